@@ -24,6 +24,7 @@ from demo_programs import Failure, ask, say, start, step
 ENGINES = 4
 BLOCK_TOKENS = 16
 PREFILL_TOKENS_PER_S = 8000
+TOKENS_OF_A_BYTE = 0.6  # of the small model's tokenizer
 SATURATED = 0.8  # of what engines can compute; decoding needs some of it too
 
 # When, as part of the requests of the load.
@@ -35,9 +36,9 @@ FEW = 50  # requests of a stage that one cold prompt still moves
 # System prompts that fill more than one engine's cache and less than four, and
 # users who leave the engines time to breathe: see load_line().
 FULL = {"blocks": 2048, "users": 40, "conversations": 80, "turns": 6, "groups": 16,
-        "system-bytes": 12000, "user-bytes": 400, "max-tokens": 48, "think-ms": 3000}
+        "system-bytes": 5000, "user-bytes": 170, "max-tokens": 48, "think-ms": 3000}
 QUICK = {"blocks": 1024, "users": 16, "conversations": 64, "turns": 3, "groups": 8,
-         "system-bytes": 12000, "user-bytes": 400, "max-tokens": 32, "think-ms": 700}
+         "system-bytes": 5000, "user-bytes": 170, "max-tokens": 32, "think-ms": 700}
 
 
 # The load
@@ -47,7 +48,8 @@ class Load:
     """A load that is being played; its progress goes to stderr."""
 
     def __init__(self, stack, folder, load, url, *more):
-        words = [folder / "chaos/kvasir-load", "--url", url, "--seed", 1, "--json", *more]
+        words = [folder / "chaos/kvasir-load", "--url", url, "--seed", 1, "--json",
+                 "--model", programs.MODEL, *more]
         for name, value in load.items():
             if name != "blocks":
                 words += [f"--{name}", value]
@@ -77,6 +79,7 @@ class Load:
 
 def start_engines(stack, folder, load, logs):
     engines = [start(stack, [folder / "chaos/kvasir-engine", "--port", 0,
+                             "--model", programs.MODEL, "--tokens", programs.MODELS,
                              "--name", f"engine-{i}", "--blocks", load["blocks"],
                              "--block-size", BLOCK_TOKENS,
                              "--events", 0, "--replay", 0,
@@ -130,7 +133,8 @@ def show_mesh(mesh):
         f"   nodes. All three are started alike; {mesh.name(0)} is:")
     data = " --data DIR" if mesh.snapshots else ""
     say(f"   $ kvasir serve --name {mesh.name(0)} --listen {HOSTS[0]}:{mesh.serve} \\\n"
-        f"       --mesh {HOSTS[0]}:{mesh.port} --join dns:{NAME}:{mesh.port}{data} --worker ...")
+        f"       --mesh {HOSTS[0]}:{mesh.port} --join dns:{NAME}:{mesh.port}{data} \\\n"
+        "       --tokens.dir tests/models --worker ...")
 
 
 def show_status(mesh, i):
@@ -246,7 +250,7 @@ def stages(seconds, killed, back):
 def show_request(mesh):
     """Two turns of one conversation through two nodes; the headers of the
     second."""
-    ask_for = {"model": "kvasir/stand-in", "max_tokens": 12, "messages": [
+    ask_for = {"model": programs.MODEL, "max_tokens": 12, "messages": [
         {"role": "system", "content": "You answer questions about the harbour of Bergen. " * 20},
         {"role": "user", "content": "When does the ferry leave?"}]}
     path = "/v1/chat/completions"
@@ -327,9 +331,11 @@ def restart_line(ours):
 
 def accuracy_line(ours):
     right, judged = ours["accuracy"]
-    return (f"The nodes follow the engines' own cache events. Of {judged} requests whose tokens "
-            f"they knew in\nfull they said for {right} ({100 * right / max(1, judged):.1f} %) "
-            f"exactly how many of them the engine would find cached.")
+    exactly = ("all" if right == judged else
+               f"{right} of {judged} ({100 * right / max(1, judged):.1f} %)")
+    return (f"The nodes follow the engines' own cache events, and make each prompt's tokens from the\n"
+            f"model's own files. How much of it the engine would find cached, they predicted "
+            f"exactly: {exactly}\n(of {judged} answers).")
 
 
 def load_line(plain):
@@ -350,7 +356,8 @@ def introduce(load):
     step("what will be played")
     say(f"   {load['conversations']} conversations of {load['turns']} turns, {load['users']} at a "
         f"time; {load['groups']} system prompts of {load['system-bytes']:,} bytes\n"
-        f"   (about {load['system-bytes'] // 4:,} tokens) are shared among them. Each engine "
+        f"   (about {int(load['system-bytes'] * TOKENS_OF_A_BYTE):,} tokens) are shared among "
+        f"them. Each engine "
         f"caches {room:,} tokens:\n"
         f"   one alone cannot hold it all, the four together can.\n"
         f"   Both runs: the same seed, the same words, fresh engines with empty caches.")

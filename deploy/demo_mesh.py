@@ -45,7 +45,8 @@ class Mesh:
         words = [self.folder / "node/kvasir", "serve", "--name", self.name(i),
                  "--listen", f"{HOSTS[i]}:{self.serve}", "--admin", f"{HOSTS[i]}:0",
                  "--mesh", f"{HOSTS[i]}:{self.port}", "--join", f"dns:{NAME}:{self.port}",
-                 "--mesh.resolver", self.dns, *worker_words(self.engines)]
+                 "--mesh.resolver", self.dns, "--tokens.dir", programs.MODELS,
+                 *worker_words(self.engines)]
         if self.snapshots:
             words += ["--data", self.logs / f"{self.name(i)}.data",
                       "--data.interval", SNAPSHOT_EVERY]

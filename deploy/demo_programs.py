@@ -18,6 +18,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build-demo"
+MODEL = "kvasir/tiny"
+MODELS = ROOT / "tests" / "models"  # a small model's own files: MODEL's
 PROGRAMS = ("node/kvasir", "chaos/kvasir-engine", "chaos/kvasir-load")
 DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
 

@@ -297,7 +297,9 @@ codec_body_kept(struct codec_in in, const struct codec_body *body)
     CHECK(!in.failed && in.at < body->end && body->end <= in.end);
     CHECK((size_t)(body->end - in.at) <= CODEC_BODY_MAX);
     if (codec_left(&in) > CODEC_BODY_MAX && !MUTANT(TOO_LONG)) {
-        in.end = body->end;
+        bool fits = body->has_names &&
+                    (size_t)(body->names.end - in.at) <= CODEC_BODY_MAX;
+        in.end = fits ? body->names.end : body->end;
     }
     return in;
 }

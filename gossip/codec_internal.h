@@ -17,7 +17,8 @@
  *   ops     varint (count << 4 | tier << 2 | kind), then count keys of 8 bytes
  *   fields  each u8 what it is, varint len, so many bytes. What is not known
  *           (of a later version) travels on as long as the body has no more
- *           than CODEC_BODY_MAX bytes; all fields are left out where it has
+ *           than CODEC_BODY_MAX bytes. Where it has more, what stands behind
+ *           the names is left out, or all fields if that does not suffice
  *
  * Keys are hashes and cannot be compressed. An op takes two bytes where the
  * decoded op takes eight.

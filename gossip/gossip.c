@@ -112,6 +112,7 @@ gossip_new(struct gossip **out, const struct gossip_config *config,
     g->wake_us = UINT64_MAX;
     g->gauge_due_us = UINT64_MAX;
     g->belief_due_us = UINT64_MAX;
+    g->tick_us = now_us;
     g->vector_due_us = now_us;
     g->gauge_all_us = now_us;
     if (allocate(g) < 0) {
@@ -666,11 +667,20 @@ tick_streams(struct gossip *g)
     }
 }
 
+/* Ticks come more often than each judge_ms, unless the process stands still. */
+static void
+see_the_time(struct gossip *g, uint64_t now_us)
+{
+    CHECK(now_us >= g->now_us && g->now_us >= g->tick_us);
+    g->awake_us += earlier(now_us - g->tick_us, gossip_us(g->config.judge_ms));
+    g->tick_us = now_us;
+    g->now_us = now_us;
+}
+
 void
 gossip_tick(struct gossip *g, uint64_t now_us)
 {
-    CHECK(now_us >= g->now_us);
-    g->now_us = now_us;
+    see_the_time(g, now_us);
     if (now_us >= g->wake_us) {
         tick_streams(g);
     }
@@ -719,6 +729,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .reads = gossip_leads(s),
         .follower = s->reading.any && !gossip_leads(s),
         .pushes = gossip_pushes(g, s),
+        .waits = s->to_push,
         .transfers = s->transfer.active,
         .torn = gossip_is_torn(s),
         .names_known = s->names.known,

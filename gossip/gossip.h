@@ -42,10 +42,12 @@
  * proof, the reader raises its epoch's number above the other one, so that
  * every node that followed the higher number follows again. If the intake finds
  * another process instead, it begins to read that one, and the reader joins the
- * epoch that it met or mints one. Without an answer within judge_ms the reader
- * follows the number, too, and reads again from the start. An answer counts
- * only if it was begun after the question: every REREAD has a number, and the
- * answer repeats it. A reading that was already under way says nothing about an
+ * epoch that it met or mints one. Answers are lost, and processes stand still:
+ * the reader has 20 judge_ms for an answer, and only time in which it runs
+ * counts. After that it follows the number, too, and reads again from the start.
+ * Of two readers that have both proved their epochs 20 times, the number
+ * decides. An answer counts only if it was begun after the question: every
+ * REREAD has a number, and the answer repeats it. A reading that was already under way says nothing about an
  * epoch that arrived later. A stream whose process changes more than 3 times
  * within 60 s is contested: two engines sit behind one address. Only what shows
  * another process counts: a reading of one, a fingerprint that differs, or a
@@ -60,9 +62,11 @@
  * reader that leads a partial epoch compares the fingerprint that a peer's
  * vector shows of a whole epoch with its own log. If they agree at one
  * position, both epochs are of one process, and the reader joins the whole one
- * under a number above both, if the peer leads it with a live reading, or if it
- * goes as far as the partial one. Otherwise nobody can read on in the whole
- * epoch: the reader proves that its process lives, and keeps its own. It does
+ * under a number above both, if the peer leads it with a live reading, if it
+ * goes as far as the partial one, or if the peer has the names, from which the
+ * reading may go on. (Only a living reader counts if this reader took over from
+ * that very epoch, because it could not go on in it.) Otherwise nobody can read
+ * on in the whole epoch: the reader proves that its process lives, and keeps its own. It does
  * the same if the fingerprints differ. If neither log reaches the other, it
  * keeps its epoch as long as it can prove that.
  *
@@ -93,13 +97,17 @@
  * of the epoch says them with its records (index/names.h). A node whose own
  * reading is partial does not have to take over, if it knows the names: its
  * intake goes on from them, behind the last batch that the replica has, in the
- * same epoch. That is exact, provided that the engine's replay still reaches
+ * same epoch. It is given a copy, which is made in pieces (hand_over.c). That is exact, provided that the engine's replay still reaches
  * that batch, which the batch's fingerprint proves. It is tried once for each
  * position, at once and before every takeover. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
  * above hold. A node that has a peer's state is level only when it has the
  * names, too, so nodes can be restarted one after another. Names are in the
  * snapshots of a node that has peers, so all nodes can be restarted at once, too.
+ * Names belong to the epoch: they stay when a peer's state takes the place of
+ * the own one, and when a record does not tell what it changes. They are then
+ * those of an older batch, until newer ones are there; a reading can go on from
+ * them all the same, as far back as the engine's replay reaches.
  *
  * `complete` means that the set is the engine's own at this position. It is a
  * property of the epoch and the position, and the same on all nodes: true from
@@ -270,6 +278,8 @@ enum {
     GOSSIP_E_STRANGER, /* the sender is no peer that is up: nothing was
                           applied */
     GOSSIP_E_FULL,     /* the bound on streams or peers is reached */
+    GOSSIP_E_MORE,     /* it is not done yet */
+    GOSSIP_E_LOST,     /* it never will be */
 };
 
 enum gossip_channel {
@@ -441,8 +451,8 @@ void gossip_local_resume(struct gossip *g, struct event_stream stream,
  * and `last` ends the batch. It holds everything that the batch changed (a
  * CLEAR is an ordinary op). A batch that changed nothing is passed, too.
  * record: its words are checked, borrowed for the call; its stream and epoch
- * are ignored. Its names are those that the batch changed; a record with words
- * and without names makes the stream's names unknown.
+ * are ignored. Its names are those that the batch changed; after a record
+ * without names, the stream's names stay those of the batch before it.
  */
 void gossip_local_record(struct gossip *g, struct event_stream stream,
                          const struct event_record *record,
@@ -464,6 +474,28 @@ struct gossip_names {
 /* False: they are not known. */
 bool gossip_names(const struct gossip *g, struct event_stream stream,
                   struct gossip_names *names) MUST_CHECK;
+
+/* Begins a copy of a stream's names for the intake, after a REREAD with
+ * `resume`; one stream's at a time. The twin is borrowed until the copy is
+ * complete, lost or given up, and then for the caller to clear. False: the
+ * reading cannot go on from them, or not now. */
+bool gossip_hand_begin(struct gossip *g, struct event_stream stream,
+                       struct names_twin *twin) MUST_CHECK;
+
+/* Copies about so many bytes of it. 0: the twin is complete, and *names says
+ * what it is as of (names->table is the stream's own). GOSSIP_E_MORE: go on.
+ * GOSSIP_E_LOST: the names are other ones now, there was no memory, or the
+ * reading is not to go on any more. */
+int gossip_hand_step(struct gossip *g, size_t bytes, struct gossip_names *names,
+                     uint64_t now_us) MUST_CHECK;
+
+/* Gives the copy up, if there is one. */
+void gossip_hand_end(struct gossip *g);
+
+/* The stream's copy, or the intake, takes longer: the reading that is to go on
+ * has judge_ms from now on. */
+void gossip_hand_waits(struct gossip *g, struct event_stream stream,
+                       uint64_t now_us);
 
 /* The table of names of the at-th stream (gossip_status()), for a copy, or NULL
  * where they are not known. False: there is no such stream. */
@@ -584,6 +616,7 @@ struct gossip_status {
     bool reads;    /* this node's own reading leads the replica */
     bool follower; /* this node's own reading is a follower */
     bool pushes;   /* this node pushes to its peers */
+    bool waits;    /* ... and has records that wait to be pushed */
     bool torn;     /* between the first page of a transfer and its end */
     bool transfers;
     bool names_known;
@@ -642,7 +675,7 @@ struct gossip_stats {
     size_t log_bytes;
     uint64_t resumes; /* readings that were to go on from names */
     uint64_t names_asked, names_pages_in, names_pages_out, names_refused;
-    uint64_t names_lost; /* unknown from then on: no room, or not told */
+    uint64_t names_lost; /* unknown or old from then on: no room, or not told */
     size_t names_bytes;
     uint32_t streams, tombstones, peers;
 };

@@ -81,6 +81,8 @@ struct gossip_reading {
     uint64_t process;
     uint64_t id; /* of the epoch that it leads, or would lead */
     uint64_t pos;
+    uint32_t print;        /* of the batch at print_pos, lower half */
+    uint64_t print_pos;    /* of the record that was read last; 0: none was */
     uint32_t part;         /* of the batch, while split */
     uint64_t off_since_us; /* since when a follower is not at the replica's
                               position; 0: it is */
@@ -104,6 +106,7 @@ struct gossip_rival {
     struct gossip_epoch epoch; /* no 0: there is none */
     uint64_t peer;             /* that showed it last */
     uint64_t since_us;         /* it was met first */
+    uint32_t proofs;           /* that were asked for because of it */
     bool certain;              /* it is of another process than the reading's */
 };
 
@@ -114,6 +117,7 @@ struct gossip_met {
     bool whole;
     bool complete;  /* the peer's replica is */
     bool lives;     /* the peer has a live reading that leads it */
+    bool names;     /* the peer has its names as of pos */
     bool has_print; /* of the batch at pos */
     uint32_t print;
     uint64_t pos;
@@ -141,14 +145,24 @@ struct gossip_transfer {
     uint32_t tries;
 };
 
+/* A table of names, and the batch that it is as of. */
+struct gossip_named {
+    struct names table;
+    uint64_t pos;
+    uint64_t print;
+};
+
 /* The engine's names for a stream's blocks (stream_names.c). */
 struct gossip_ledger {
     struct names table;
     bool known;         /* the table is the reader's, as of pos */
     uint64_t pos;       /* the end of a batch */
     uint64_t print;     /* of that batch */
+    uint64_t at;        /* of the last record in the table or the batch */
     struct words batch; /* said by the parts of a batch that has not ended */
     bool clears;        /* ... which begins with a CLEAR */
+    struct gossip_named *spare; /* the table of before, while a peer is asked
+                                   for a newer one; NULL: there was none */
     /* Asking a peer for its table. */
     uint64_t offer; /* a peer that knew them lately; 0: none */
     uint64_t peer;  /* 0: nobody is asked */
@@ -188,6 +202,7 @@ struct gossip_stream {
     uint64_t ask;      /* number of the last REREAD */
     uint64_t answered; /* number of the last REREAD that a reading answered */
     enum gossip_asked asked;
+    uint64_t asked_us;  /* when that was, by awake_us */
     uint64_t asked_of;  /* id of the epoch when it was asked */
     uint64_t healed_us; /* when healing was last tried; 0: never */
 
@@ -201,6 +216,7 @@ struct gossip_stream {
     bool resuming; /* ... and no reading began since */
 
     struct gossip_rival rival;
+    uint64_t left;      /* id of the epoch that the last takeover ended */
     uint64_t raised_us; /* the epoch's no, last; 0: never */
 
     struct gossip_pull pull;
@@ -278,7 +294,9 @@ struct gossip {
     struct gossip_config config;
     uint64_t self;
     uint64_t now_us;
-    bool awaits; /* set by gossip_await() */
+    uint64_t awake_us; /* how long this process ran */
+    uint64_t tick_us;  /* the last tick */
+    bool awaits;       /* set by gossip_await() */
     struct rng rng;
     struct delta_log_store store;
     struct gossip_stats stats;
@@ -328,7 +346,9 @@ struct gossip {
                                own */
     struct event_record *record;
     struct names_room names_room;
-    struct words *names_journal; /* NULL: nobody copies the tables */
+    struct words *names_journal;       /* NULL: nobody copies the tables */
+    struct names_twin *hand;           /* NULL: no reading is about to go on */
+    struct gossip_stream *hand_stream; /* ... of whose names it is a copy */
     uint8_t *names_build; /* GOSSIP_NAMES_BUILD bytes: a record's names, or a
                              page of a table */
 };
@@ -478,7 +498,8 @@ bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
  * living one. */
 void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);
 
-/* The fingerprint of the batch at pos, lower half, if the log has it. */
+/* The fingerprint of the batch at pos, lower half, if the log has it, or it was
+ * read last, or the names are as of it. */
 bool gossip_print_at(const struct gossip_stream *s, uint64_t pos,
                      uint32_t *print);
 
@@ -504,6 +525,10 @@ uint64_t gossip_local_known(const struct gossip_stream *s);
 /* The stream's names are known from now on: a partial reading may go on from
  * them. */
 void gossip_local_named(struct gossip *g, struct gossip_stream *s);
+
+/* Whether this node's reading could go on from the stream's names. */
+bool gossip_local_can_resume(const struct gossip *g,
+                             const struct gossip_stream *s);
 
 /* Judges a follower that is due. */
 void gossip_local_tick(struct gossip *g, struct gossip_stream *s);
@@ -612,22 +637,33 @@ int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* stream_names.c: the engine's names for a stream's blocks */
 
-/* The stream is empty: so are its names, and they are known. */
+/* The stream begins: its names are none, and known. */
 void gossip_names_begin(struct gossip *g, struct gossip_stream *s);
 
-/* The stream's state comes from elsewhere, without its names. */
+/* The names are not known. */
 void gossip_names_forget(struct gossip *g, struct gossip_stream *s);
 
-/* A record is handed out, which brought the stream to pos; `words` are its
- * words. */
+/* A record covers (prev, pos]; `words` are its words. It was handed out, or was
+ * applied before. */
 void gossip_names_record(struct gossip *g, struct gossip_stream *s,
                          const struct codec_body *body, const uint64_t *words,
-                         uint64_t pos);
+                         uint64_t prev, uint64_t pos);
+
+/* The state is a peer's from pos on: takes the names of the log's records up to
+ * there. */
+void gossip_names_skip(struct gossip *g, struct gossip_stream *s, uint64_t pos);
+
+/* The names are known, as of all that was handed out. */
+static inline bool
+gossip_names_fresh(const struct gossip_stream *s)
+{
+    return s->names.known && s->names.at == s->told;
+}
 
 /* A peer in the stream's epoch knows the names. */
 void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer);
 
-/* The names are not known, and a peer has them. */
+/* The names are not known, or old, and a peer has them. */
 bool gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s);
 
 /* When gossip_names_tick() is due; UINT64_MAX: never. */
@@ -636,6 +672,13 @@ uint64_t gossip_names_timer(const struct gossip *g,
 
 /* Frees everything. */
 void gossip_names_fini(struct gossip *g, struct gossip_stream *s);
+
+/* These words were applied to the stream's table. */
+void gossip_hand_said(struct gossip *g, const struct gossip_stream *s,
+                      const struct words *words);
+
+/* The table became another one in another way. */
+void gossip_hand_lost(struct gossip *g, struct gossip_stream *s);
 
 /* Asks again, or no longer. */
 void gossip_names_tick(struct gossip *g, struct gossip_stream *s);

@@ -13,6 +13,7 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
     CHECK(!s->removed && s->answered <= s->ask);
     s->ask++;
     s->asked = why;
+    s->asked_us = g->awake_us;
     s->asked_of = s->epoch.id;
     s->reread = reason;
     s->reading.off_since_us = 0;
@@ -126,8 +127,21 @@ take_over(struct gossip *g, struct gossip_stream *s)
         same ? gossip_broken_id(s->reading.process) : s->reading.process;
 
     CHECK(s->reading.any);
+    s->left = s->epoch.id;
     s->reading.tolerant = same || !s->reading.whole;
     mint(g, s, id, s->reading.whole, "taken over");
+}
+
+bool
+gossip_local_can_resume(const struct gossip *g, const struct gossip_stream *s)
+{
+    const struct gossip_reading *reading = &s->reading;
+    struct gossip_names names;
+
+    return reading->any && !reading->whole && !reading->differs &&
+           !gossip_leads(s) && s->answered == s->ask && !gossip_is_torn(s) &&
+           !s->lost && !MUTANT(NO_RESUME) && gossip_names(g, s->name, &names) &&
+           s->names.pos <= s->told;
 }
 
 /*
@@ -137,13 +151,10 @@ take_over(struct gossip *g, struct gossip_stream *s)
 static bool
 resume(struct gossip *g, struct gossip_stream *s, bool must)
 {
-    const struct gossip_reading *reading = &s->reading;
-    struct gossip_names names;
     bool same = s->resumed_id == s->epoch.id && s->resumed_us != 0;
 
-    if (!reading->any || reading->whole || reading->differs ||
-        gossip_leads(s) || s->answered != s->ask || gossip_is_torn(s) ||
-        s->lost || MUTANT(NO_RESUME) || !gossip_names(g, s->name, &names)) {
+    if (!gossip_local_can_resume(g, s) ||
+        (!must && gossip_names_wanted(g, s))) {
         return false;
     }
     if (same &&
@@ -191,7 +202,10 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
             /* The reading counts, and the state that was built before does
              * not. */
             gossip_stream_reset(g, s, "read again");
+            gossip_names_begin(g, s);
             delta_log_restart(&s->log, 0);
+        } else if (reading->whole && !s->names.known && s->names.peer == 0) {
+            gossip_names_begin(g, s); /* all of them are about to be read */
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: proves nothing */
@@ -310,6 +324,19 @@ compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     s->reading.differs |= body.fingerprint != (uint32_t)fingerprint;
 }
 
+/* A record that was applied before is read by a reading that goes on from older
+ * names. */
+static void
+name_again(struct gossip *g, struct gossip_stream *s, uint64_t prev,
+           uint64_t pos, const uint64_t *words, struct codec_in in)
+{
+    struct codec_body body;
+    bool sound = codec_get_body(in, &body);
+
+    CHECK(sound && gossip_leads(s));
+    gossip_names_record(g, s, &body, words, prev, pos);
+}
+
 /* Takes one part of a batch. names: the bytes of its field, NULL: none. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
@@ -324,6 +351,8 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     CHECK(pos > prev);
     CHECK(reading->any && count <= GOSSIP_PART_WORDS);
     reading->pos = pos;
+    reading->print_pos = pos;
+    reading->print = (uint32_t)fingerprint;
     if (!gossip_leads(s)) {
         reading->gap = false; /* the gap lies before any epoch joined later */
         compare(g, s, pos, fingerprint);
@@ -336,9 +365,11 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     CHECK(!out.failed && out.len <= CODEC_BODY_MAX);
     reading->gap = false;
     g->stats.records_local++;
-    (void)gossip_stream_take(
-        g, s, prev, pos,
-        (struct codec_in){.at = out.bytes, .end = out.bytes + out.len});
+    struct codec_in body = {.at = out.bytes, .end = out.bytes + out.len};
+    (void)gossip_stream_take(g, s, prev, pos, body);
+    if (pos <= s->told && s->names.known && s->names.at < pos) {
+        name_again(g, s, prev, pos, words, body);
+    }
     gossip_push_lag(g, s);
     gossip_push_want(g, s);
 }

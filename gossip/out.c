@@ -152,7 +152,7 @@ gossip_direct_drop(struct gossip_stream *s)
 
 static void
 out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
-           const uint8_t *bytes, uint32_t len, uint64_t pos)
+           const uint8_t *bytes, uint32_t len, uint64_t prev, uint64_t pos)
 {
     struct codec_body body;
     bool sound = codec_get_body(
@@ -170,7 +170,7 @@ out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
     };
     codec_body_words(&body, g->record->words);
     if (pos != 0) {
-        gossip_names_record(g, s, &body, g->record->words, pos);
+        gossip_names_record(g, s, &body, g->record->words, prev, pos);
     }
     out->kind = GOSSIP_APPLY;
     out->record = g->record;
@@ -191,8 +191,9 @@ out_direct(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
         s->direct_end = &s->direct;
     }
     CHECK(*s->direct_end == NULL);
+    uint64_t prev = s->told;
     s->told = direct->at;
-    out_record(g, s, out, direct->body, direct->len, direct->pos);
+    out_record(g, s, out, direct->body, direct->len, prev, direct->pos);
     g->lent_direct = direct;
     return true;
 }
@@ -215,8 +216,9 @@ out_logged(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
         (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
     CHECK(sound);
     gossip_stream_applied(s, &body, entry->pos);
+    uint64_t prev = s->told;
     s->told = entry->pos;
-    out_record(g, s, out, bytes, entry->len, entry->pos);
+    out_record(g, s, out, bytes, entry->len, prev, entry->pos);
     gossip_stream_moved(g, s);
     return true;
 }

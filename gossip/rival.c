@@ -9,6 +9,10 @@
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
 
+/* How often a whole reading proves itself against the same epoch, and for how
+ * many judge_ms it may try. */
+#define PROOFS 20U
+
 bool
 gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
 {
@@ -16,7 +20,11 @@ gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
     struct codec_body body;
 
     if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
-        return false;
+        /* The log begins behind it. */
+        bool named = s->names.known && s->names.pos == pos;
+        bool read = gossip_leads(s) && s->reading.print_pos == pos;
+        *print = read ? s->reading.print : (uint32_t)s->names.print;
+        return (read || named) && pos != 0;
     }
     const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
     const uint8_t *bytes = s->log.bytes + entry->at;
@@ -88,16 +96,20 @@ challenge(struct gossip *g, struct gossip_stream *s, bool certain)
 {
     s->rival.certain |= certain;
     if (s->answered == s->ask) {
+        s->rival.proofs++;
         gossip_reread(g, s, GOSSIP_ASKED_PROVE, "another epoch is higher");
     }
 }
 
-/* The intake was asked for proof, and gave none within judge_ms. */
+/* The intake was asked for proof, and gave none although it had the time: many
+ * times that of an answer, because answers are lost, and only while this
+ * process ran. */
 static bool
 is_unproved(const struct gossip *g, const struct gossip_stream *s)
 {
+    CHECK(s->asked_us <= g->awake_us);
     return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
-           is_overdue(g, s);
+           g->awake_us - s->asked_us >= PROOFS * gossip_us(g->config.judge_ms);
 }
 
 void
@@ -106,6 +118,14 @@ gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
     if (s->rival.epoch.no != 0 && is_above(s, s->rival.epoch) &&
         (s->rival.certain || is_overdue(g, s))) {
         raise_no(g, s, s->rival.peer);
+    }
+}
+
+static void
+tell(struct gossip *g, uint64_t peer)
+{
+    if (peer != 0 && gossip_peer_at(g, peer) != GOSSIP_PEER_NONE) {
+        gossip_vector_send(g, peer, false);
     }
 }
 
@@ -124,20 +144,28 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
         challenge(g, s, true);
         return false;
     }
-    if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
-        gossip_vector_send(g, met->peer, false); /* its reader may join us */
+    if (first) { /* its reader may join us */
+        tell(g, met->peer);
+    }
+    if (first && s->primary != met->peer) {
+        tell(g, s->primary);
     }
     return is_known_for(g, s, g->config.judge_ms / 2);
 }
 
-/* The epoch is of the same process, and goes as far as ours or is read on in. */
+/* The epoch is of the same process, and is read on in, or goes as far as ours, or
+ * this node's reading may go on in it from the peer's names. A takeover that
+ * ended it showed that without a living reader it leads nowhere. */
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
 {
+    bool open = s->left != met->epoch.id;
+    bool named = met->names && s->reading.any;
     uint32_t print = 0;
 
     return met->has_print && gossip_print_at(s, met->pos, &print) &&
-           print == met->print && (met->lives || met->pos == s->pos);
+           print == met->print &&
+           (met->lives || (open && (named || met->pos == s->pos)));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To
@@ -181,6 +209,9 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (leads && !mine && theirs) {
         return yields_to_more(g, s, met);
     }
+    if (s->reading.any && !mine && theirs && met->names && goes_on(s, met)) {
+        return true;
+    }
     if (!is_above(s, met->epoch)) {
         return false;
     }
@@ -194,8 +225,8 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     /* Two processes, or one that the peer's epoch does not go on with: ours must
      * prove that it lives. */
     (void)meet_rival(g, s, met);
-    if (is_unproved(g, s)) {
-        return true;
+    if (is_unproved(g, s) || s->rival.proofs >= PROOFS) {
+        return true; /* both prove it: two processes, or one under two ids */
     }
     challenge(g, s, true);
     return false;

@@ -16,7 +16,6 @@ empty(struct gossip *g, struct gossip_stream *s, const char *reason)
     s->holes = 0;
     s->lost = false;
     s->digest_known = false;
-    gossip_names_begin(g, s);
     s->pull.open = false;
     s->reset = reason;
     gossip_ready(g, s);
@@ -51,6 +50,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     s->rival = (struct gossip_rival){0};
     delta_log_restart(&s->log, 0);
     empty(g, s, reason);
+    gossip_names_begin(g, s);
     gossip_stream_moved(g, s);
     gossip_wake_at(g, g->now_us);
     CHECK(s->epoch.no <= s->no_max && s->log.count == 0 && s->told <= s->pos);

@@ -13,7 +13,14 @@
  * know better, or will. Pages from before the receiver's position are of no
  * use. When the records have reached the last page's position, the table is the
  * reader's.
+ *
+ * A table belongs to an epoch, not to a state: it stays when a peer's state
+ * takes the place of the own one. Where the records do not go on from its
+ * position, or one does not tell its names, it stays as it was, and is old. A
+ * reading can go on from it as far back as the engine's replay reaches. It goes
+ * only when a newer one is there.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "gossip/gossip_internal.h"
@@ -31,10 +38,21 @@ _Static_assert(PAGE_BLOCKS * sizeof(struct names_block) <= GOSSIP_NAMES_BUILD,
                "a page has its room");
 
 static void
-stop_asking(struct gossip_stream *s)
+drop_spare(struct gossip *g, struct gossip_ledger *n)
+{
+    if (n->spare != NULL) {
+        names_clear(&n->spare->table, &g->names_room);
+        free(n->spare);
+        n->spare = NULL;
+    }
+}
+
+static void
+stop_asking(struct gossip *g, struct gossip_stream *s)
 {
     s->names.peer = 0;
     names_settle(&s->names.table);
+    drop_spare(g, &s->names);
 }
 
 static void
@@ -61,14 +79,16 @@ empty(struct gossip *g, struct gossip_stream *s, bool known)
     if (known) {
         journal(g, s, NAMES_COPY_BEGIN);
     }
+    gossip_hand_lost(g, s);
     names_clear(&n->table, &g->names_room);
-    stop_asking(s);
+    stop_asking(g, s);
     n->batch.words_max = BATCH_WORDS;
     empty_batch(s);
     n->known = known;
     n->pos = 0;
     n->print = 0;
-    CHECK(n->table.count == 0 && n->peer == 0);
+    n->at = 0;
+    CHECK(n->table.count == 0 && n->peer == 0 && n->spare == NULL);
 }
 
 void
@@ -90,15 +110,49 @@ gossip_names_fini(struct gossip *g, struct gossip_stream *s)
     words_fini(&s->names.batch);
 }
 
-/* No room, or a record did not tell: the table is not the reader's any more. */
+/* The peer's table does not come: the one of before is in its place again. */
+static void
+go_back(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_ledger *n = &s->names;
+    struct gossip_named *spare = n->spare;
+
+    n->spare = NULL;
+    gossip_names_forget(g, s);
+    n->offer = 0; /* until a vector says so again */
+    if (spare != NULL) {
+        n->table = spare->table;
+        n->known = true;
+        n->pos = spare->pos;
+        n->at = spare->pos;
+        n->print = spare->print;
+        free(spare);
+        journal(g, s, NAMES_COPY_LOST); /* no entry told how it came back */
+    }
+}
+
+/* A record came that does not go on from the table, or does not tell: the table
+ * stays as it was, and is old. */
+static void
+miss(struct gossip *g, struct gossip_stream *s, uint64_t prev, uint64_t pos)
+{
+    struct gossip_ledger *n = &s->names;
+
+    empty_batch(s);
+    g->stats.names_lost += prev <= n->at && (n->known || n->peer != 0);
+    if (n->peer != 0) {
+        go_back(g, s);
+    } else {
+        n->at = n->known ? n->pos : pos;
+    }
+}
+
+/* No room, or it cannot be: what was applied in part is not the reader's. */
 static void
 lose(struct gossip *g, struct gossip_stream *s, uint64_t wait_us)
 {
-    bool any = s->names.known || s->names.peer != 0;
-
-    g->stats.names_lost += any;
-    gossip_names_forget(g, s);
-    s->names.offer = 0;
+    g->stats.names_lost += s->names.known || s->names.peer != 0;
+    go_back(g, s);
     s->names.again_us = g->now_us + wait_us;
 }
 
@@ -161,6 +215,7 @@ gossip_load_names(struct gossip *g, struct event_stream stream,
     s->names.table = *table;
     s->names.known = true;
     s->names.pos = s->pos;
+    s->names.at = s->pos;
     s->names.print = fingerprint;
     *table = (struct names){.count = 0};
     return true;
@@ -175,8 +230,9 @@ settle(struct gossip *g, struct gossip_stream *s)
     struct gossip_ledger *n = &s->names;
 
     if (n->peer != 0 && n->cursor == NAMES_END && n->pos >= n->until) {
-        stop_asking(s);
+        stop_asking(g, s);
         n->known = true;
+        n->offer = 0;
         journal(g, s, NAMES_COPY_LOST); /* no entry told how it came about */
         gossip_local_named(g, s);
     }
@@ -190,10 +246,12 @@ clear(struct gossip *g, struct gossip_stream *s)
                            .reader_known = s->names.table.reader_known};
 
     memcpy(reader.reader, s->names.table.reader, sizeof reader.reader);
+    gossip_hand_lost(g, s);
     names_clear(&s->names.table, &g->names_room);
+    stop_asking(g, s);
     s->names.table = reader;
-    s->names.peer = 0;
     s->names.known = true;
+    s->names.offer = 0;
     journal(g, s, NAMES_COPY_CLEAR);
 }
 
@@ -214,6 +272,7 @@ end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
             lose(g, s, rc == NAMES_E_FULL ? FULL_US : AGAIN_US);
             return;
         }
+        gossip_hand_said(g, s, &n->batch);
     }
     if (n->known && n->batch.count > 0) {
         names_copy_put(g->names_journal,
@@ -231,26 +290,60 @@ end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
 void
 gossip_names_record(struct gossip *g, struct gossip_stream *s,
                     const struct codec_body *body, const uint64_t *words,
-                    uint64_t pos)
+                    uint64_t prev, uint64_t pos)
 {
     struct gossip_ledger *n = &s->names;
     uint64_t print = 0;
 
     CHECK(pos != 0 && s->epoch.no != 0);
-    if (!body->has_names) { /* none were told, or they were cut off */
-        lose(g, s, 0);
+    if (pos <= n->at) {
+        return; /* the table has them */
+    }
+    bool follows = prev <= n->at || body->clears;
+    if (!follows || !body->has_names) { /* not told, or cut off */
+        miss(g, s, prev, pos);
         return;
     }
+    n->at = pos;
     if (body->clears) {
         words_clear(&n->batch);
         n->clears = true;
     }
     if (!codec_get_names(body, words, &n->batch, &print)) {
-        lose(g, s, n->batch.failed ? FULL_US : 0);
+        n->again_us = g->now_us + (n->batch.failed ? FULL_US : 0);
+        miss(g, s, prev, pos);
         return;
     }
     if ((pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST) {
         end_batch(g, s, pos, print);
+    }
+}
+
+void
+gossip_names_skip(struct gossip *g, struct gossip_stream *s, uint64_t pos)
+{
+    struct gossip_ledger *n = &s->names;
+    struct codec_body body;
+    uint64_t prev = n->at;
+
+    if (n->peer != 0) {
+        go_back(g, s);
+    }
+    for (uint32_t i = delta_log_covers(&s->log, n->at)
+                          ? delta_log_after(&s->log, n->at)
+                          : s->log.count;
+         i < s->log.count; i++) {
+        const struct delta_log_entry *entry = delta_log_entry_at(&s->log, i);
+        const uint8_t *bytes = s->log.bytes + entry->at;
+        if (entry->pos > pos) {
+            break;
+        }
+        bool sound = codec_get_body(
+            (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
+        CHECK(sound);
+        codec_body_words(&body, g->record->words);
+        gossip_names_record(g, s, &body, g->record->words, prev, entry->pos);
+        prev = entry->pos;
     }
 }
 
@@ -273,18 +366,25 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     gossip_wake_at(g, n->due_us);
 }
 
+/* They are not known, or old. */
+static bool
+is_behind(const struct gossip_stream *s)
+{
+    return s->epoch.no != 0 && (!s->names.known || s->names.at < s->told);
+}
+
 /* Between two batches only, and not while the state is on its way. */
 static bool
 can_ask(const struct gossip *g, const struct gossip_stream *s)
 {
-    return !s->names.known && s->names.peer == 0 && s->epoch.no != 0 &&
-           s->pos != 0 && !gossip_is_torn(s) && g->now_us >= s->names.again_us;
+    return is_behind(s) && s->names.peer == 0 && s->pos != 0 &&
+           !gossip_is_torn(s) && g->now_us >= s->names.again_us;
 }
 
 bool
 gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s)
 {
-    return !s->names.known && s->epoch.no != 0 &&
+    return is_behind(s) &&
            gossip_peer_at(g, s->names.offer) != GOSSIP_PEER_NONE;
 }
 
@@ -303,7 +403,7 @@ void
 gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
     CHECK(peer != 0 && !s->removed);
-    if (!s->names.known) {
+    if (is_behind(s)) {
         s->names.offer = peer;
         gossip_wake_at(g, g->now_us);
     }
@@ -315,9 +415,17 @@ ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     struct gossip_ledger *n = &s->names;
 
     CHECK(can_ask(g, s));
+    struct gossip_named *spare = n->known ? malloc(sizeof *spare) : NULL;
+    if (spare != NULL) {
+        *spare = (struct gossip_named){
+            .table = n->table, .pos = n->pos, .print = n->print};
+        n->table = (struct names){.count = 0};
+    }
     gossip_names_forget(g, s);
+    n->spare = spare;
     names_keep_left(&n->table);
     n->peer = peer;
+    n->at = s->told;
     n->cursor = 0;
     n->tries = 0;
     /* A batch that is half applied is told of by no record any more. */
@@ -331,8 +439,7 @@ ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 static void
 fail(struct gossip *g, struct gossip_stream *s)
 {
-    gossip_names_forget(g, s);
-    s->names.offer = 0; /* until a vector says so again */
+    go_back(g, s);
     s->names.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
 }
 

@@ -270,7 +270,7 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     CHECK(kept.active && !kept.begun);
     s->transfer.active = false; /* a reset must not end this transfer */
     gossip_stream_reset(g, s, "transfer");
-    gossip_names_forget(g, s);
+    gossip_names_skip(g, s, page->pos);
     s->transfer = kept;
     s->transfer.begun = true;
     s->pos = page->pos;

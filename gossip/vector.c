@@ -30,7 +30,7 @@ fingerprint_of(const struct gossip_stream *s)
     CHECK(!s->removed && s->epoch.no != 0);
     fingerprint = rng_mix(fingerprint ^ s->epoch.id ^ rng_mix(s->epoch.no));
     fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0) ^
-                  (s->names.known ? 0 : 2);
+                  (gossip_names_fresh(s) ? 0 : 2);
     if (knows_digest(s)) {
         fingerprint =
             rng_mix(fingerprint ^ rng_mix(s->digest_count) ^ s->digest_xor);
@@ -100,7 +100,7 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
         (gossip_leads(s) ? ENTRY_READS : 0U) |
         (gossip_leads(s) && s->reading.live ? ENTRY_LIVES : 0U) |
         (knows_digest(s) ? ENTRY_DIGEST : 0U) | (printed ? ENTRY_PRINT : 0U) |
-        (s->names.known && s->names.pos != 0 ? ENTRY_NAMES : 0U);
+        (gossip_names_fresh(s) && s->names.pos != 0 ? ENTRY_NAMES : 0U);
 
     g->build = (struct codec_out){.bytes = bytes, .max = sizeof bytes};
     gossip_put_stream(g, s);
@@ -225,6 +225,7 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
         .whole = (entry->flags & ENTRY_WHOLE) != 0,
         .complete = (entry->flags & ENTRY_COMPLETE) != 0,
         .lives = (entry->flags & ENTRY_LIVES) != 0,
+        .names = (entry->flags & ENTRY_NAMES) != 0,
         .has_print = (entry->flags & ENTRY_PRINT) != 0,
         .print = entry->print,
         .pos = entry->pos,

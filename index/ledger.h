@@ -89,6 +89,7 @@ enum {
                             or twice in the run */
     LEDGER_E_FULL,       /* bytes_max, or no stream is free */
     LEDGER_E_BAD,        /* what is to be loaded makes no sense */
+    LEDGER_E_MORE,       /* it is not done yet */
 };
 
 /* What one call did. */
@@ -169,13 +170,27 @@ void ledger_say(struct ledger *ledger, uint32_t stream,
                 struct names_said *said);
 
 /*
- * Fills an open, empty stream with what another reader's ledger held, in any
- * order. Each name is there once; a block whose parent is not among them is a
- * hole. 0, LEDGER_E_BAD (the parents form a circle), LEDGER_E_FULL or -ENOMEM:
- * part was filled, and the stream is good for ledger_close() alone.
+ * Filling an open, empty stream with what another reader's ledger held, in any
+ * order, step by step; other streams may change between two steps. Each name is
+ * there once; a block whose parent is not among them is a hole. The blocks are
+ * borrowed until the end. Until the stream is filled, it is good for
+ * ledger_close() alone.
  */
-int ledger_adopt(struct ledger *ledger, uint32_t stream,
-                 const struct names_block *blocks, size_t count) MUST_CHECK;
+struct ledger_adoption;
+
+/* 0 and *out, LEDGER_E_FULL or -ENOMEM. */
+int ledger_adopt_begin(struct ledger *ledger, uint32_t stream,
+                       const struct names_block *blocks, size_t count,
+                       struct ledger_adoption **out) MUST_CHECK;
+
+/* 0: the stream is filled. LEDGER_E_MORE: not yet; a block takes two or three
+ * of the budget. LEDGER_E_BAD (the parents form a circle, or copies make no
+ * sense), LEDGER_E_FULL, -ENOMEM: it never will be. */
+int ledger_adopt_step(struct ledger_adoption *adoption, uint32_t budget)
+    MUST_CHECK;
+
+/* Frees the adoption, filled or not. NULL is fine. */
+void ledger_adopt_end(struct ledger_adoption *adoption);
 
 /* Says every name that an open stream holds. */
 void ledger_say_all(const struct ledger *ledger, uint32_t stream,

@@ -4,14 +4,15 @@
  *
  * Blocks come in any order, and an entry needs its parent's. So each block is
  * reached from the first one above it that is there already, and the way down
- * is filled in.
+ * is filled in. All that is done in units of one block, between which other
+ * streams may change: the entries that this stream holds stay where they are.
  */
 #include "index/ledger_internal.h"
 
 #define AT_NONE  UINT32_MAX
 #define REF_OPEN UINT32_MAX /* on the way down that is being filled in */
 
-struct adopted {
+struct ledger_adoption {
     struct ledger *l;
     uint32_t stream;
     const struct names_block *block;
@@ -20,10 +21,17 @@ struct adopted {
     uint32_t *way;  /* blocks from the lowest to the highest */
     uint32_t *slot; /* by key: a block's place and 1; 0: free */
     uint32_t mask;
+    size_t words;    /* of the memory that ref begins */
+    uint32_t sorted; /* blocks that are in slot */
+    uint32_t next;   /* the blocks before it are there, or on the way */
+    bool climbs;     /* the way to `top` is looked for */
+    uint32_t top;
+    uint32_t len;    /* of the way */
+    uint32_t parent; /* entry above the way's end, or REF_NONE */
 };
 
 static uint32_t *
-slot_of(const struct adopted *a, uint64_t key)
+slot_of(const struct ledger_adoption *a, uint64_t key)
 {
     uint32_t at = (uint32_t)rng_mix(key) & a->mask;
 
@@ -35,7 +43,7 @@ slot_of(const struct adopted *a, uint64_t key)
 
 /* The place of the block's parent, or AT_NONE. */
 static uint32_t
-above(const struct adopted *a, uint32_t at)
+above(const struct ledger_adoption *a, uint32_t at)
 {
     const struct names_block *block = &a->block[at];
     uint32_t found = block->has_parent ? *slot_of(a, block->parent) : 0;
@@ -90,7 +98,7 @@ claim_joining(struct ledger *l, uint32_t ref, uint32_t stream)
 }
 
 static bool
-hold(struct adopted *a, uint32_t at, uint32_t parent)
+hold(struct ledger_adoption *a, uint32_t at, uint32_t parent)
 {
     struct ledger *l = a->l;
     const struct names_block *block = &a->block[at];
@@ -124,7 +132,7 @@ hold(struct adopted *a, uint32_t at, uint32_t parent)
 /* An entry that nobody holds, for a block whose parent is not there. Its name
  * is not known, so it never comes back, and the hole goes with its kids. */
 static uint32_t
-ghost_of(struct adopted *a, uint64_t key)
+ghost_of(struct ledger_adoption *a, uint64_t key)
 {
     uint32_t ref = find(a->l, rng_mix(key), key, REF_NONE);
 
@@ -140,95 +148,142 @@ unclaim(struct ledger *l)
     ledger_rows_unclaim(&l->kids);
 }
 
-/* Fills in the way from the highest block that is not there down to this one.
- */
-static int
-fill_in(struct adopted *a, uint32_t at)
-{
-    uint32_t len = 0;
-    uint32_t top = at;
-
-    for (; top != AT_NONE && a->ref[top] == REF_NONE; top = above(a, top)) {
-        a->ref[top] = REF_OPEN;
-        a->way[len++] = top;
-    }
-    if (top != AT_NONE && a->ref[top] == REF_OPEN) {
-        return LEDGER_E_BAD;
-    }
-    uint32_t parent = top == AT_NONE ? REF_NONE : a->ref[top];
-    while (len > 0) {
-        const struct names_block *block = &a->block[a->way[--len]];
-        if (parent == REF_NONE && block->has_parent) {
-            parent = ghost_of(a, block->parent);
-            if (parent == REF_NONE) {
-                return a->l->refusal;
-            }
-        }
-        if (!hold(a, a->way[len], parent)) {
-            return a->l->refusal;
-        }
-        unclaim(a->l);
-        parent = a->ref[a->way[len]];
-    }
-    return 0;
-}
-
 static bool
 copies_are_sound(uint32_t copies)
 {
     return copies != 0 && copies <= NAMES_COPIES_MAX;
 }
 
-/* Enters all blocks by key; of two with one key, either will do. False: one of
- * them is none. */
-static bool
-sort(struct adopted *a)
+/* Enters a block by key; of two with one key, either will do. */
+static int
+sort(struct ledger_adoption *a)
 {
-    for (uint32_t i = 0; i < a->count; i++) {
-        *slot_of(a, a->block[i].key) = i + 1;
-        if (!copies_are_sound(a->block[i].copies)) {
-            return false;
+    const struct names_block *block = &a->block[a->sorted];
+
+    *slot_of(a, block->key) = ++a->sorted;
+    return copies_are_sound(block->copies) ? LEDGER_E_MORE : LEDGER_E_BAD;
+}
+
+/* One block up towards one that is there. */
+static int
+climb(struct ledger_adoption *a)
+{
+    if (a->top != AT_NONE && a->ref[a->top] == REF_OPEN) {
+        return LEDGER_E_BAD;
+    }
+    if (a->top != AT_NONE && a->ref[a->top] == REF_NONE) {
+        a->ref[a->top] = REF_OPEN;
+        a->way[a->len++] = a->top;
+        a->top = above(a, a->top);
+        return LEDGER_E_MORE;
+    }
+    a->parent = a->top == AT_NONE ? REF_NONE : a->ref[a->top];
+    a->climbs = false;
+    return LEDGER_E_MORE;
+}
+
+/* The highest block of the way that is not there yet. */
+static int
+descend(struct ledger_adoption *a)
+{
+    uint32_t at = a->way[--a->len];
+    const struct names_block *block = &a->block[at];
+
+    if (a->parent == REF_NONE && block->has_parent) {
+        a->parent = ghost_of(a, block->parent);
+        if (a->parent == REF_NONE) {
+            return a->l->refusal;
         }
     }
-    return true;
+    if (!hold(a, at, a->parent)) {
+        return a->l->refusal;
+    }
+    unclaim(a->l);
+    a->parent = a->ref[at];
+    return LEDGER_E_MORE;
+}
+
+static int
+one(struct ledger_adoption *a)
+{
+    if (a->sorted < a->count) {
+        return sort(a);
+    }
+    if (a->climbs) {
+        return climb(a);
+    }
+    if (a->len > 0) {
+        return descend(a);
+    }
+    if (a->next == a->count) {
+        return 0;
+    }
+    a->top = a->next++;
+    a->climbs = true;
+    return LEDGER_E_MORE;
 }
 
 int
-ledger_adopt(struct ledger *ledger, uint32_t stream,
-             const struct names_block *blocks, size_t count)
+ledger_adopt_begin(struct ledger *ledger, uint32_t stream,
+                   const struct names_block *blocks, size_t count,
+                   struct ledger_adoption **out)
 {
-    struct adopted a = {.l = ledger,
-                        .stream = stream,
-                        .block = blocks,
-                        .count = (uint32_t)count,
-                        .mask = 1};
+    uint32_t mask = 1;
 
-    CHECK(stream < LEDGER_STREAMS_MAX && ledger->said == NULL);
-    CHECK(ledger->stream[stream].state == STREAM_OPEN &&
+    CHECK(stream < LEDGER_STREAMS_MAX &&
+          ledger->stream[stream].state == STREAM_OPEN &&
           ledger->stream[stream].blocks == 0);
     if (count > REF_MASK / 2) {
         return LEDGER_E_FULL;
     }
-    while (a.mask < count * 2) {
-        a.mask = a.mask * 2 + 1;
+    while (mask < count * 2) {
+        mask = mask * 2 + 1;
     }
-    size_t words = 2 * count + a.mask + 1;
-    uint32_t *memory = ledger_take(ledger, words * sizeof *memory);
+    size_t words = 2 * count + mask + 1;
+    struct ledger_adoption *a = ledger_take(ledger, sizeof *a);
+    uint32_t *memory =
+        a == NULL ? NULL : ledger_take(ledger, words * sizeof *memory);
     if (memory == NULL) {
+        ledger_give(ledger, a, sizeof *a);
         return ledger->refusal;
     }
-    a.ref = memory;
-    a.way = memory + count;
-    a.slot = memory + 2 * count;
-    int rc = sort(&a) ? 0 : LEDGER_E_BAD;
-    for (uint32_t i = 0; i < a.count && rc == 0; i++) {
-        rc = fill_in(&a, i);
+    *a = (struct ledger_adoption){.l = ledger,
+                                  .stream = stream,
+                                  .block = blocks,
+                                  .count = (uint32_t)count,
+                                  .ref = memory,
+                                  .way = memory + count,
+                                  .slot = memory + 2 * count,
+                                  .mask = mask,
+                                  .words = words};
+    *out = a;
+    return 0;
+}
+
+int
+ledger_adopt_step(struct ledger_adoption *adoption, uint32_t budget)
+{
+    struct ledger_adoption *a = adoption;
+    int rc = LEDGER_E_MORE;
+
+    CHECK(a->l->said == NULL && a->l->stream[a->stream].state == STREAM_OPEN);
+    for (uint32_t i = 0; i < budget && rc == LEDGER_E_MORE; i++) {
+        rc = one(a);
     }
-    unclaim(ledger);
-    ledger_give(ledger, memory, words * sizeof *memory);
+    unclaim(a->l);
     /* A ghost without a kid, when there was no room for that. */
-    ledger->litter = ledger->litter || rc != 0;
+    a->l->litter = a->l->litter || (rc != 0 && rc != LEDGER_E_MORE);
     return rc;
+}
+
+void
+ledger_adopt_end(struct ledger_adoption *adoption)
+{
+    if (adoption != NULL) {
+        struct ledger *l = adoption->l;
+        ledger_give(l, adoption->ref, adoption->words * sizeof(uint32_t));
+        ledger_give(l, adoption, sizeof *adoption);
+    }
 }
 
 void

@@ -123,12 +123,21 @@ make_room(struct names_part *part, struct names_room *room)
     return size <= UINT32_MAX && resize(part, room, (uint32_t)size);
 }
 
+static bool
+is_missing(const struct names *names, const struct names_part *part)
+{
+    return part - names->part >= NAMES_PARTS - (ptrdiff_t)names->missing;
+}
+
 static int
 put(struct names *names, struct names_room *room,
     const struct names_block *block)
 {
     struct names_part *part = part_of(names, block->name);
 
+    if (is_missing(names, part)) {
+        return 0;
+    }
     if (!make_room(part, room)) {
         return NAMES_E_FULL;
     }
@@ -425,6 +434,93 @@ names_page(const struct names *names, uint64_t cursor, struct names_block *into,
     }
     *next = NAMES_END;
     return used;
+}
+
+/* ---- a twin ---- */
+
+void
+names_twin_init(struct names_twin *twin)
+{
+    *twin = (struct names_twin){.table = {.missing = NAMES_PARTS},
+                                .room = {.bytes_max = SIZE_MAX}};
+}
+
+/* Returns its bytes. */
+static size_t
+copy_part(struct names_twin *twin, const struct names *table, uint32_t at)
+{
+    const struct names_part *from = &table->part[at];
+    struct names_part *into = &twin->table.part[at];
+    size_t bytes = from->size * sizeof *from->block;
+
+    CHECK(into->block == NULL && into->count == 0);
+    if (bytes > 0 && (into->block = malloc(bytes)) == NULL) {
+        twin->failed = true;
+        return 0;
+    }
+    twin->room.bytes += bytes;
+    into->size = from->size;
+    into->count = from->count;
+    for (uint32_t i = 0; i < from->size; i++) {
+        into->block[i] = from->block[i];
+        if (from->block[i].used) {
+            count_in(&twin->table, &from->block[i]);
+        }
+    }
+    return bytes;
+}
+
+bool
+names_twin_copy(struct names_twin *twin, const struct names *table,
+                size_t bytes)
+{
+    size_t copied = 0;
+
+    CHECK(!table->keeps && table->left == 0 && table->missing == 0);
+    while (twin->table.missing > 0 && !twin->failed &&
+           (copied == 0 || copied < bytes)) {
+        copied += copy_part(twin, table, NAMES_PARTS - twin->table.missing);
+        twin->table.missing--;
+    }
+    if (twin->table.missing > 0 && !twin->failed) {
+        return false;
+    }
+    twin->table.reader_known = table->reader_known;
+    twin->table.reader_count = table->reader_count;
+    memcpy(twin->table.reader, table->reader, sizeof table->reader);
+    CHECK(twin->failed || (twin->table.count == table->count &&
+                           twin->table.digest == table->digest));
+    return true;
+}
+
+void
+names_twin_apply(struct names_twin *twin, const uint64_t *words, size_t count)
+{
+    if (names_apply(&twin->table, &twin->room, words, count) != 0) {
+        twin->failed = true;
+    }
+}
+
+uint32_t
+names_take_part(struct names *names, struct names_room *room, uint32_t part,
+                struct names_block *into)
+{
+    struct names_part *from = &names->part[part];
+    size_t bytes = from->size * sizeof *from->block;
+    uint32_t count = 0;
+
+    CHECK(part < NAMES_PARTS && room->bytes >= bytes);
+    for (uint32_t i = 0; i < from->size; i++) {
+        if (from->block[i].used && is_held(&from->block[i])) {
+            into[count++] = from->block[i];
+        }
+    }
+    CHECK(names->count >= count);
+    names->count -= count;
+    room->bytes -= bytes;
+    free(from->block);
+    *from = (struct names_part){.size = 0};
+    return count;
 }
 
 bool

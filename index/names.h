@@ -5,7 +5,7 @@
  * The ledger (ledger.h) belongs to whoever reads. It says what changed in it,
  * batch by batch, as words (struct names_said), and a table that applies the
  * words of all batches has the same names. From such a table a ledger is
- * filled (ledger_adopt()), and the reading goes on where the table ends.
+ * filled (ledger_adopt_begin()), and the reading goes on where the table ends.
  *
  * Every op says how a name stands from then on, not what was added to it. So
  * applying words twice changes nothing, and the last word on a name wins.
@@ -177,6 +177,7 @@ struct names {
     uint64_t count;    /* held */
     uint64_t left;     /* kept though they left, or are bare */
     uint64_t digest;   /* XOR over what is held, see names_block_digest() */
+    uint32_t missing;  /* the last parts, which a twin does not have yet */
     bool keeps;        /* names that leave are kept */
     bool reader_known; /* a READER was applied */
     uint32_t reader_count;
@@ -221,6 +222,36 @@ void names_settle(struct names *names);
  * order. *next: the cursor of the next page, or NAMES_END. Returns how many. */
 uint32_t names_page(const struct names *names, uint64_t cursor,
                     struct names_block *into, uint32_t max, uint64_t *next);
+
+/* ---- a twin ---- */
+
+/*
+ * A copy of one table that is made part by part while the table changes. What
+ * is applied to the table is applied to the twin as well, so both are equal
+ * once no part is missing. The table has no names that left, and keeps none.
+ */
+struct names_twin {
+    struct names table;
+    struct names_room room; /* its own: without a bound */
+    bool failed;            /* no memory: the twin is good for names_clear() */
+};
+
+/* An empty twin. Allocates nothing. */
+void names_twin_init(struct names_twin *twin);
+
+/* Copies further parts, of about so many bytes, one part at least. True: none is
+ * missing, or it failed. */
+bool names_twin_copy(struct names_twin *twin, const struct names *table,
+                     size_t bytes) MUST_CHECK;
+
+/* What was just applied to the table. */
+void names_twin_apply(struct names_twin *twin, const uint64_t *words,
+                      size_t count);
+
+/* Moves what a part holds to `into` (room for the part's count), in any order,
+ * and frees the part; the digest stays as it was. Returns how many. */
+uint32_t names_take_part(struct names *names, struct names_room *room,
+                         uint32_t part, struct names_block *into);
 
 /* ---- copies ---- */
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <string.h>
@@ -92,7 +93,8 @@ secrets_forget(struct secrets *secrets)
     explicit_bzero(secrets, sizeof *secrets);
 }
 
-static void
+/* 0 or -ENOMEM. */
+static int
 make(const struct secrets *secrets, uint32_t at,
      const struct proof_claim *claim, uint8_t proof[PROOF_SIZE])
 {
@@ -107,19 +109,23 @@ make(const struct secrets *secrets, uint32_t at,
     buf_add(&out, claim->server_number, PROOF_SIZE);
     buf_add_text(&out, claim->cluster);
     CHECK(!out.failed);
-    CHECK(HMAC(EVP_sha256(), secrets->texts[at], (int)secrets->lens[at], bytes,
-               out.len, proof, &len) != NULL);
+    if (HMAC(EVP_sha256(), secrets->texts[at], (int)secrets->lens[at], bytes,
+             out.len, proof, &len) == NULL) {
+        ERR_clear_error();
+        return -ENOMEM;
+    }
     CHECK(len == PROOF_SIZE);
+    return 0;
 }
 
-void
+int
 proof_make(const struct secrets *secrets, const struct proof_claim *claim,
            uint8_t proof[PROOF_SIZE])
 {
-    make(secrets, 0, claim, proof);
+    return make(secrets, 0, claim, proof);
 }
 
-bool
+int
 proof_check(const struct secrets *secrets, const struct proof_claim *claim,
             const uint8_t proof[PROOF_SIZE])
 {
@@ -127,8 +133,11 @@ proof_check(const struct secrets *secrets, const struct proof_claim *claim,
     bool found = false;
 
     for (uint32_t i = 0; i < secrets->count; i++) {
-        make(secrets, i, claim, right);
+        int rc = make(secrets, i, claim, right);
+        if (rc != 0) {
+            return rc;
+        }
         found = (CRYPTO_memcmp(right, proof, PROOF_SIZE) == 0) || found;
     }
-    return found;
+    return found ? 0 : PROOF_E_WRONG;
 }

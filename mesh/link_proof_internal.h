@@ -51,13 +51,18 @@ struct proof_claim {
     const uint8_t *server_number;
 };
 
-/* Makes the proof with the first secret. */
-void proof_make(const struct secrets *secrets, const struct proof_claim *claim,
-                uint8_t proof[PROOF_SIZE]);
+enum {
+    PROOF_E_WRONG = 1, /* it was made with none of the secrets */
+};
 
-/* Whether the proof was made with one of the secrets. A wrong proof takes as
- * long to check as a right one. */
-bool proof_check(const struct secrets *secrets, const struct proof_claim *claim,
-                 const uint8_t proof[PROOF_SIZE]) MUST_CHECK;
+/* Makes the proof with the first secret. 0 or -ENOMEM. */
+int proof_make(const struct secrets *secrets, const struct proof_claim *claim,
+               uint8_t proof[PROOF_SIZE]) MUST_CHECK;
+
+/* Whether the proof was made with one of the secrets: 0, PROOF_E_WRONG, or
+ * -ENOMEM: that is not known. A wrong proof takes as long to check as a right
+ * one. */
+int proof_check(const struct secrets *secrets, const struct proof_claim *claim,
+                const uint8_t proof[PROOF_SIZE]) MUST_CHECK;
 
 #endif

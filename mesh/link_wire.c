@@ -279,8 +279,8 @@ prove(struct wire *wire)
     const struct proof_claim ours = claim(wire, wire->server);
     uint8_t proof[PROOF_SIZE];
 
-    proof_make(&wire->link->secrets, &ours, proof);
-    return tls_write(wire->tls, proof, sizeof proof);
+    return proof_make(&wire->link->secrets, &ours, proof) == 0 &&
+           tls_write(wire->tls, proof, sizeof proof);
 }
 
 /* The connection is ready for messages. False: it was closed. */
@@ -339,11 +339,12 @@ take_proof(struct wire *wire)
 {
     const struct proof_claim theirs = claim(wire, !wire->server);
 
-    if (!proof_check(&wire->link->secrets, &theirs, wire->head)) {
+    int rc = proof_check(&wire->link->secrets, &theirs, wire->head);
+    if (rc == PROOF_E_WRONG) {
         refuse(wire, "it does not know the shared secret");
         return false;
     }
-    if (wire->server && !prove(wire)) {
+    if (rc != 0 || (wire->server && !prove(wire))) {
         lose(wire);
         return false;
     }

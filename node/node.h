@@ -22,6 +22,8 @@
 #include "node/ingest/ingest_reach.h"   /* IWYU pragma: export */
 #include "node/ingest/ingest_stream.h"  /* IWYU pragma: export */
 #include "node/ingest/snapshot_state.h" /* IWYU pragma: export */
+#include "node/local/local_load.h"      /* IWYU pragma: export */
+#include "node/local/local_tokens.h"    /* IWYU pragma: export */
 #include "node/peers/hints.h"           /* IWYU pragma: export */
 #include "node/peers/hub.h"             /* IWYU pragma: export */
 #include "node/peers/resolve.h"         /* IWYU pragma: export */
@@ -33,6 +35,7 @@
 #include "node/text/json_text.h"        /* IWYU pragma: export */
 #include "node/text/sse_read.h"         /* IWYU pragma: export */
 #include "node/text/url.h"              /* IWYU pragma: export */
+#include "node/view/decided.h"          /* IWYU pragma: export */
 #include "node/view/expectations.h"     /* IWYU pragma: export */
 
 #endif

@@ -116,7 +116,7 @@ engine_post_tokenize(struct engine_server *s, struct httpd_request *request)
     struct json_out json;
     uint32_t model;
 
-    if (!engine_server_scan(s, request) ||
+    if (!engine_server_scan(s, request, SCAN_API_GUESSED) ||
         !engine_server_find_model(s, request, &model)) {
         return;
     }
@@ -174,29 +174,54 @@ engine_post_detokenize(struct engine_server *s, struct httpd_request *request)
     engine_server_answer(s, request, "application/json");
 }
 
+/* No item sets a block apart here: each picture has tokens of its own. */
 static void
-render(struct engine_server *s, struct httpd_request *request, bool chat)
+put_features(struct json_out *json)
 {
+    json_out_key(json, "features");
+    json_out_object_begin(json);
+    json_out_key(json, "mm_hashes");
+    json_out_object_begin(json);
+    json_out_object_end(json);
+    json_out_key(json, "mm_placeholders");
+    json_out_object_begin(json);
+    json_out_object_end(json);
+    json_out_object_end(json);
+}
+
+static void
+render(struct engine_server *s, struct httpd_request *request,
+       enum scan_api api)
+{
+    bool text = api == SCAN_API_TEXT; /* a list of prompts */
     const struct scan *scan = &s->prompt.scan;
     struct json_out json;
     char id[40];
     uint32_t model;
 
-    if (!engine_server_scan(s, request) ||
+    if (s->options->scale_out != 0) {
+        httpd_error(request, 403, "permission_denied",
+                    "Scale-out endpoints are disabled");
+        return;
+    }
+    if (!engine_server_scan(s, request, api) ||
         !engine_server_find_model(s, request, &model) ||
         !engine_server_render(s, request, true)) {
         return;
     }
-    (void)snprintf(id, sizeof(id), "%s-%016" PRIx64, chat ? "chatcmpl" : "cmpl",
+    (void)snprintf(id, sizeof(id), "%s-%016" PRIx64, text ? "cmpl" : "chatcmpl",
                    s->next_number++);
     json_out_init(&json, &s->out);
-    if (!chat) {
+    if (text) {
         json_out_array_begin(&json);
     }
     json_out_object_begin(&json);
     json_out_put_text(&json, "request_id", id);
     json_out_put_text(&json, "model", s->options->models[model]);
     put_ids(&json, "token_ids", &s->prompt.ids);
+    if (scan->media) {
+        put_features(&json);
+    }
     json_out_key(&json, "sampling_params");
     json_out_object_begin(&json);
     json_out_put_uint(&json, "max_tokens",
@@ -211,7 +236,7 @@ render(struct engine_server *s, struct httpd_request *request, bool chat)
         json_out_null(&json);
     }
     json_out_object_end(&json);
-    if (!chat) {
+    if (text) {
         json_out_array_end(&json);
     }
     engine_server_answer(s, request, "application/json");
@@ -220,14 +245,28 @@ render(struct engine_server *s, struct httpd_request *request, bool chat)
 void
 engine_post_chat_render(struct engine_server *s, struct httpd_request *request)
 {
-    render(s, request, true);
+    render(s, request, SCAN_API_CHAT);
+}
+
+void
+engine_post_responses_render(struct engine_server *s,
+                             struct httpd_request *request)
+{
+    render(s, request, SCAN_API_RESPONSES);
+}
+
+void
+engine_post_messages_render(struct engine_server *s,
+                            struct httpd_request *request)
+{
+    render(s, request, SCAN_API_MESSAGES);
 }
 
 void
 engine_post_completion_render(struct engine_server *s,
                               struct httpd_request *request)
 {
-    render(s, request, false);
+    render(s, request, SCAN_API_TEXT);
 }
 
 /* A unit vector that depends on nothing but the hash. */
@@ -293,7 +332,7 @@ engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
     const struct engine_ids *ids = &s->prompt.ids;
     uint32_t model;
 
-    if (!engine_server_scan(s, request) ||
+    if (!engine_server_scan(s, request, SCAN_API_OTHER) ||
         !engine_server_find_model(s, request, &model) ||
         !engine_server_render(s, request, false)) {
         return;
@@ -383,7 +422,7 @@ engine_post_chaos(struct engine_server *s, struct httpd_request *request)
     struct engine_fault_orders orders;
     const char *why;
 
-    if (!engine_server_scan(s, request)) {
+    if (!engine_server_scan(s, request, SCAN_API_OTHER)) {
         return;
     }
     if (engine_faults_order(&s->faults, httpd_body(request), &orders, &why) !=

@@ -77,13 +77,28 @@ engine_call_abort_all(struct engine_server *server)
     }
 }
 
+/* Whether the prompt is of a shape that the API takes. */
+static bool
+is_apt(const struct scan *scan)
+{
+    if (scan->api == SCAN_API_RESPONSES) {
+        return scan->prompt_is_input && !scan->stateful &&
+               (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
+    }
+    return (scan->api == SCAN_API_TEXT) != (scan->shape == SCAN_MESSAGES);
+}
+
 /* Why a request is invalid, as text; NULL: it is valid. */
 static const char *
-refusal(const struct scan *scan, bool chat)
+refusal(const struct scan *scan)
 {
-    if (chat != (scan->shape == SCAN_MESSAGES)) {
-        return chat ? "`messages` must be a list of messages"
-                    : "`prompt` must be text or a list of token ids";
+    if (!is_apt(scan)) {
+        return scan->api == SCAN_API_TEXT
+                   ? "`prompt` must be text or a list of token ids"
+               : scan->api == SCAN_API_RESPONSES
+                   ? "`input` must be text or a list of messages, and nothing "
+                     "is stored here"
+                   : "`messages` must be a list of messages";
     }
     if (scan->n != 1 || scan->prompts != 1) {
         return "this stand-in answers one prompt with one choice";
@@ -168,7 +183,8 @@ submit(struct engine_server *server, struct engine_call *call)
     struct httpd_request *request = call->request;
 
     call->reply_hash = key_next(0, ids->ids, prompt_len * sizeof(*ids->ids));
-    engine_ids_add_reply(ids, call->reply_hash, call->output_len, !call->chat);
+    engine_ids_add_reply(ids, call->reply_hash, call->output_len,
+                         call->api == SCAN_API_TEXT);
     struct engine_request wanted = {
         .root = namespace_of(server, call->model),
         .user = (uint64_t)(call - server->calls),
@@ -176,6 +192,9 @@ submit(struct engine_server *server, struct engine_call *call)
         .output = ids->ids + prompt_len,
         .prompt_len = (uint32_t)prompt_len,
         .output_len = call->output_len,
+        /* vLLM computes a prompt anew whose own tokens are to be scored. */
+        .cold = server->options->make == ENGINE_MAKE_VLLM &&
+                server->prompt.scan.rescored,
     };
     int r =
         ids->failed || !keep_salt(server, call)
@@ -219,7 +238,8 @@ meet_fate(struct engine_server *server, struct httpd_request *request,
 }
 
 static void
-generate(struct engine_server *server, struct httpd_request *request, bool chat)
+generate(struct engine_server *server, struct httpd_request *request,
+         enum scan_api api)
 {
     const struct scan *scan = &server->prompt.scan;
     struct engine_fate fate;
@@ -227,10 +247,10 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
     uint32_t rank;
     uint32_t output_len;
 
-    if (!engine_server_scan(server, request)) {
+    if (!engine_server_scan(server, request, api)) {
         return;
     }
-    const char *why = refusal(scan, chat);
+    const char *why = refusal(scan);
     if (why != NULL) {
         httpd_error(request, 400, "bad_request", why);
         return;
@@ -252,7 +272,7 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
     struct engine_call *call = take_call(server, request);
     call->model = model;
     call->rank = rank;
-    call->chat = chat;
+    call->api = api;
     call->stream = scan->stream;
     call->include_usage = scan->include_usage;
     call->output_len = output_len;
@@ -266,11 +286,23 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
 void
 engine_post_chat(struct engine_server *s, struct httpd_request *request)
 {
-    generate(s, request, true);
+    generate(s, request, SCAN_API_CHAT);
 }
 
 void
 engine_post_completion(struct engine_server *s, struct httpd_request *request)
 {
-    generate(s, request, false);
+    generate(s, request, SCAN_API_TEXT);
+}
+
+void
+engine_post_responses(struct engine_server *s, struct httpd_request *request)
+{
+    generate(s, request, SCAN_API_RESPONSES);
+}
+
+void
+engine_post_messages(struct engine_server *s, struct httpd_request *request)
+{
+    generate(s, request, SCAN_API_MESSAGES);
 }

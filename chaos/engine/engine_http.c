@@ -111,9 +111,10 @@ engine_server_answer(struct engine_server *server,
 }
 
 bool
-engine_server_scan(struct engine_server *server, struct httpd_request *request)
+engine_server_scan(struct engine_server *server, struct httpd_request *request,
+                   enum scan_api api)
 {
-    if (engine_prompt_scan(&server->prompt, httpd_body(request)) != 0) {
+    if (engine_prompt_scan(&server->prompt, httpd_body(request), api) != 0) {
         httpd_error(request, 400, "bad_request", server->prompt.fault);
         return false;
     }
@@ -179,8 +180,14 @@ static const struct route {
 } routes[] = {
     {HTTP_POST, "/v1/chat/completions", engine_post_chat, ALL},
     {HTTP_POST, "/v1/completions", engine_post_completion, ALL},
+    {HTTP_POST, "/v1/responses", engine_post_responses,
+     OF(VLLM) | OF(SGLANG) | OF(TRTLLM) | OF(LLAMACPP)},
+    {HTTP_POST, "/v1/messages", engine_post_messages,
+     OF(VLLM) | OF(SGLANG) | OF(LLAMACPP)},
     {HTTP_POST, "/v1/chat/completions/render", engine_post_chat_render,
      OF(VLLM)},
+    {HTTP_POST, "/v1/responses/render", engine_post_responses_render, OF(VLLM)},
+    {HTTP_POST, "/v1/messages/render", engine_post_messages_render, OF(VLLM)},
     {HTTP_POST, "/v1/completions/render", engine_post_completion_render,
      OF(VLLM)},
     {HTTP_POST, "/v1/embeddings", engine_post_embeddings, ALL},
@@ -361,6 +368,7 @@ engine_server_init(struct engine_server *server, uv_loop_t *loop,
                    options->name);
     engine_faults_init(&server->faults);
     engine_prompt_init(&server->prompt, ENGINE_BODY_BYTES_MAX);
+    server->prompt.files = &server->files;
     buf_init(&server->out, 4 * ENGINE_BODY_BYTES_MAX);
     open_handles(server);
     int r = start_calls(server);
@@ -398,6 +406,7 @@ engine_server_fini(struct engine_server *server)
     }
     engine_ranks_fini(server);
     engine_prompt_fini(&server->prompt);
+    engine_files_close(&server->files);
     buf_fini(&server->out);
     free(server->calls);
     free(server->idle_calls);

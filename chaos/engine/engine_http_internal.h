@@ -43,7 +43,7 @@ struct engine_call {
     uint32_t model; /* in options.models */
     uint32_t rank;
     uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER */
-    bool chat;
+    enum scan_api api;
     bool stream;
     bool include_usage;
 };
@@ -73,6 +73,7 @@ struct engine_server {
     uint64_t restarts; /* ordered ones */
 
     struct engine_faults faults;
+    struct engine_files files;   /* --tokens */
     struct engine_prompt prompt; /* of the request being read */
     struct buf out;              /* the answer being written */
     bool stopping;
@@ -108,9 +109,10 @@ void engine_server_answer(struct engine_server *server,
                           struct httpd_request *request,
                           const char *content_type);
 
-/* Scans the body into server->prompt. False: refused with 400. */
+/* Scans the body, written for that API, into server->prompt. False: refused
+ * with 400. */
 bool engine_server_scan(struct engine_server *server,
-                        struct httpd_request *request);
+                        struct httpd_request *request, enum scan_api api);
 
 /* Renders what was scanned. False: answered already. */
 bool engine_server_render(struct engine_server *server,
@@ -128,8 +130,16 @@ bool engine_server_find_model(struct engine_server *server,
 void engine_post_chat(struct engine_server *s, struct httpd_request *request);
 void engine_post_completion(struct engine_server *s,
                             struct httpd_request *request);
+void engine_post_responses(struct engine_server *s,
+                           struct httpd_request *request);
+void engine_post_messages(struct engine_server *s,
+                          struct httpd_request *request);
 void engine_post_chat_render(struct engine_server *s,
                              struct httpd_request *request);
+void engine_post_responses_render(struct engine_server *s,
+                                  struct httpd_request *request);
+void engine_post_messages_render(struct engine_server *s,
+                                 struct httpd_request *request);
 void engine_post_completion_render(struct engine_server *s,
                                    struct httpd_request *request);
 void engine_post_embeddings(struct engine_server *s,
@@ -170,6 +180,27 @@ void engine_call_drop(struct engine_server *server, struct engine_call *call);
 /* Passes one output of the model on to its client. */
 void engine_call_output(struct engine_server *server,
                         const struct engine_out *out);
+
+/* Adds the text of the call's whole answer to server->out; it needs no
+ * escapes. */
+void engine_reply_put(struct engine_server *server,
+                      const struct engine_call *call);
+
+/*
+ * What Responses and Messages have of their own (engine_reply_own.c), each
+ * added to server->out: what a stream begins with, a token, what it ends with,
+ * and a whole answer.
+ */
+void engine_own_begin(struct engine_server *server,
+                      const struct engine_call *call);
+void engine_own_token(struct engine_server *server,
+                      const struct engine_call *call, struct slice text);
+void engine_own_end(struct engine_server *server,
+                    const struct engine_call *call,
+                    const struct engine_usage *usage);
+void engine_own_whole(struct engine_server *server,
+                      const struct engine_call *call,
+                      const struct engine_usage *usage);
 
 /* The client of a call has gone. */
 void engine_call_gone(struct engine_server *server, struct engine_call *call);

@@ -38,10 +38,18 @@ serve(const struct engine_options *options)
     struct engine_server *server = malloc(sizeof(*server));
     uv_loop_t loop;
     int result = EXIT_FAILED;
+    char why[512];
 
     if (server == NULL || uv_loop_init(&loop) != 0) {
         free(server);
         return EXIT_FAILED;
+    }
+    struct engine_files files = {.table = NULL};
+    if (options->tokens != NULL &&
+        !engine_files_open(&files, options->tokens, options->models[0], why,
+                           sizeof(why))) {
+        (void)fprintf(stderr, "kvasir-engine: %s\n", why);
+        goto close_loop;
     }
     int r = engine_server_init(server, &loop, options);
     if (r != 0) {
@@ -49,6 +57,7 @@ serve(const struct engine_options *options)
                       (unsigned)options->port, uv_strerror(r));
         goto close_loop;
     }
+    server->files = files;
     LOG_INFO("engine_started", KV("name", options->name),
              KV("port", engine_server_port(server)),
              KV("blocks", options->blocks));

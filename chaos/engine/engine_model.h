@@ -93,6 +93,7 @@ struct engine_request {
                                the prompt */
     uint32_t prompt_len;    /* 1 or more */
     uint32_t output_len;    /* 1 or more: max_tokens */
+    bool cold;              /* all of it is computed, whatever is cached */
 };
 
 struct engine_usage {

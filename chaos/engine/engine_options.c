@@ -20,6 +20,9 @@ static const struct flag flags[] = {
      "model to serve; if repeated, the further ones are\n"
      "adapters of the first",
      AT(models_count)},
+    {"tokens", FLAG_ANY, AT(tokens), 0, 0, "DIR", NULL,
+     "a model's own files, or a folder of models: prompts\n"
+     "are tokenised by them, as vLLM does"},
     {"name", FLAG_TEXT, AT(name), 0, 0, "NAME", "engine",
      "its name in the log and in answers"},
     {"blocks", FLAG_COUNT, AT(blocks), 1, 1U << 24, "N", "4096",
@@ -82,6 +85,9 @@ static const struct flag flags[] = {
     {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
      "messages of a replay that may wait; more are lost,\n"
      "as in real engines; 0: no limit"},
+    {"scale-out", FLAG_CHOICE, AT(scale_out), 0, 0, "on|off", "on",
+     "off: vLLM's renderers answer 403, as they do without\n"
+     "its --enable-scale-out"},
     {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
 };
 
@@ -159,12 +165,13 @@ static const char manual_tail[] =
     "  POST /v1/chat/completions, /v1/completions    `stream` or not; one "
     "choice,\n"
     "       always max_tokens (16) long\n"
-    "  POST /v1/chat/completions/render, /v1/completions/render    the token "
-    "ids\n"
+    "  POST /v1/responses, /v1/messages              the same in their shapes\n"
+    "  POST .../render of these four                 the token ids (vllm)\n"
     "  POST /v1/embeddings\n"
     "  POST /tokenize, /detokenize\n"
-    "  POST /reset_prefix_cache    fails while requests run; SGLang's "
-    "/flush_cache\n"
+    "  POST /reset_prefix_cache    fails while requests run, and is told with "
+    "the\n"
+    "       next events; SGLang's /flush_cache is told at once\n"
     "  GET  /v1/models, /health, /version, /metrics (trtllm: "
     "/prometheus/metrics)\n"
     "  GET  /server_info (sglang), /slots (llamacpp)\n"

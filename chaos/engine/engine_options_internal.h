@@ -42,10 +42,12 @@ struct engine_options {
     uint64_t ranks;          /* of data parallelism */
     const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
     const char *replay;      /* likewise */
+    const char *tokens;      /* folder of a model's files; NULL: none */
     const char *event_topic; /* NULL: the empty one */
     uint32_t make;           /* enum engine_make */
     uint32_t event_encoding; /* enum engine_events_encoding */
     uint32_t event_hashes;   /* 1: bytes */
+    uint32_t scale_out;      /* 1: off */
     uint64_t event_slots;
     uint64_t buffer_steps; /* batches kept for replay */
     uint64_t replay_frames;

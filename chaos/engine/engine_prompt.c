@@ -12,6 +12,7 @@ engine_prompt_init(struct engine_prompt *prompt, size_t max_tokens)
     prompt->scan = (struct scan){.spans = prompt->spans};
     prompt->body = SLICE("");
     prompt->fault[0] = '\0';
+    prompt->files = NULL;
     engine_ids_init(&prompt->ids, max_tokens);
     buf_init(&prompt->text, SIZE_MAX / 2);
 }
@@ -31,13 +32,15 @@ bad(struct engine_prompt *prompt, const char *fault)
 }
 
 int
-engine_prompt_scan(struct engine_prompt *prompt, struct slice body)
+engine_prompt_scan(struct engine_prompt *prompt, struct slice body,
+                   enum scan_api api)
 {
     struct scan_limits limits = {.depth_max = ENGINE_DEPTH_MAX,
                                  .spans_max = ENGINE_SPANS_MAX};
 
     prompt->body = body;
     prompt->scan.spans = prompt->spans;
+    prompt->scan.api = api;
     if (scan_body(body.ptr, body.len, &limits, &prompt->scan) != 0) {
         (void)snprintf(prompt->fault, sizeof(prompt->fault),
                        "the body is not a JSON object: %s at byte %zu",
@@ -151,15 +154,44 @@ add_span(struct engine_prompt *prompt, const struct scan_span *span,
     return false;
 }
 
+/* The last span is what the user says, without a role. */
+static bool
+is_bare_input(const struct scan *scan)
+{
+    return scan->api == SCAN_API_RESPONSES && scan->shape == SCAN_STRING;
+}
+
+/* By a model's own files. ENGINE_FILES_E_OWN: they are not for this prompt. */
+static int
+render_by_files(struct engine_prompt *prompt)
+{
+    int r = prompt->files != NULL
+                ? engine_files_render(prompt->files, prompt->body,
+                                      &prompt->scan, &prompt->ids)
+                : ENGINE_FILES_E_OWN;
+
+    if (r == ENGINE_FILES_E_BAD) {
+        (void)bad(prompt, prompt->files->answer.why);
+    }
+    return r;
+}
+
 int
 engine_prompt_render(struct engine_prompt *prompt, bool speak)
 {
     const struct scan *scan = &prompt->scan;
-    struct place place = {.chat = scan->shape == SCAN_MESSAGES};
+    bool bare = is_bare_input(scan);
+    struct place place = {.chat = scan->shape == SCAN_MESSAGES || bare};
 
     CHECK(scan->fault == NULL && scan->spans_count <= ENGINE_SPANS_MAX);
     prompt->ids.count = 0;
     prompt->ids.failed = false;
+    int by_files = render_by_files(prompt);
+    if (by_files != ENGINE_FILES_E_OWN) {
+        return by_files != 0        ? ENGINE_PROMPT_E_BAD
+               : prompt->ids.failed ? ENGINE_PROMPT_E_MEMORY
+                                    : 0;
+    }
     if (scan->shape == SCAN_NO_PROMPT) {
         return bad(prompt, "there are no messages and no prompt");
     }
@@ -167,6 +199,10 @@ engine_prompt_render(struct engine_prompt *prompt, bool speak)
         return bad(prompt, "the prompt has too many parts");
     }
     for (uint32_t i = 0; i < scan->spans_count; i++) {
+        if (bare && i + 1 == scan->spans_count) {
+            place.in_message = true;
+            add_role(&prompt->ids, SLICE("user"));
+        }
         if (!add_span(prompt, &scan->spans[i], &place)) {
             return bad(prompt, "token ids must be integers from 0 to 2^32 - 1");
         }

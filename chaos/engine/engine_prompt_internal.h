@@ -2,6 +2,8 @@
  * Turns request bodies into token ids: the scanner's spans through a fixed
  * chat template into the stand-in tokenizer.
  *
+ * The input text of Responses is one message of the user's.
+ *
  * The template, in the order real ones have: the tools, then the system
  * prompt, then each message as a role marker, its parts and an end marker, and
  * at last the assistant's marker, after which the model would speak. Markers
@@ -19,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chaos/engine/engine_files_internal.h"
 #include "chaos/engine/engine_tokens_internal.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
@@ -32,9 +35,10 @@ struct engine_prompt {
     struct scan scan; /* of the body read last */
     struct slice body;
     struct engine_ids ids;
-    struct buf text; /* unescaped strings */
+    struct engine_files *files; /* a real model's, borrowed; NULL: none */
+    struct buf text;            /* unescaped strings */
     struct scan_span spans[ENGINE_SPANS_MAX];
-    char fault[160]; /* with ENGINE_PROMPT_E_BAD */
+    char fault[LOCAL_WHY_MAX]; /* with ENGINE_PROMPT_E_BAD */
 };
 
 enum {
@@ -48,10 +52,10 @@ void engine_prompt_init(struct engine_prompt *prompt, size_t max_tokens);
 /* Frees its buffers. */
 void engine_prompt_fini(struct engine_prompt *prompt);
 
-/* Scans a body, which must stay until it is rendered. 0, or
- * ENGINE_PROMPT_E_BAD. */
-int engine_prompt_scan(struct engine_prompt *prompt, struct slice body)
-    MUST_CHECK;
+/* Scans a body written for that API, which must stay until it is rendered. 0,
+ * or ENGINE_PROMPT_E_BAD. */
+int engine_prompt_scan(struct engine_prompt *prompt, struct slice body,
+                       enum scan_api api) MUST_CHECK;
 
 /*
  * Writes the ids of the prompt in the scanned body to prompt->ids. speak:

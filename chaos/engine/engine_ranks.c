@@ -217,7 +217,10 @@ engine_ranks_reset(struct engine_server *server)
     for (uint32_t i = 0; i < server->ranks_count; i++) {
         struct engine_rank *rank = &server->ranks[i];
         done &= engine_reset_cache(&rank->engine) == 0;
-        engine_ranks_publish(server, rank);
+        /* vLLM's tell of it with the next step that has events. */
+        if (server->options->make != ENGINE_MAKE_VLLM) {
+            engine_ranks_publish(server, rank);
+        }
     }
     return done;
 }

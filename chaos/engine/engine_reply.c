@@ -13,12 +13,25 @@ static const struct dialect {
     {"chatcmpl", "chat.completion", "chat.completion.chunk"},
 };
 
+static bool
+is_chat(const struct engine_call *call)
+{
+    return call->api == SCAN_API_CHAT;
+}
+
+/* Responses and Messages have events of their own. */
+static bool
+is_own(const struct engine_call *call)
+{
+    return call->api == SCAN_API_RESPONSES || call->api == SCAN_API_MESSAGES;
+}
+
 /* {"id":...,"object":...,"created":...,"model":... without the end. */
 static void
 put_head(struct engine_server *server, const struct engine_call *call,
          bool chunk)
 {
-    const struct dialect *d = &dialects[call->chat];
+    const struct dialect *d = &dialects[is_chat(call)];
 
     buf_printf(&server->out,
                "{\"id\":\"%s-%016" PRIx64 "\",\"object\":\"%s\","
@@ -77,11 +90,11 @@ put_chunk(struct engine_server *server, const struct engine_call *call,
     buf_add_text(&server->out, "data: ");
     put_head(server, call, true);
     buf_printf(&server->out,
-               call->chat ? ",\"choices\":[{\"index\":0,\"delta\":"
-                            "{\"content\":\"%.*s\"},\"logprobs\":null,"
-                            "\"finish_reason\":%s}]"
-                          : ",\"choices\":[{\"index\":0,\"text\":\"%.*s\","
-                            "\"logprobs\":null,\"finish_reason\":%s}]",
+               is_chat(call) ? ",\"choices\":[{\"index\":0,\"delta\":"
+                               "{\"content\":\"%.*s\"},\"logprobs\":null,"
+                               "\"finish_reason\":%s}]"
+                             : ",\"choices\":[{\"index\":0,\"text\":\"%.*s\","
+                               "\"logprobs\":null,\"finish_reason\":%s}]",
                (int)text.len, text.ptr, last ? "\"length\"" : "null");
     if (last && !call->include_usage) {
         put_timings(server, &out->usage);
@@ -136,10 +149,16 @@ stream_token(struct engine_server *server, struct engine_call *call,
     size_t len = engine_token_text(out->token, text);
 
     buf_clear(&server->out);
-    if (out->index == 0 && call->chat) {
+    if (out->index == 0 && is_own(call)) {
+        engine_own_begin(server, call);
+    } else if (out->index == 0 && is_chat(call)) {
         put_role(server, call);
     }
-    put_chunk(server, call, (struct slice){text, len}, out);
+    if (is_own(call)) {
+        engine_own_token(server, call, (struct slice){text, len});
+    } else {
+        put_chunk(server, call, (struct slice){text, len}, out);
+    }
     (void)send_out(server, call);
 }
 
@@ -148,7 +167,9 @@ stream_end(struct engine_server *server, struct engine_call *call,
            const struct engine_usage *usage)
 {
     buf_clear(&server->out);
-    if (call->include_usage) {
+    if (is_own(call)) {
+        engine_own_end(server, call, usage);
+    } else if (call->include_usage) {
         buf_add_text(&server->out, "data: ");
         put_head(server, call, true);
         buf_add_text(&server->out, ",\"choices\":[]");
@@ -156,23 +177,26 @@ stream_end(struct engine_server *server, struct engine_call *call,
         put_timings(server, usage);
         buf_add_text(&server->out, "}\n\n");
     }
-    buf_add_text(&server->out, "data: [DONE]\n\n");
+    if (!is_own(call)) {
+        buf_add_text(&server->out, "data: [DONE]\n\n");
+    }
     if (send_out(server, call)) {
         httpd_end(call->request);
         engine_call_drop(server, call);
     }
 }
 
-/* Generates the whole text again, from the same values as the first time. */
-static void
-put_reply(struct engine_server *server, const struct engine_call *call)
+/* Generates it again, from the same values as the first time. */
+void
+engine_reply_put(struct engine_server *server, const struct engine_call *call)
 {
     struct engine_ids *ids = &server->prompt.ids;
     char text[ENGINE_TOKEN_BYTES_MAX];
 
     ids->count = 0;
     ids->failed = false;
-    engine_ids_add_reply(ids, call->reply_hash, call->output_len, !call->chat);
+    engine_ids_add_reply(ids, call->reply_hash, call->output_len,
+                         call->api == SCAN_API_TEXT);
     for (size_t i = 0; i < ids->count; i++) {
         size_t len = engine_token_text(ids->ids[i], text);
         buf_add(&server->out, text, len);
@@ -181,23 +205,34 @@ put_reply(struct engine_server *server, const struct engine_call *call)
 }
 
 static void
-answer_whole(struct engine_server *server, struct engine_call *call,
-             const struct engine_usage *usage)
+put_whole(struct engine_server *server, const struct engine_call *call,
+          const struct engine_usage *usage)
 {
-    buf_clear(&server->out);
     put_head(server, call, false);
     buf_add_text(&server->out,
-                 call->chat
+                 is_chat(call)
                      ? ",\"choices\":[{\"index\":0,\"message\":{\"role\":"
                        "\"assistant\",\"content\":\""
                      : ",\"choices\":[{\"index\":0,\"text\":\"");
-    put_reply(server, call);
-    buf_add_text(&server->out, call->chat ? "\"}" : "\"");
+    engine_reply_put(server, call);
+    buf_add_text(&server->out, is_chat(call) ? "\"}" : "\"");
     buf_add_text(&server->out,
                  ",\"logprobs\":null,\"finish_reason\":\"length\"}]");
     put_usage(server, usage);
     put_timings(server, usage);
     buf_add_text(&server->out, "}");
+}
+
+static void
+answer_whole(struct engine_server *server, struct engine_call *call,
+             const struct engine_usage *usage)
+{
+    buf_clear(&server->out);
+    if (is_own(call)) {
+        engine_own_whole(server, call, usage);
+    } else {
+        put_whole(server, call, usage);
+    }
     engine_server_answer(server, call->request, "application/json");
     engine_call_drop(server, call);
 }

@@ -249,9 +249,9 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
 {
     struct engine_seq *seq = &engine->seqs[i];
     uint32_t from_free;
+    uint32_t max = seq->cold ? 0 : seq_hits_max(engine, seq->prompt_len);
     uint32_t hits =
-        engine_blocks_match(&engine->pool, seq->keys,
-                            seq_hits_max(engine, seq->prompt_len), &from_free);
+        engine_blocks_match(&engine->pool, seq->keys, max, &from_free);
     hits = engine_windows_serve(engine, seq->keys, hits);
     (void)engine_blocks_match(&engine->pool, seq->keys, hits, &from_free);
     from_free += engine_windows_free(engine, seq->keys, hits);

@@ -7,6 +7,9 @@
 
 #include "index/base/role.h"
 
+/* After this long all have heard of the end of a sequential request. */
+#define SETTLE_US UINT64_C(10000)
+
 bool
 replay_knows_events(const struct replay_world *world)
 {
@@ -33,13 +36,17 @@ replay_flow_begin(struct replay_world *world)
     int error = 0;
 
     CHECK(world->time.count == 0 && world->left == world->load->count);
-    for (uint32_t i = 0; i < world->load->count && error == 0; i++) {
+    for (uint32_t i = 0;
+         i < world->load->count && error == 0 && !setup->sequential; i++) {
         const struct replay_request *r = &world->load->requests[i];
         if (r->after == REPLAY_NONE) {
             error =
                 replay_schedule(world, r->at_us * 1000 / setup->load_permille,
                                 KIND_ARRIVE, i, 0);
         }
+    }
+    if (setup->sequential) {
+        error = replay_schedule(world, 0, KIND_ARRIVE, 0, 0);
     }
     if (error == 0) {
         error = replay_schedule(world, setup->gauge_us, KIND_GAUGES, 0, 0);
@@ -48,6 +55,17 @@ replay_flow_begin(struct replay_world *world)
         error = replay_schedule(world, setup->metrics_us, KIND_METRICS, 0, 0);
     }
     return error;
+}
+
+int
+replay_next_in_sequence(struct replay_world *world, uint32_t number)
+{
+    CHECK(number < world->load->count);
+    if (!world->setup.sequential || number + 1 == world->load->count) {
+        return 0;
+    }
+    return replay_schedule(world, replay_now(world) + SETTLE_US, KIND_ARRIVE,
+                           number + 1, 0);
 }
 
 struct replay_record *
@@ -105,7 +123,7 @@ replay_flow_drop(struct replay_world *world)
 
     while (virtual_time_next(&world->time, VIRTUAL_TIME_NEVER, &event)) {
         if (event.kind == KIND_EVENTS || event.kind == KIND_GOSSIP ||
-            event.kind == KIND_BELIEF) {
+            event.kind == KIND_BELIEF || event.kind == KIND_DECIDED) {
             free(replay_record_of(&event));
         }
     }
@@ -126,6 +144,7 @@ happen(struct replay_world *world, const struct virtual_event *event)
         free(replay_record_of(event));
         return 0;
     case KIND_BELIEF:
+    case KIND_DECIDED:
         replay_hear_belief(world, event);
         return 0;
     case KIND_OPENED:

@@ -43,13 +43,14 @@ submit(struct replay_world *world, uint32_t number)
     const struct replay_request *r = &world->load->requests[number];
     struct replay_flight *flight = &world->flights[number];
     struct replay_engine *e = &world->engines[flight->engine];
-    struct replay_run answer = {.text = r->answer, .tokens = r->output_tokens};
+    uint32_t output = replay_answer_tokens(world, r);
+    struct replay_run answer = {.text = r->answer, .tokens = output};
     struct engine_request request = {
         .user = number,
         .prompt = world->tokens,
         .output = world->tokens + r->prompt_tokens,
         .prompt_len = r->prompt_tokens,
-        .output_len = r->output_tokens,
+        .output_len = output,
     };
     uint32_t block = world->setup.engine.block_tokens;
     uint64_t ticket;
@@ -61,7 +62,7 @@ submit(struct replay_world *world, uint32_t number)
     if (error < 0) {
         return error;
     }
-    flight->wanted = (flight->queued + r->output_tokens + block - 1) / block;
+    flight->wanted = (flight->queued + output + block - 1) / block;
     e->queued += flight->queued;
     e->wanted += flight->wanted;
     e->open++;
@@ -76,15 +77,17 @@ refuse(struct replay_world *world, uint32_t number)
 {
     const struct replay_request *r = &world->load->requests[number];
     const struct engine_config *c = &world->setup.engine;
-    uint64_t tokens = (uint64_t)r->prompt_tokens + r->output_tokens;
+    uint64_t tokens =
+        (uint64_t)r->prompt_tokens + replay_answer_tokens(world, r);
 
     if (tokens - 1 <= (uint64_t)c->blocks_max * c->block_tokens) {
         return false;
     }
-    for (; number != REPLAY_NONE; number = world->load->requests[number].next) {
+    do {
         world->result.refused++;
         world->left--;
-    }
+        number = world->load->requests[number].next;
+    } while (number != REPLAY_NONE && !world->setup.sequential);
     CHECK(world->result.refused <= world->load->count);
     return true;
 }
@@ -99,6 +102,38 @@ tells_decisions(const struct replay_world *world)
             (replay_hears_events(setup->policy) && !setup->expect_alone));
 }
 
+/* Peers hear what the engine will hold: the blocks they do not know, and the
+ * prompt's place in the order of decisions. */
+static int
+tell_decision(struct replay_world *world, const struct replay_flight *flight,
+              const struct replay_prompt *prompt, uint32_t known)
+{
+    uint64_t at_us = replay_now(world) + world->setup.gossip_us;
+    uint32_t new = prompt->blocks - known;
+    int error = 0;
+
+    CHECK(known <= prompt->blocks);
+    if (new > 0) {
+        world->result.told_blocks += new;
+        error = replay_send(
+            world, at_us, KIND_BELIEF, flight->engine,
+            replay_record_new(flight->node, prompt->keys + known, new));
+    }
+    uint32_t kept =
+        error == 0 && replay_hears_events(world->setup.policy)
+            ? decided_told(prompt->keys, prompt->blocks,
+                           world->setup.engine.block_tokens,
+                           world->nodes[flight->node].scratch.tokens.longest,
+                           world->keys)
+            : 0;
+    if (kept > 0) {
+        world->result.told_blocks += kept;
+        error = replay_send(world, at_us, KIND_DECIDED, flight->engine,
+                            replay_record_new(flight->node, world->keys, kept));
+    }
+    return error;
+}
+
 int
 replay_arrive(struct replay_world *world, uint32_t number)
 {
@@ -107,7 +142,7 @@ replay_arrive(struct replay_world *world, uint32_t number)
     struct replay_choice choice;
 
     if (refuse(world, number)) {
-        return 0;
+        return replay_next_in_sequence(world, number);
     }
     flight->node = (uint32_t)rng_below(&world->rng, world->nodes_count);
     flight->arrived_us = replay_now(world);
@@ -133,13 +168,8 @@ replay_arrive(struct replay_world *world, uint32_t number)
     count_mode(&world->result, &choice);
     world->rates[flight->node].sent++;
     int error = replay_tell_peers(world, KIND_OPENED, flight);
-    if (error == 0 && tells_decisions(world) && choice.known < prompt.blocks) {
-        uint32_t new = prompt.blocks - choice.known;
-        world->result.told_blocks += new;
-        error = replay_send(
-            world, replay_now(world) + world->setup.gossip_us, KIND_BELIEF,
-            choice.engine,
-            replay_record_new(flight->node, prompt.keys + choice.known, new));
+    if (error == 0 && tells_decisions(world)) {
+        error = tell_decision(world, flight, &prompt, choice.known);
     }
     return error == 0 ? submit(world, number) : error;
 }

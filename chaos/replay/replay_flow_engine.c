@@ -82,10 +82,34 @@ answer(struct replay_world *world, const struct engine_out *out)
 
     CHECK(e->queued >= flight->queued && e->wanted >= flight->wanted);
     if (!world->setup.answers_whole) {
+        if (flight->lease.taken) {
+            replay_node_timed(&world->nodes[flight->node], &flight->lease,
+                              replay_now(world) - flight->arrived_us);
+        }
         replay_node_began(&world->nodes[flight->node], &flight->lease);
     }
     e->queued -= flight->queued;
     e->wanted -= flight->wanted;
+}
+
+static void
+note_times(struct replay_world *world, const struct replay_flight *flight,
+           const struct engine_out *out)
+{
+    uint64_t at = world->result.finished - 1;
+    uint64_t ttft_us = out->usage.first_us - flight->arrived_us;
+    uint32_t gaps = out->usage.completion_tokens - 1;
+    uint64_t itl_us = gaps > 0 ? (out->at_us - out->usage.first_us) / gaps : 0;
+
+    CHECK(out->usage.completion_tokens > 0 && at < world->load->count);
+    world->ttft_us[at] = ttft_us;
+    world->whole_us[at] = out->at_us - flight->arrived_us;
+    if (gaps > 0) {
+        world->itl_us[world->itl_count++] = itl_us;
+    }
+    world->result.within_slo +=
+        ttft_us <= world->setup.slo_ttft_ms * UINT64_C(1000) &&
+        itl_us <= world->setup.slo_itl_ms * UINT64_C(1000);
 }
 
 static int
@@ -100,8 +124,6 @@ finish(struct replay_world *world, const struct engine_out *out)
     CHECK(out->usage.first_us >= flight->arrived_us);
     CHECK(out->usage.cached_tokens < out->usage.prompt_tokens);
     CHECK(e->open > 0 && world->left > 0);
-    world->ttft_us[result->finished] = out->usage.first_us - flight->arrived_us;
-    world->whole_us[result->finished] = out->at_us - flight->arrived_us;
     result->finished++;
     CHECK(result->finished <= result->sent);
     result->prompt_tokens += out->usage.prompt_tokens;
@@ -112,8 +134,12 @@ finish(struct replay_world *world, const struct engine_out *out)
     e->open--;
     world->last_us = out->at_us;
     world->left--;
+    note_times(world, flight, out);
     replay_node_leave(&world->nodes[flight->node], &flight->lease);
     int error = replay_tell_peers(world, KIND_CLOSED, flight);
+    if (error == 0 && world->setup.sequential) {
+        return replay_next_in_sequence(world, number);
+    }
     if (error != 0 || request->next == REPLAY_NONE) {
         return error;
     }
@@ -130,6 +156,9 @@ wake(struct replay_world *world, uint32_t engine)
     int error = publish(world, engine);
 
     engine_tick(&e->engine, replay_now(world));
+    if (e->engine.stepping) {
+        e->busy_us += e->engine.wake_us - replay_now(world);
+    }
     while (error == 0 && engine_next_out(&e->engine, &out)) {
         CHECK(out.at_us == replay_now(world));
         if (out.kind == ENGINE_OUT_FIRST) {

@@ -48,7 +48,10 @@ replay_hear_belief(struct replay_world *world,
 
     CHECK(record->node < world->nodes_count);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
-        if (i != record->node) {
+        if (i != record->node && event->kind == KIND_DECIDED) {
+            replay_node_decide(&world->nodes[i], record->words, record->count,
+                               event->who, replay_now(world));
+        } else if (i != record->node) {
             replay_node_learn(&world->nodes[i], world->root, record->words,
                               record->count, event->who, replay_now(world));
         }
@@ -164,6 +167,10 @@ replay_read_metrics(struct replay_world *world)
             replay_node_pressure(&world->nodes[i], e,
                                  (uint32_t)(held * 1000 / pool->count));
         }
+    }
+    for (uint32_t i = 0; i < world->nodes_count && !world->setup.same_speed;
+         i++) {
+        replay_node_speed(&world->nodes[i], replay_now(world));
     }
     return repeat(world, world->setup.metrics_us, KIND_METRICS);
 }

@@ -19,6 +19,7 @@ enum replay_kind {
     KIND_EVENTS,  /* record what of engine who reaches its readers */
     KIND_GOSSIP,  /* the same record reaches the other nodes */
     KIND_BELIEF,  /* record what, a decision for engine who, reaches peers */
+    KIND_DECIDED, /* the same in kept keys (decided.h) */
     KIND_OPENED,  /* peers hear that node what sent a request to engine who */
     KIND_CLOSED,  /* peers hear that such a request has ended */
     KIND_GAUGES,  /* nodes tell how much they send */
@@ -42,6 +43,10 @@ replay_now(const struct replay_world *world)
 /* Schedules all arrivals, and what happens at intervals. 0 or -ENOMEM. */
 int replay_flow_begin(struct replay_world *world) MUST_CHECK;
 
+/* In a sequential replay the request after this one, which is over, is next. */
+int replay_next_in_sequence(struct replay_world *world, uint32_t number)
+    MUST_CHECK;
+
 /* Frees what is on its way. */
 void replay_flow_drop(struct replay_world *world);
 
@@ -64,6 +69,14 @@ int replay_tell_peers(struct replay_world *world, enum replay_kind kind,
                       const struct replay_flight *flight) MUST_CHECK;
 
 /* replay_flow_arrive.c */
+
+/* Of a request: in a sequential replay one. */
+static inline uint32_t
+replay_answer_tokens(const struct replay_world *world,
+                     const struct replay_request *request)
+{
+    return world->setup.sequential ? 1 : request->output_tokens;
+}
 
 int replay_arrive(struct replay_world *world, uint32_t number) MUST_CHECK;
 
@@ -101,14 +114,15 @@ replay_hears_events(enum replay_policy policy)
     return policy == REPLAY_KVASIR || policy == REPLAY_SHARES;
 }
 
-/* Whether the policy is oracle or soonest. */
+/* Whether the policy looks into the engines. */
 static inline bool
 replay_sees_all(enum replay_policy policy)
 {
-    return policy == REPLAY_ORACLE || policy == REPLAY_SOONEST;
+    return policy == REPLAY_GREEDY || policy == REPLAY_SOONEST ||
+           policy == REPLAY_STICKY;
 }
 
-/* The election of oracle and soonest. */
+/* Its election. */
 void replay_divine(struct replay_world *world,
                    const struct replay_prompt *prompt,
                    const struct replay_request *request,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_options.h"
 #include "chaos/replay/replay_report.h"
@@ -178,7 +179,14 @@ replay(const struct replay_options *options, const struct replay_load *load)
     struct replay_row *rows = calloc(count, sizeof(*rows));
     int sharing = replay_load_sharing(load, (uint32_t)options->block_tokens);
 
-    if (rows == NULL || sharing < 0 || play(options, load, rows) < 0) {
+    uint32_t bound = 0;
+
+    if (rows == NULL || sharing < 0 ||
+        replay_bound(
+            load, (uint32_t)options->block_tokens,
+            options->kv_tokens / options->block_tokens * options->engines,
+            &bound) < 0 ||
+        play(options, load, rows) < 0) {
         free(rows);
         return complain("replay", "out of memory", EXIT_FAILED);
     }
@@ -192,6 +200,7 @@ replay(const struct replay_options *options, const struct replay_load *load)
         .seed = options->seed,
         .requests = load->count,
         .sharing_permille = (uint32_t)sharing,
+        .bound_share = bound,
         .rows = rows,
         .rows_count = count,
     };

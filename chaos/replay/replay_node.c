@@ -10,6 +10,7 @@
 #define MIRROR_BYTES_MAX   ((size_t)1 << 30)
 #define EXPECTED_BYTES_MAX ((size_t)64 << 20)
 #define BELIEF_BYTES_MAX   ((size_t)512 << 20)
+#define DECIDED_BYTES_MAX  ((size_t)64 << 20)
 #define WORK_BUDGET        100000U
 #define BYTES_PER_TOKEN    4U /* as route.c estimates it */
 
@@ -45,6 +46,10 @@ open_indexes(struct replay_node *node)
     if (error == 0) {
         error = expectations_new(&node->expectations, &expected, &node->qsbr);
     }
+    if (error == 0) {
+        error = decided_new(&node->decided, DECIDED_BYTES_MAX,
+                            node->config.depth_max, &node->qsbr);
+    }
     return error == 0 ? radix_new(&node->belief, &belief, &node->qsbr) : error;
 }
 
@@ -74,6 +79,12 @@ admit(struct replay_node *node, uint32_t engine)
     CHECK(outcome == 0 && slot == engine);
     outcome = expectations_open(node->expectations, slot);
     CHECK(outcome == 0);
+    outcome = decided_open(node->decided, slot, node->config.engine_blocks,
+                           node->config.block_tokens, RADIX_LRU);
+    if (outcome < 0) {
+        return outcome;
+    }
+    CHECK(outcome == 0);
     worker_set_add(&node->mirrors.groups[0].slots, slot);
     worker_set_add(&node->mirrors.workers, engine);
     node->mirrors.owner[slot] = (uint16_t)engine;
@@ -90,8 +101,11 @@ open_fleet(struct replay_node *node)
     int outcome = 0;
 
     node->workers = calloc(node->config.engines, sizeof(*node->workers));
+    node->kept_keys =
+        calloc(node->config.depth_max + (size_t)1, sizeof(*node->kept_keys));
     node->board = aligned_alloc(64, size);
-    if (node->workers == NULL || node->board == NULL) {
+    if (node->workers == NULL || node->board == NULL ||
+        node->kept_keys == NULL) {
         return -ENOMEM;
     }
     memset(node->board, 0, size);
@@ -140,6 +154,7 @@ replay_node_init(struct replay_node *node,
         .tokens = {.mirror = node->mirror,
                    .expected = expectations_index(node->expectations),
                    .view = &node->mirrors,
+                   .decided = node->decided,
                    .weights = {.permille = {1000, 1000, 1000, 1000}}},
     };
     return 0;
@@ -150,9 +165,11 @@ replay_node_fini(struct replay_node *node)
 {
     route_scratch_fini(&node->scratch);
     expectations_free(node->expectations);
+    decided_free(node->decided);
     mirror_free(node->mirror);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
+    free(node->kept_keys);
     free(node->workers);
     free(node->board);
     memset(node, 0, sizeof(*node));
@@ -237,17 +254,25 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
     CHECK(outcome == 0); /* all engines are well */
     if (node->config.events) {
         known = expect(node, prompt, &route, now_us);
+        uint32_t kept = decided_told(
+            prompt->keys, prompt->blocks, node->config.block_tokens,
+            node->scratch.tokens.longest, node->kept_keys);
+        decided_add(node->decided, route.elect.worker, node->kept_keys, kept,
+                    now_us);
     } else {
         replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
                           route.elect.worker, now_us);
     }
+    uint32_t block = node->config.block_tokens;
+    uint32_t believed = route.elect.overlap * block;
+    uint32_t usable = token_match_usable(prompt->tokens, block);
     *choice = (struct replay_choice){
         .engine = route.elect.worker,
         .mode = route.elect.mode,
         .imbalanced = route.elect.imbalanced,
-        .promised = node->config.events
-                        ? route.best.tokens
-                        : route.elect.overlap * node->config.block_tokens,
+        .promised = node->config.events ? route.best.worth
+                    : believed < usable ? believed
+                                        : usable,
         .known = known,
         .lease = route.lease,
     };
@@ -269,6 +294,23 @@ replay_node_began(struct replay_node *node, struct fleet_lease *lease)
     role_is_lane();
     fleet_lease_began(lease, node->board);
     CHECK(lease->queued_tokens == 0);
+}
+
+void
+replay_node_timed(struct replay_node *node, const struct fleet_lease *lease,
+                  uint64_t us)
+{
+    CHECK(lease->taken && lease->slot < node->config.engines);
+    speed_add(&node->speed, lease->slot, lease->generation, lease->front_tokens,
+              us);
+}
+
+void
+replay_node_speed(struct replay_node *node, uint64_t now_us)
+{
+    role_is_control();
+    speed_pass(&node->speed, now_us);
+    fleet_board_speed(node->board, &node->view.present, &node->speed);
 }
 
 void
@@ -306,6 +348,15 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
     }
     node->lost +=
         radix_insert(node->belief, root, keys, count, engine, 0, now_us) != 0;
+}
+
+void
+replay_node_decide(struct replay_node *node, const uint64_t *keys,
+                   uint32_t count, uint32_t engine, uint64_t now_us)
+{
+    CHECK(engine < node->config.engines && node->config.events);
+    role_is_control();
+    decided_add(node->decided, engine, keys, count, now_us);
 }
 
 void
@@ -356,6 +407,7 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
     if (node->config.events) {
         (void)mirror_work(node->mirror, WORK_BUDGET);
         (void)expectations_work(node->expectations, WORK_BUDGET, now_us);
+        (void)decided_work(node->decided, WORK_BUDGET, now_us);
     } else {
         (void)radix_work(node->belief, WORK_BUDGET, now_us);
     }
@@ -366,5 +418,6 @@ replay_node_check(const struct replay_node *node, const char **reason)
 {
     return mirror_check(node->mirror, reason) &&
            mirror_check(expectations_index(node->expectations), reason) &&
-           radix_check(node->belief, reason);
+           radix_check(node->belief, reason) &&
+           radix_check(decided_tree(node->decided), reason);
 }

@@ -60,15 +60,18 @@ struct replay_node {
     struct radix *belief;
     struct mirror *mirror;
     struct expectations *expectations;
+    struct decided *decided;
     struct mirror_view mirrors;
     struct fleet_models models;
     struct fleet_worker *workers;
     struct fleet_view view;
     struct fleet_board *board;
+    struct speed speed;
     struct gauge rank_inflight[WORKERS_MAX];
     struct route_world world;
     struct rng rng;
-    uint64_t lost; /* blocks that some index had no room for */
+    uint64_t *kept_keys; /* depth_max, and one more, of one prompt */
+    uint64_t lost;       /* blocks that some index had no room for */
 };
 
 /* Makes the indexes; all engines are healthy and empty. 0 or -ENOMEM; after
@@ -92,6 +95,12 @@ void replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
 /* Its answer has begun: its tokens wait no longer. */
 void replay_node_began(struct replay_node *node, struct fleet_lease *lease);
 
+/* ... so long after it was sent. */
+void replay_node_timed(struct replay_node *node,
+                       const struct fleet_lease *lease, uint64_t us);
+/* What was learned of engines' speeds decides from now on. */
+void replay_node_speed(struct replay_node *node, uint64_t now_us);
+
 /* The request of a lease has ended. */
 void replay_node_leave(struct replay_node *node, struct fleet_lease *lease);
 
@@ -104,6 +113,11 @@ void replay_node_apply(struct replay_node *node, uint32_t engine,
 void replay_node_learn(struct replay_node *node, uint64_t root,
                        const uint64_t *keys, uint32_t count, uint32_t engine,
                        uint64_t now_us);
+
+/* A prompt with these kept keys (decided.h) went to an engine: a peer's
+ * decision. */
+void replay_node_decide(struct replay_node *node, const uint64_t *keys,
+                        uint32_t count, uint32_t engine, uint64_t now_us);
 
 /* A peer sent a request there. */
 void replay_node_peer_opened(struct replay_node *node, uint32_t engine);

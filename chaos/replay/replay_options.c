@@ -21,8 +21,21 @@ static const struct flag table[] = {
      "generated requests, one of those listed below;\n"
      "b2b unless --trace is given"},
     {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
-     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,oracle,soonest",
+     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,all_seeing_greedy,soonest,sticky",
      "policies to compare, separated by commas"},
+    {"sequential", FLAG_SWITCH, AT(sequential), 0, 0, NULL, NULL,
+     "no time: one request after the other, at one node,\n"
+     "each answered by one token"},
+    {"speeds", FLAG_TEXT, AT(speed_list), 0, 0, "LIST", "1",
+     "how fast engines are, as multiples of the timing: the\n"
+     "first, the second, ...; over and over"},
+    {"same-speed", FLAG_SWITCH, AT(same_speed), 0, 0, NULL, NULL,
+     "nodes take all engines for equally fast, and learn\n"
+     "nothing of their speeds"},
+    {"slo-ttft-ms", FLAG_COUNT, AT(slo_ttft_ms), 1, 3600000, "MS", "500",
+     "time to the first token that counts as good"},
+    {"slo-itl-ms", FLAG_COUNT, AT(slo_itl_ms), 1, 3600000, "MS", "50",
+     "mean time between tokens that counts as good"},
     {"load", FLAG_TEXT, AT(load_list), 0, 0, "LIST", "1",
      "multiples of the arrival rate, such as 1,1.5,2"},
     {"nodes", FLAG_COUNT, AT(nodes), 1, REPLAY_NODES_MAX, "N", "3",
@@ -50,11 +63,14 @@ static const struct flag table[] = {
     {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
      "nodes do not tell peers what they sent where;\n"
      "peers learn it from the engines' events alone"},
-    {"expected-ms", FLAG_COUNT, AT(expected_ms), 0, 3600000, "MS", "10000",
+    {"expected-ms", FLAG_COUNT, AT(expected_ms), 0, 3600000, "MS",
+     ELECT_TEXT(CONFIG_EXPECTED_S) "000",
      "how long blocks are expected at an engine before\n"
      "its events confirm them (mirror.expected)"},
-    {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N", "6",
-     "policy.recompute_weight of kvasir, belief and oracle"},
+    {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N",
+     ELECT_TEXT(ELECT_RECOMPUTE_WEIGHT),
+     "policy.recompute_weight of kvasir, belief and\n"
+     "all_seeing_greedy"},
     {"answers-whole", FLAG_SWITCH, AT(answers_whole), 0, 0, NULL, NULL,
      "clients do not stream: a node learns only with the\n"
      "last token that a prompt was computed"},
@@ -135,6 +151,32 @@ read_loads(struct replay_options *o, char *fault, size_t size)
 }
 
 static int
+read_speeds(struct replay_options *o, char *fault, size_t size)
+{
+    const char *list = o->speed_list;
+    struct slice word;
+    uint32_t count = 0;
+
+    while (next_word(&list, &word)) {
+        char *end;
+        double speed = strtod(word.ptr, &end);
+        if (word.len == 0 || end != word.ptr + word.len ||
+            !(speed >= 0.01 && speed <= 60) || count == WORKERS_MAX) {
+            (void)snprintf(fault, size,
+                           "--speeds: %.*s is not a number between 0.01 and "
+                           "60, or too many",
+                           (int)word.len, word.ptr);
+            return FLAGS_E_BAD;
+        }
+        o->speed_permille[count++] = (uint16_t)lround(speed * 1000);
+    }
+    for (uint32_t i = count; i < WORKERS_MAX; i++) {
+        o->speed_permille[i] = o->speed_permille[i - count];
+    }
+    return 0;
+}
+
+static int
 find_names(struct replay_options *o, char *fault, size_t size)
 {
     const char *name = o->workload_name;
@@ -189,6 +231,9 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
     if (r == 0) {
         r = read_loads(options, fault, fault_size);
     }
+    if (r == 0) {
+        r = read_speeds(options, fault, fault_size);
+    }
     fill_cluster(options);
     if (r == 0 && options->kv_tokens < options->block_tokens) {
         (void)snprintf(fault, fault_size,
@@ -226,14 +271,21 @@ static const char manual_tail[] =
     "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
     "  belief    the rule of kvasir without engines' events: what was sent "
     "where\n"
-    "  oracle    the rule of kvasir by a router that sees every cache and "
-    "every\n"
-    "            queue as it is, at once\n"
+    "  all_seeing_greedy  the rule of kvasir by a router that sees every cache "
+    "and\n"
+    "            every queue as it is, at once\n"
     "  soonest   the same sight, and goes where the first token comes soonest\n"
+    "  sticky    the same sight, and goes where the longest prefix is\n"
     "\n"
     "result\n"
-    "  cached    tokens of prompts that engines found in their caches\n"
+    "  promised  tokens of prompts that elections expected in a cache\n"
+    "  cached    those that engines found there\n"
     "  TTFT      time to first token, from arrival; routing itself takes none\n"
+    "  ITL       a request's mean time between tokens; E2E: arrival to the "
+    "last "
+    "one\n"
+    "  SLO       requests within --slo-ttft-ms and --slo-itl-ms\n"
+    "  GPU       seconds that engines spent in steps\n"
     "  output    tokens generated per second, from the first arrival to the "
     "last\n"
     "            token; reqs likewise\n"
@@ -254,7 +306,9 @@ static const char manual_tail[] =
     "evicted_blocks,\n"
     "told_blocks (in decisions told to peers), lost (records an index had no "
     "room\n"
-    "for), ttft_p50_ms, _p90_, _p99_, whole_p50_ms (arrival to last token),\n"
+    "for), ttft_p50_ms, _p90_, _p99_, whole_p50_ms, _p99_ (arrival to last "
+    "token),\n"
+    "itl_p50_ms, _p99_, within_slo (requests), busy_ms (of all engines),\n"
     "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
@@ -292,7 +346,7 @@ replay_options_setup(const struct replay_options *options,
         elect.recompute_weight = 0;
         elect.cache_threshold_permille = SHARES_THRESHOLD;
     }
-    return (struct replay_setup){
+    struct replay_setup setup = {
         .policy = policy,
         .nodes = (uint32_t)options->nodes,
         .engines = (uint32_t)options->engines,
@@ -303,6 +357,10 @@ replay_options_setup(const struct replay_options *options,
         .gauge_us = REPLAY_GAUGE_US,
         .metrics_us = REPLAY_METRICS_US,
         .expected_ms = (uint32_t)options->expected_ms,
+        .sequential = options->sequential,
+        .slo_ttft_ms = (uint32_t)options->slo_ttft_ms,
+        .slo_itl_ms = (uint32_t)options->slo_itl_ms,
+        .same_speed = options->same_speed,
         .expect_alone = options->expect_alone,
         .answers_whole = options->answers_whole,
         .elect = elect,
@@ -310,4 +368,7 @@ replay_options_setup(const struct replay_options *options,
             replay_timing_engine(options->timing, (uint32_t)options->kv_tokens,
                                  (uint32_t)options->block_tokens),
     };
+    memcpy(setup.speed_permille, options->speed_permille,
+           sizeof(setup.speed_permille));
+    return setup;
 }

@@ -26,6 +26,7 @@ struct replay_options {
     const char *policy_list;
     const char *load_list;
     const char *timing_name;
+    const char *speed_list;
     const char *svg; /* file, or NULL */
     uint64_t nodes;
     uint64_t engines;   /* 0: the workload's */
@@ -37,8 +38,12 @@ struct replay_options {
     uint64_t seed;
     uint64_t recompute_weight;
     uint64_t expected_ms;
+    uint64_t slo_ttft_ms;
+    uint64_t slo_itl_ms;
     double until_s; /* 0: no limit */
+    bool same_speed;
     bool expect_alone;
+    bool sequential;
     bool answers_whole;
     bool json;
     bool help;
@@ -50,6 +55,7 @@ struct replay_options {
     uint32_t policies_count;
     uint32_t loads_permille[REPLAY_LOADS_MAX];
     uint32_t loads_count;
+    uint16_t speed_permille[WORKERS_MAX];
 };
 
 /* Fills options from their defaults and the flags. 0, or FLAGS_E_BAD and one

@@ -1,4 +1,5 @@
-/* Elections of the policies that see everything: oracle and soonest. */
+/* Elections of the policies that see everything: all_seeing_greedy, soonest and
+ * sticky. */
 #include "chaos/replay/replay_flow_internal.h"
 #include "index/base/role.h"
 
@@ -91,7 +92,7 @@ cost(const struct replay_world *world, uint32_t engine,
      const struct replay_request *request, uint32_t cached)
 {
     const struct replay_engine *e = &world->engines[engine];
-    const struct engine_config *c = &world->setup.engine;
+    const struct engine_config *c = &e->engine.config;
     uint64_t queued = e->queued + request->prompt_tokens - cached;
     uint64_t us = queued * 1000000 / c->prefill_tokens_per_s;
     uint64_t used = e->engine.pool.count - e->engine.pool.free_count +
@@ -132,6 +133,35 @@ save(struct replay_world *world, const struct replay_request *request,
     CHECK(least != UINT64_MAX);
 }
 
+/* One block may be the beginning of every prompt, and says nothing then. */
+static void
+stick(struct replay_world *world, struct replay_choice *choice)
+{
+    const struct route_scratch *scratch = &world->nodes[0].scratch;
+    uint32_t best = world->setup.engine.block_tokens + 1;
+
+    for (uint32_t i = 0; i < world->setup.engines; i++) {
+        if (worker_set_has(&scratch->match.workers, i) &&
+            scratch->match.depth[i] > best) {
+            best = scratch->match.depth[i];
+        }
+    }
+    *choice =
+        (struct replay_choice){.engine = WORKER_NONE, .mode = ELECT_POLICY};
+    for (int pass = 0; pass < 2 && choice->engine == WORKER_NONE; pass++) {
+        for (uint32_t i = 0; i < world->setup.engines; i++) {
+            bool holds = worker_set_has(&scratch->match.workers, i) &&
+                         scratch->match.depth[i] >= best;
+            if ((holds || pass == 1) &&
+                (choice->engine == WORKER_NONE ||
+                 world->engines[i].computed <
+                     world->engines[choice->engine].computed)) {
+                choice->engine = i;
+            }
+        }
+    }
+}
+
 void
 replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
               const struct replay_request *request,
@@ -144,6 +174,8 @@ replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
     look(world, prompt);
     if (world->setup.policy == REPLAY_SOONEST) {
         save(world, request, choice);
+    } else if (world->setup.policy == REPLAY_STICKY) {
+        stick(world, choice);
     } else {
         elect(world, prompt, choice);
     }

@@ -11,7 +11,7 @@
 #define LEFT         60
 #define TOP          62
 #define LEGEND       40
-#define LEGEND_STEP  108
+#define LEGEND_STEP  150
 #define LEGEND_ROW   18
 #define PLOT_WIDTH   (PANELS * PANEL_WIDTH + (PANELS - 1) * GAP)
 #define TICKS_MAX    32 /* lines across a panel */
@@ -22,8 +22,9 @@ static const char *const colours[] = {
     [REPLAY_KVASIR] = "#0b6e4f",      [REPLAY_BELIEF] = "#6abf8a",
     [REPLAY_ROUND_ROBIN] = "#b0651d", [REPLAY_LEAST_LOAD] = "#c0392b",
     [REPLAY_RANDOM] = "#8e8e8e",      [REPLAY_POWER_OF_TWO] = "#7d3c98",
-    [REPLAY_RENDEZVOUS] = "#2471a3",  [REPLAY_ORACLE] = "#777700",
+    [REPLAY_RENDEZVOUS] = "#2471a3",  [REPLAY_GREEDY] = "#777700",
     [REPLAY_SOONEST] = "#111111",     [REPLAY_SHARES] = "#e67e9f",
+    [REPLAY_STICKY] = "#4a90d9",
 };
 
 enum panel {

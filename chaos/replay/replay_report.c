@@ -50,6 +50,16 @@ put_time(struct buf *out, uint64_t us)
     buf_printf(out, " %10" PRIu64, us / 1000);
 }
 
+/* Per cent, with two digits. */
+static void
+put_share(struct buf *out, uint64_t part, uint64_t of)
+{
+    uint64_t share = of == 0 ? 0 : part * 10000 / of;
+
+    CHECK(part <= of || of == 0);
+    buf_printf(out, " %3" PRIu64 ".%02" PRIu64, share / 100, share % 100);
+}
+
 static uint32_t
 mode_percent(const struct replay_result *result, enum replay_mode mode)
 {
@@ -76,20 +86,25 @@ static void
 put_row(struct buf *out, const struct replay_row *row)
 {
     const struct replay_result *r = &row->result;
-    uint32_t cached = replay_cached_share(r);
     uint64_t rate = request_rate_milli(r);
 
-    buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-12s %3" PRIu32 ".%02" PRIu32,
+    buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s",
                row->load_permille / 1000, row->load_permille % 1000 / 10,
-               replay_policy_name(row->policy), cached / 100, cached % 100);
+               replay_policy_name(row->policy));
+    put_share(out, r->promised_tokens, r->prompt_tokens);
+    put_share(out, r->cached_tokens, r->prompt_tokens);
     put_time(out, r->ttft_p50_us);
     put_time(out, r->ttft_p99_us);
+    put_time(out, r->itl_p99_us);
+    put_time(out, r->whole_p50_us);
+    put_time(out, r->whole_p99_us);
+    put_share(out, r->within_slo, r->sent);
     buf_printf(out,
-               " %8" PRIu64 " %4" PRIu64 ".%" PRIu64 "  %2" PRIu32 ".%02" PRIu32
-               " %5" PRIu32,
+               " %8" PRIu64 " %4" PRIu64 ".%" PRIu64 " %7" PRIu64 "  %2" PRIu32
+               ".%02" PRIu32 " %5" PRIu32,
                replay_output_rate(r), rate / 1000, rate % 1000 / 100,
-               r->imbalance_permille / 1000, r->imbalance_permille % 1000 / 10,
-               r->peak);
+               r->busy_us / 1000000, r->imbalance_permille / 1000,
+               r->imbalance_permille % 1000 / 10, r->peak);
     put_modes(out, row);
 }
 
@@ -105,13 +120,18 @@ replay_report_table(const struct replay_report *report, struct buf *out)
                report->timing, report->kv_tokens, report->seed);
     buf_printf(out,
                "prompts share %" PRIu32 ".%" PRIu32
-               " %% of their blocks with earlier prompts\n\n",
-               report->sharing_permille / 10, report->sharing_permille % 10);
-    buf_add_text(out,
-                 "load  policy       cached      TTFT ms            output "
-                 "  reqs  imba- most  modes %\n"
-                 "                        %       p50       p99   tokens/s "
-                 "  /s   lance open  aff bal imb\n");
+               " %% of their blocks with earlier prompts; clairvoyant "
+               "eviction over pooled memory would find %" PRIu32 ".%02" PRIu32
+               " %% of their tokens\n\n",
+               report->sharing_permille / 10, report->sharing_permille % 10,
+               report->bound_share / 100, report->bound_share % 100);
+    buf_add_text(
+        out, "load  policy            promi- cached    TTFT ms              "
+             "   ITL ms      E2E ms           within   output   reqs     GPU "
+             " imba- most  modes %\n"
+             "                         sed %      %       p50        p99     "
+             "  p99        p50        p99   SLO % tokens/s    /s  seconds "
+             "lance open  aff bal imb\n");
     for (uint32_t i = 0; i < report->rows_count; i++) {
         if (i > 0 && report->rows[i].load_permille !=
                          report->rows[i - 1].load_permille) {
@@ -150,6 +170,11 @@ put_json_row(struct json_out *json, const struct replay_row *row)
     json_out_put_milli(json, "ttft_p90_ms", r->ttft_p90_us);
     json_out_put_milli(json, "ttft_p99_ms", r->ttft_p99_us);
     json_out_put_milli(json, "whole_p50_ms", r->whole_p50_us);
+    json_out_put_milli(json, "whole_p99_ms", r->whole_p99_us);
+    json_out_put_milli(json, "itl_p50_ms", r->itl_p50_us);
+    json_out_put_milli(json, "itl_p99_ms", r->itl_p99_us);
+    json_out_put_uint(json, "within_slo", r->within_slo);
+    json_out_put_milli(json, "busy_ms", r->busy_us);
     json_out_put_milli(json, "took_ms", r->took_us);
     json_out_put_uint(json, "output_tokens_per_s", replay_output_rate(r));
     json_out_put_milli(json, "requests_per_s", request_rate_milli(r));
@@ -179,6 +204,7 @@ replay_report_json(const struct replay_report *report, struct buf *out)
     json_out_put_uint(&json, "seed", report->seed);
     json_out_put_uint(&json, "requests", report->requests);
     json_out_put_milli(&json, "sharing", report->sharing_permille);
+    json_out_put_milli(&json, "bound", report->bound_share / 10);
     json_out_key(&json, "rows");
     json_out_array_begin(&json);
     for (uint32_t i = 0; i < report->rows_count; i++) {

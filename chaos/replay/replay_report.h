@@ -27,7 +27,9 @@ struct replay_report {
     uint32_t kv_tokens; /* of one engine */
     uint64_t seed;
     uint64_t requests;
-    uint32_t sharing_permille;     /* what one cache without end would find */
+    uint32_t sharing_permille; /* what one cache without end would find */
+    uint32_t bound_share; /* of prompt tokens, in tenths of a permille: what
+                             clairvoyant eviction over pooled memory finds */
     const struct replay_row *rows; /* by load, then policy */
     uint32_t rows_count;
 };

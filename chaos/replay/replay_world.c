@@ -22,8 +22,10 @@ static const char *const policy_names[] = {
     [REPLAY_RANDOM] = "random",
     [REPLAY_POWER_OF_TWO] = "power_of_two",
     [REPLAY_RENDEZVOUS] = "rendezvous",
-    [REPLAY_ORACLE] = "oracle",
+    [REPLAY_PREFIX_HASH] = "prefix_hash",
+    [REPLAY_GREEDY] = "all_seeing_greedy",
     [REPLAY_SOONEST] = "soonest",
+    [REPLAY_STICKY] = "sticky",
 };
 
 const char *
@@ -59,11 +61,14 @@ elect_policy_of(enum replay_policy policy)
         return ELECT_POWER_OF_TWO;
     case REPLAY_RENDEZVOUS:
         return ELECT_RENDEZVOUS;
+    case REPLAY_PREFIX_HASH:
+        return ELECT_PREFIX_HASH;
     case REPLAY_KVASIR:
     case REPLAY_SHARES:
     case REPLAY_BELIEF:
-    case REPLAY_ORACLE:
+    case REPLAY_GREEDY:
     case REPLAY_SOONEST:
+    case REPLAY_STICKY:
     case REPLAY_POLICIES:
         break;
     }
@@ -94,6 +99,22 @@ readers_of(const struct replay_world *world, uint32_t engine)
     return readers;
 }
 
+static struct engine_config
+at_speed(const struct engine_config *config, uint32_t permille)
+{
+    struct engine_config own = *config;
+
+    if (permille != 0) {
+        own.step_us = (uint32_t)(config->step_us * UINT64_C(1000) / permille);
+        own.step_per_seq_us =
+            (uint32_t)(config->step_per_seq_us * UINT64_C(1000) / permille);
+        uint64_t rate =
+            config->prefill_tokens_per_s * (uint64_t)permille / 1000;
+        own.prefill_tokens_per_s = rate > 0 ? (uint32_t)rate : 1;
+    }
+    return own;
+}
+
 /* All engines have one seed: they name blocks alike. */
 static int
 open_engines(struct replay_world *world)
@@ -111,7 +132,9 @@ open_engines(struct replay_world *world)
     }
     for (uint32_t i = 0; i < world->setup.engines; i++) {
         struct replay_engine *e = &world->engines[i];
-        int error = engine_init(&e->engine, &config, 0, world->setup.seed);
+        struct engine_config own =
+            at_speed(&config, world->setup.speed_permille[i]);
+        int error = engine_init(&e->engine, &own, 0, world->setup.seed);
         e->wake_us = VIRTUAL_TIME_NEVER;
         e->readers = readers_of(world, i);
         e->changed.max = 4 * step_blocks; /* an op and a key, two changes */
@@ -168,11 +191,12 @@ open_memory(struct replay_world *world)
     world->flights = calloc(count, sizeof(*world->flights));
     world->ttft_us = calloc(count, sizeof(*world->ttft_us));
     world->whole_us = calloc(count, sizeof(*world->whole_us));
+    world->itl_us = calloc(count, sizeof(*world->itl_us));
     world->tokens = calloc(longest, sizeof(*world->tokens));
     world->keys = calloc(longest, sizeof(*world->keys));
     return world->flights == NULL || world->ttft_us == NULL ||
-                   world->whole_us == NULL || world->tokens == NULL ||
-                   world->keys == NULL
+                   world->whole_us == NULL || world->itl_us == NULL ||
+                   world->tokens == NULL || world->keys == NULL
                ? -ENOMEM
                : 0;
 }
@@ -188,7 +212,9 @@ replay_world_init(struct replay_world *world, const struct replay_setup *setup,
     *world = (struct replay_world){
         .setup = *setup,
         .load = load,
-        .nodes_count = replay_sees_all(setup->policy) ? 1 : setup->nodes,
+        .nodes_count = replay_sees_all(setup->policy) || setup->sequential
+                           ? 1
+                           : setup->nodes,
         .left = load->count,
         .first_us = UINT64_MAX,
     };
@@ -230,6 +256,7 @@ replay_world_fini(struct replay_world *world)
     free(world->flights);
     free(world->ttft_us);
     free(world->whole_us);
+    free(world->itl_us);
     free(world->tokens);
     free(world->keys);
     *world = (struct replay_world){.nodes = NULL};
@@ -268,6 +295,7 @@ sum_engines(const struct replay_world *world, struct replay_result *result)
         struct engine_stats stats;
         engine_stats(&e->engine, &stats);
         result->evicted_blocks += stats.evicted_blocks;
+        result->busy_us += e->busy_us;
         result->peak = e->peak > result->peak ? e->peak : result->peak;
         most = e->computed > most ? e->computed : most;
         sum += e->computed;
@@ -290,12 +318,16 @@ replay_world_result(struct replay_world *world, struct replay_result *result)
     if (count > 0) {
         qsort(world->ttft_us, count, sizeof(*world->ttft_us), compare);
         qsort(world->whole_us, count, sizeof(*world->whole_us), compare);
+        qsort(world->itl_us, world->itl_count, sizeof(*world->itl_us), compare);
         result->took_us = world->last_us - world->first_us;
     }
     result->ttft_p50_us = at_permille(world->ttft_us, count, 500);
     result->ttft_p90_us = at_permille(world->ttft_us, count, 900);
     result->ttft_p99_us = at_permille(world->ttft_us, count, 990);
     result->whole_p50_us = at_permille(world->whole_us, count, 500);
+    result->whole_p99_us = at_permille(world->whole_us, count, 990);
+    result->itl_p50_us = at_permille(world->itl_us, world->itl_count, 500);
+    result->itl_p99_us = at_permille(world->itl_us, world->itl_count, 990);
     sum_engines(world, result);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         result->lost += world->nodes[i].lost;

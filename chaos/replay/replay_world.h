@@ -13,17 +13,22 @@
  * sends out per second, from which its peers infer what they have not heard of
  * yet; every metrics_us a node learns how full the engines are.
  *
- * Two rows are no router that could be built. Both look into the engines'
+ * Three rows are no router that could be built. They look into the engines'
  * block pools at the moment of the election, know what is queued there and what
  * is on its way, wherever a request arrives (replay_oracle.c).
- * - oracle decides by the rule of kvasir: the distance from kvasir to it is
- *   what knowing late costs.
+ * - all_seeing_greedy decides by the rule of kvasir: the distance from kvasir to
+ *   it is what knowing late costs.
  * - soonest goes where the first token comes soonest: the prompts before it,
- *   its own, the wait for memory. The distance from oracle to it is what the
- *   rule costs (or saves: it copies prefixes to whoever is idle, and looks no
- *   request ahead).
- * Neither is an upper bound. No cache can find more than the load shares
- * (replay_load_sharing()), which the report says.
+ *   its own, the wait for memory. The distance from all_seeing_greedy to it is
+ *   what the rule costs (or saves: it copies prefixes to whoever is idle, and
+ *   looks no request ahead).
+ * - sticky goes where more than one block of the prompt is cached, and most of
+ *   it, else where the fewest tokens were computed.
+ * None is an upper bound: replay_bound() is one, and the report says it.
+ *
+ * A sequential replay knows no time: each request comes when the one before it
+ * in the load has ended, and its answer is one token. What is left is who
+ * computes what: caches and placement.
  *
  * What is left out: the time of routing itself and of the network between
  * client, node and engine (below a millisecond, the same for all policies);
@@ -58,8 +63,10 @@ enum replay_policy {
     REPLAY_RANDOM,
     REPLAY_POWER_OF_TWO,
     REPLAY_RENDEZVOUS,
-    REPLAY_ORACLE,   /* the rule of kvasir, by one who sees all as it is */
+    REPLAY_PREFIX_HASH,
+    REPLAY_GREEDY,   /* the rule of kvasir, by one who sees all as it is */
     REPLAY_SOONEST,  /* the same sight, and the soonest first token */
+    REPLAY_STICKY,   /* the same sight, and the longest prefix */
     REPLAY_POLICIES, /* how many there are */
 };
 
@@ -79,6 +86,12 @@ struct replay_setup {
     uint32_t gauge_us;
     uint32_t metrics_us;
     uint32_t expected_ms;
+    bool sequential; /* one node, one request at a time */
+    uint32_t slo_ttft_ms;
+    uint32_t slo_itl_ms;
+    /* How fast each engine is, in thousandths of the engine below; 0: as fast. */
+    uint16_t speed_permille[WORKERS_MAX];
+    bool same_speed;    /* nodes take all engines for equally fast */
     bool expect_alone;  /* kvasir: peers do not hear of what is on its way */
     bool answers_whole; /* nothing of an answer comes before all of it: when
                            its prompt is computed no node can tell */
@@ -93,7 +106,7 @@ struct replay_setup {
 #define REPLAY_GOSSIP_US   5000U
 #define REPLAY_GAUGE_US    55000U
 #define REPLAY_METRICS_US  1000000U
-#define REPLAY_EXPECTED_MS 10000U
+#define REPLAY_EXPECTED_MS (CONFIG_EXPECTED_S * 1000U)
 
 enum replay_mode {
     REPLAY_MODE_AFFINITY,
@@ -119,7 +132,12 @@ struct replay_result {
     uint64_t ttft_p90_us;
     uint64_t ttft_p99_us;
     uint64_t whole_p50_us; /* arrival to last token */
-    uint64_t took_us;      /* first arrival to last token */
+    uint64_t whole_p99_us;
+    uint64_t itl_p50_us; /* a request's mean time between two tokens */
+    uint64_t itl_p99_us;
+    uint64_t within_slo; /* finished requests that met both times of the SLO */
+    uint64_t busy_us;    /* of all engines */
+    uint64_t took_us;    /* first arrival to last token */
     uint64_t modes[REPLAY_MODES];
     uint32_t imbalance_permille; /* tokens computed by the busiest engine, to
                                     the mean of all */
@@ -132,6 +150,7 @@ struct replay_engine {
     uint32_t open;    /* requests there */
     uint32_t peak;
     uint64_t computed;          /* tokens */
+    uint64_t busy_us;           /* in steps */
     uint64_t queued;            /* tokens of prompts without an answer yet */
     uint64_t wanted;            /* blocks that these have yet to take */
     struct event_words changed; /* in the step that runs */
@@ -160,7 +179,7 @@ struct replay_world {
     struct virtual_time time;
     struct rng rng;
     struct replay_engine *engines;
-    struct replay_node *nodes; /* one for all of them with the oracle */
+    struct replay_node *nodes; /* one if it sees all, or in sequence */
     uint32_t nodes_count;
     struct replay_rate *rates; /* of the nodes */
     struct replay_flight *flights;
@@ -168,6 +187,8 @@ struct replay_world {
     uint64_t *keys;
     uint64_t *ttft_us; /* of finished requests */
     uint64_t *whole_us;
+    uint64_t *itl_us; /* of those with two tokens or more: itl_count */
+    uint64_t itl_count;
     uint64_t left; /* requests that have not ended */
     uint64_t first_us;
     uint64_t last_us;

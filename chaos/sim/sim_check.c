@@ -44,17 +44,13 @@ check_forward(struct sim_world *w, uint32_t node, uint32_t engine,
     f->pos = s->pos;
 }
 
-/* Who may be late with proof that its process lives, or be told to read again,
- * promises less. */
+/* Its reading is live, and can be repeated. */
 static bool
 is_steady(const struct sim_world *w, uint32_t node, uint32_t engine)
 {
-    const uint64_t rough = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
-                           UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY;
     const struct sim_stream *f = &w->nodes[node].streams[engine];
 
-    return (w->faults & rough) == 0 && !f->rank.wrong &&
-           w->engines[engine].has_replay &&
+    return !f->rank.wrong && w->engines[engine].has_replay &&
            kv_stream_state_is_live(f->rank.read);
 }
 
@@ -187,6 +183,21 @@ sim_check_member(struct sim_world *w, uint32_t node,
         check_death(w, node, &out->about);
     } else if (out->event == MEMBER_DUPLICATE) {
         sim_fail(w, "a node was told to stop", node, UINT32_MAX);
+    }
+}
+
+/* Whoever leaves has pushed all that it read. */
+void
+sim_check_left(struct sim_world *w, uint32_t node)
+{
+    struct gossip *gossip = cluster_gossip(w->nodes[node].cluster);
+    struct gossip_status s;
+
+    for (uint32_t at = 0; gossip_status(gossip, at, &s); at++) {
+        if (s.waits) {
+            sim_fail(w, "a node left with records that nobody was told", node,
+                     UINT32_MAX);
+        }
     }
 }
 

@@ -10,6 +10,8 @@
 #define RETRY_MS    100U
 #define GAP_US      UINT64_C(2000000) /* as the intake's thread */
 #define REPLIES_MAX 24U               /* handed over at once */
+#define HAND_BYTES  1024U             /* of names, copied at once */
+#define HAND_STEPS  16U               /* blocks of them in the ledger */
 #define UNABLE_MS   4000U
 #define ABLE_MS     1000U
 
@@ -515,21 +517,25 @@ sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
     }
 }
 
-/* The command comes before all that control sends later, so it is carried out
- * at once. */
 void
 sim_intake_hand(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_node *n = &w->nodes[node];
-    struct sim_reader *r = &n->readers[engine];
 
-    role_is_control();
-    struct decoder_hand *hand =
-        r->on && n->streams[engine].reach.takes
-            ? ingest_stream_hand(n->ingest, &n->streams[engine].rank)
-            : NULL;
-    if (hand == NULL) {
-        return;
+    n->streams[engine].rank.hands =
+        n->readers[engine].on && n->streams[engine].reach.takes;
+}
+
+/* The command comes before all that control sends later, so it is carried out
+ * at once. */
+static void
+go_on(struct sim_world *w, uint32_t node, uint32_t engine,
+      struct decoder_hand *hand)
+{
+    struct sim_reader *r = &w->nodes[node].readers[engine];
+    uint64_t count = decoder_hand_count(hand);
+
+    while (decoder_hand_step(hand, w->nodes[node].tools.ledger, HAND_STEPS)) {
     }
     decoder_close(&r->decoder);
     kv_stream_free(r->decoder.stream);
@@ -540,12 +546,31 @@ sim_intake_hand(struct sim_world *w, uint32_t node, uint32_t engine)
     open_reading(w, node, engine);
     if (decoder_adopt(&r->decoder, hand)) {
         sim_saw(w, SIM_SAW_HANDED, true);
-        sim_trace(w, "hand", sim_reader_of(node, engine), hand->count);
+        sim_trace(w, "hand", sim_reader_of(node, engine), count);
         decoder_tell_resume(&r->decoder);
     }
-    decoder_hand_free(hand);
     open_socket(w, node, engine, 0);
     pump(w, node, engine);
+}
+
+bool
+sim_intake_hand_work(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    struct ingest_rank *rank;
+
+    role_is_control();
+    if (!ingest_streams_hands(n->ingest, sim_now(w, node))) {
+        return false;
+    }
+    struct decoder_hand *hand =
+        ingest_streams_hand(n->ingest, HAND_BYTES, &rank, sim_now(w, node));
+    if (hand != NULL && n->readers[rank->worker].on &&
+        !n->readers[rank->worker].decoder.whole) {
+        go_on(w, node, rank->worker, hand);
+    }
+    decoder_hand_free(hand);
+    return true;
 }
 
 static void

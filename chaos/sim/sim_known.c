@@ -80,17 +80,13 @@ known_of(const struct sim_world *w, uint32_t engine,
     return whole ? (uint32_t)((pos + 1) >> 8) : 0;
 }
 
-/* Not promised yet: a reader that is late with proof that its process lives
- * gives way, and one that reads again in order to heal knows no more than the
- * replay. */
+/* Not promised yet: who stood still may come back and know more than the
+ * readers, whose logs no longer reach back to it; and a reader that reads again
+ * in order to heal knows no more than the replay. */
 static bool
-may_forget(const struct sim_world *w)
+may_forget(const struct sim_world *w, const struct gossip_status *s)
 {
-    const uint64_t late = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
-                          UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY |
-                          UINT64_C(1) << SIM_LOST;
-
-    return (w->faults & late) != 0;
+    return sim_has(w, SIM_PAUSE) || sim_has(w, SIM_LOST) || s->contested;
 }
 
 void
@@ -104,7 +100,7 @@ sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
 
     f->known = f->lost ? 0 : known_of(w, engine, s);
     bool forgot = had && !can_be_had(w, engine, low);
-    if (forgot && !p->lost && !may_forget(w)) {
+    if (forgot && !p->lost && !may_forget(w, s)) {
         sim_fail(w, "the fleet forgot a living engine", node, engine);
     }
     p->lost = p->lost || !had || forgot;

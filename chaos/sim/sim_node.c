@@ -65,6 +65,7 @@ on_did(void *context, struct ingest_rank *rank, unsigned did)
     }
     if ((did & INGEST_RESUMES) != 0) {
         sim_intake_hand(n->world, number_of(n), rank->worker);
+        want_work(n->world, number_of(n));
     }
     if ((did & INGEST_VIEW) != 0) {
         want_work(n->world, number_of(n));
@@ -230,6 +231,10 @@ work(struct sim_world *w, uint32_t node)
     n->working = false;
     if (mirror_writer_work(n->writer, BUDGET)) {
         want_work(w, node);
+    }
+    if (sim_intake_hand_work(w, node) && !n->working) {
+        n->working = true;
+        sim_add(w, w->time.now_us + SIM_MS, SIM_EV_WORK, node, n->life);
     }
     sim_router_work(w, node);
     (void)ledger_work(n->tools.ledger, BUDGET);
@@ -406,6 +411,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     words_fini(&n->tools.names.words);
     free(n->tools.words.words);
     ring_fini(&n->items);
+    names_clear(&n->ingest->twin.table, &n->ingest->twin.room);
     free(n->ingest);
     n->up = false;
     n->paused_us = 0;
@@ -417,6 +423,7 @@ sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms)
 {
     role_is_control();
     hub_leave(w->nodes[node].hub, sim_now(w, node));
+    sim_check_left(w, node);
     sim_node_kill(w, node);
     sim_add(w, w->time.now_us + away_ms * SIM_MS, SIM_EV_START, node, 0);
 }

@@ -51,7 +51,8 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
 {
     struct fleet_config config = fleet_config;
     struct expectations_limits expected = {.bytes_max = SIM_EXPECTED_BYTES,
-                                           .ttl_ms = EXPECTED_MS};
+                                           .ttl_ms = EXPECTED_MS,
+                                           .proved_ms = EXPECTED_MS};
     struct radix_limits belief = {.bytes_max = SIM_BELIEF_BYTES,
                                   .namespaces_max = 16,
                                   .depth_max = DEPTH_MAX};

@@ -462,6 +462,9 @@ void sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                        uint64_t ask, bool prove);
 /* The reading may go on from the names that gossip has. */
 void sim_intake_hand(struct sim_world *w, uint32_t node, uint32_t engine);
+
+/* A piece of that, of whichever engine is next. True: there is more to do. */
+bool sim_intake_hand_work(struct sim_world *w, uint32_t node);
 /* An event of sockets between engines and readers. */
 void sim_intake_event(struct sim_world *w, const struct virtual_event *event);
 /* A batch goes to all connected readers, or is lost on the way. */
@@ -521,6 +524,9 @@ void sim_script_event(struct sim_world *w, uint32_t number);
 /* sim_check.c */
 /* What must hold of a node after each of its steps. */
 void sim_check_node(struct sim_world *w, uint32_t node);
+
+/* It has said goodbye. */
+void sim_check_left(struct sim_world *w, uint32_t node);
 /* What must hold of an event of membership. */
 void sim_check_member(struct sim_world *w, uint32_t node,
                       const struct cluster_out *out);

@@ -41,7 +41,10 @@
     X(TOO_LONG, too_long, "a record is kept that no frame has room for")       \
     X(NUMBERS_WIN, numbers_win,                                                \
       "the higher epoch wins, however little it knows")                        \
-    X(NO_RESUME, no_resume, "names that were handed over are not gone on from")
+    X(NO_RESUME, no_resume,                                                    \
+      "names that were handed over are not gone on from")                      \
+    X(GOODBYE_FIRST, goodbye_first,                                            \
+      "a node leaves before it has pushed its last records")
 
 enum mutant {
     MUTANT_NONE,

@@ -8,12 +8,34 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define PARTS_MAX  8U
-#define FLAT_BYTES 8192U
+#define PARTS_MAX   8U
+#define FLAT_BYTES  8192U
+#define RECORDS_MAX 8 /* of TLS in one turn of the loop */
 
 /* tcpi_bytes_acked in the kernel's struct tcp_info, in words of 8 bytes. The one
  * of <netinet/tcp.h> is shorter, and <linux/tcp.h> contradicts it. */
 #define ACKED_WORD 15
+
+/* The owner hears of what it waits for, and of what TLS has decrypted already;
+ * then the loop waits for what is left. */
+static void
+on_tls(struct sock *sock, int events)
+{
+    int told = sock_tls_came(sock->tls, events);
+
+    if (told != 0) {
+        sock->ready(sock, told);
+    }
+    for (int i = 1;
+         i < RECORDS_MAX && sock->tls != NULL && sock_tls_holds(sock->tls) &&
+         (sock_tls_wanted(sock->tls) & SOCK_READ) != 0;
+         i++) {
+        sock->ready(sock, SOCK_READ);
+    }
+    if (sock->tls != NULL) {
+        sock_want(sock, sock_tls_wanted(sock->tls));
+    }
+}
 
 static void
 on_poll(uv_poll_t *poll, int status, int events)
@@ -24,9 +46,14 @@ on_poll(uv_poll_t *poll, int status, int events)
         /* libuv has stopped watching. But there may be bytes before the error,
          * and the reader of those must be called again for what follows
          * them. */
-        int wanted = sock->wanted;
+        int wanted =
+            sock->tls != NULL ? sock_tls_wanted(sock->tls) : sock->wanted;
         sock->wanted = 0;
         sock_want(sock, wanted);
+    }
+    if (sock->tls != NULL && status >= 0) {
+        on_tls(sock, events);
+        return;
     }
     /* An error shows again, with its number, in the recv or send it causes. */
     sock->ready(sock, status < 0 ? SOCK_READ | SOCK_WRITE : events);
@@ -49,12 +76,24 @@ sock_open(struct sock *sock, uv_loop_t *loop, int fd,
     sock->wanted = 0;
     sock->ready = ready;
     sock->closed = NULL;
+    sock->tls = NULL;
     return 0;
+}
+
+int
+sock_secure(struct sock *sock, const struct sock_tls_context *context)
+{
+    CHECK(sock->tls == NULL && sock->wanted == 0);
+    sock->tls = sock_tls_accept(context, sock->fd);
+    return sock->tls != NULL ? 0 : -ENOMEM;
 }
 
 void
 sock_want(struct sock *sock, int events)
 {
+    if (sock->tls != NULL) {
+        events = sock_tls_want(sock->tls, events);
+    }
     if (sock->wanted == events) {
         return;
     }
@@ -75,6 +114,27 @@ on_close(uv_handle_t *handle)
 }
 
 void
+sock_end(struct sock *sock)
+{
+    if (sock->tls != NULL) {
+        sock_tls_end(sock->tls);
+    }
+    (void)shutdown(sock->fd, SHUT_WR);
+}
+
+/* A reset says nothing: without TLS's own end the peer knows that bytes are
+ * missing. */
+static void
+end_tls(struct sock *sock, bool reset)
+{
+    if (sock->tls != NULL && !reset) {
+        sock_tls_end(sock->tls);
+    }
+    sock_tls_free(sock->tls);
+    sock->tls = NULL;
+}
+
+void
 sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
 {
     CHECK(sock->fd >= 0 && closed != NULL);
@@ -82,6 +142,7 @@ sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
         struct linger now = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
     }
+    end_tls(sock, reset);
     sock->closed = closed;
     (void)uv_poll_stop(&sock->poll);
     uv_close((uv_handle_t *)&sock->poll, on_close);
@@ -92,6 +153,9 @@ sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
 ssize_t
 sock_recv(struct sock *sock, void *at, size_t size)
 {
+    if (sock->tls != NULL) {
+        return sock_tls_recv(sock->tls, at, size);
+    }
     for (;;) {
         ssize_t n = recv(sock->fd, at, size, 0);
         if (n >= 0) {
@@ -164,6 +228,9 @@ send_parts(int fd, const struct iovec *parts, unsigned count)
 ssize_t
 sock_send(struct sock *sock, const struct iovec *parts, unsigned count)
 {
+    if (sock->tls != NULL) {
+        return sock_tls_send(sock->tls, parts, count);
+    }
     for (;;) {
         ssize_t n = send_parts(sock->fd, parts, count);
         if (n >= 0) {
@@ -218,15 +285,18 @@ sock_connect_result(const struct sock *sock)
 static uint16_t
 bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {.sin6_family = AF_UNSPEC}};
     socklen_t len = sizeof(address);
 
-    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
+    if (getsockname(fd, &address.any, &len) != 0) {
         return 0;
     }
-    return ntohs(address.ss_family == AF_INET6
-                     ? ((struct sockaddr_in6 *)&address)->sin6_port
-                     : ((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port
+                                                   : address.v4.sin_port);
 }
 
 /* A bound, not yet listening socket, or -errno. */

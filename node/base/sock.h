@@ -9,6 +9,9 @@
  * always waits for reading, and for writing only while the kernel's buffer is
  * full.
  *
+ * With sock_secure() the bytes are those of TLS, and the same calls send and
+ * receive plain ones.
+ *
  * Role: shell. Owns: the descriptor from sock_open() to sock_close(). Thread:
  * the loop's. Errors: below zero -errno.
  */
@@ -24,6 +27,7 @@
 #include <uv.h>
 
 #include "index/base/check.h"
+#include "node/base/sock_tls.h"
 
 enum {
     SOCK_READ = UV_READABLE,
@@ -33,8 +37,9 @@ enum {
 
 struct sock {
     uv_poll_t poll;
-    int fd;     /* -1 when closed */
-    int wanted; /* events that the loop waits for */
+    int fd;               /* -1 when closed */
+    int wanted;           /* events that the loop waits for */
+    struct sock_tls *tls; /* NULL: bytes go as they are */
     /* events: SOCK_*; after a connection error SOCK_READ and SOCK_WRITE. */
     void (*ready)(struct sock *sock, int events);
     void (*closed)(struct sock *sock);
@@ -44,8 +49,16 @@ struct sock {
 int sock_open(struct sock *sock, uv_loop_t *loop, int fd,
               void (*ready)(struct sock *sock, int events)) MUST_CHECK;
 
+/* The server's side of TLS from its first byte on: the handshake is part of the
+ * first sock_recv() calls. Before any other call. 0 or -ENOMEM. */
+int sock_secure(struct sock *sock, const struct sock_tls_context *context)
+    MUST_CHECK;
+
 /* Waits for these events from now on; no call when nothing changes. */
 void sock_want(struct sock *sock, int events);
+
+/* Sends nothing more, and tells the peer so; it can still be read. */
+void sock_end(struct sock *sock);
 
 /*
  * Closes the descriptor now; closed(sock) is called from the loop when the
@@ -55,7 +68,8 @@ void sock_want(struct sock *sock, int events);
 void sock_close(struct sock *sock, bool reset,
                 void (*closed)(struct sock *sock));
 
-/* Bytes read, 0 at the end of the stream, or -errno (-EAGAIN: none now). */
+/* Bytes read, 0 at the end of the stream, or -errno (-EAGAIN: none now;
+ * -EPROTO: it is no TLS, or not ours). */
 ssize_t sock_recv(struct sock *sock, void *at, size_t size);
 
 /* Whether nothing has come: no bytes, no end, no error. Reads nothing. */

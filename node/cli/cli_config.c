@@ -28,9 +28,11 @@ static const struct flag own[] = {
     PAIR("data"),
     /* The last: check only. */
     {.name = "reference", .kind = FLAG_SWITCH, .at = AT(reference)},
+    {.name = "schema", .kind = FLAG_SWITCH, .at = AT(schema)},
 };
 
-#define OWN_COUNT (sizeof own / sizeof own[0])
+#define OWN_COUNT   (sizeof own / sizeof own[0])
+#define SERVE_COUNT (OWN_COUNT - 2)
 
 bool
 cli_config_read(struct cli_config *cli, const char *command, char *const *argv)
@@ -44,7 +46,7 @@ cli_config_read(struct cli_config *cli, const char *command, char *const *argv)
     }
     CHECK(flags.count <= CONFIG_KEYS_MAX);
     memcpy(table + flags.count, own, sizeof own);
-    flags.count += strcmp(command, "check") == 0 ? OWN_COUNT : OWN_COUNT - 1;
+    flags.count += strcmp(command, "check") == 0 ? OWN_COUNT : SERVE_COUNT;
     *cli = (struct cli_config){.command = command};
     return cli_parse(command, &flags, cli, argv);
 }

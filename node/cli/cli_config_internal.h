@@ -22,6 +22,7 @@ struct cli_config {
     const char *file;    /* -c, or NULL */
     bool help;           /* -h */
     bool reference;      /* --reference (check only) */
+    bool schema;         /* --schema (check only) */
     struct config_flag flags[CLI_CONFIG_FLAGS_MAX];
     uint32_t flags_count;
 };

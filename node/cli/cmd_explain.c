@@ -1,28 +1,72 @@
 /* `kvasir explain`: where the request on stdin would go, and why. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "node/cli/cli_admin_internal.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
 
-#define BODY_MAX ((size_t)64 << 20)
+#define BODY_MAX       ((size_t)64 << 20)
+#define PATH_MAX_BYTES 256U
+#define TARGET_MAX     (PATH_MAX_BYTES + 32)
 
 static const char help[] =
     "usage: kvasir explain [--admin HOST:PORT] [--token-file FILE] [--json]\n"
-    "                      < REQUEST.json\n"
+    "                      [--path PATH] < REQUEST.json\n"
     "\n"
     "Reads an OpenAI request body from stdin and shows where a running node\n"
     "would send it and why: each worker with its overlap, load and verdict.\n"
     "The request is not forwarded.\n"
     "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/explain unchanged\n"
+    "  --path PATH        where the request would be sent, as /v1/messages;\n"
+    "                     default: guessed by what the body has\n"
     "  -h, --help         this text\n"
     "\n"
     "examples:\n"
     "  kvasir explain < request.json\n"
+    "  kvasir explain --path /v1/messages < request.json\n"
     "  echo '{\"model\":\"m\",\"prompt\":\"Once upon a time\"}' | kvasir "
     "explain\n";
+
+struct wish {
+    struct cli_admin cli;
+    const char *path; /* NULL: guessed */
+};
+
+#define AT(member) offsetof(struct wish, member)
+
+static const struct flag table[] = {
+    {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
+    {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
+    {.name = "json", .kind = FLAG_SWITCH, .at = AT(cli.json)},
+    {.name = "path", .kind = FLAG_ANY, .at = AT(path)},
+    {.name = "help", .kind = FLAG_SWITCH, .at = AT(cli.help), .letter = 'h'},
+};
+
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
+
+/* Where the node is asked. False: the path is none, which was printed. */
+static bool
+make_target(const char *path, char target[TARGET_MAX])
+{
+    size_t len = path != NULL ? strcspn(path, " ?#%") : 0;
+    bool plain = path == NULL ||
+                 (path[0] == '/' && path[len] == '\0' && len < PATH_MAX_BYTES);
+
+    for (size_t i = 0; i < len && plain; i++) {
+        plain = path[i] > ' ' && path[i] < 0x7f;
+    }
+    if (!plain) {
+        (void)fprintf(stderr, "kvasir explain: --path: expected a path, as "
+                              "/v1/chat/completions\n");
+        return false;
+    }
+    (void)snprintf(target, TARGET_MAX, "/admin/explain%s%s",
+                   path != NULL ? "?path=" : "", path != NULL ? path : "");
+    return true;
+}
 
 /* Reads all of stdin. False: it was empty, too large or unreadable, which was
  * printed. */
@@ -58,19 +102,23 @@ read_stdin(struct buf *body)
 int
 cmd_explain(char *const *argv)
 {
-    struct cli_admin cli;
+    struct wish wish = {.cli.command = "explain"};
+    char target[TARGET_MAX];
     struct buf body;
     int code = CMD_USAGE;
 
-    if (!cli_admin_read(&cli, "explain", argv)) {
+    if (!cli_parse("explain", &flags, &wish, argv)) {
         return CMD_USAGE;
     }
-    if (cli.help) {
+    if (wish.cli.help) {
         return cli_print("explain", SLICE(help));
+    }
+    if (!make_target(wish.path, target)) {
+        return CMD_USAGE;
     }
     buf_init(&body, BODY_MAX + 65536);
     if (read_stdin(&body)) {
-        code = cli_admin_print(&cli, "/admin/explain", buf_slice(&body));
+        code = cli_admin_print(&wish.cli, target, buf_slice(&body));
     }
     buf_fini(&body);
     return code;

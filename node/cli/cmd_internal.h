@@ -21,6 +21,9 @@ int cmd_check(char *const *argv);
 /* Where the request on stdin would go, and why. */
 int cmd_explain(char *const *argv);
 
+/* Makes a client's key, and what a file keeps of it. */
+int cmd_key(char *const *argv);
+
 /* The text that a chat template makes of the request on stdin. */
 int cmd_render(char *const *argv);
 

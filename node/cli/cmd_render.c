@@ -2,11 +2,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
+#include "node/route/route_local.h"
 #include "node/template/template_chat.h"
 
 #define BODY_MAX   ((size_t)64 << 20)
@@ -106,27 +105,6 @@ read_in(const char *folder, const char *name, struct buf *to)
     return read_file(path, true, to);
 }
 
-static struct template_clock
-clock_now(void)
-{
-    struct timeval now;
-    struct tm local;
-
-    (void)gettimeofday(&now, NULL);
-    (void)localtime_r(&now.tv_sec, &local);
-    return (struct template_clock){
-        .year = local.tm_year + 1900,
-        .month = local.tm_mon + 1,
-        .day = local.tm_mday,
-        .hour = local.tm_hour,
-        .minute = local.tm_min,
-        .second = local.tm_sec,
-        .microsecond = (int)now.tv_usec,
-        .weekday = local.tm_wday,
-        .yearday = local.tm_yday,
-    };
-}
-
 /* Tells a fault, with the template's line where it has one. */
 static int
 refuse(const struct template_error *error)
@@ -144,7 +122,7 @@ static int
 render(const struct template_chat *chat, struct slice body)
 {
     struct template_limits limits = TEMPLATE_LIMITS;
-    struct template_clock now = clock_now();
+    struct template_clock now = route_local_clock();
     struct template_error error = {.line = 0};
     struct json_tree_fault fault;
     struct json_value request;

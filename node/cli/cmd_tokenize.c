@@ -161,25 +161,6 @@ load(const struct request *request)
     return tokenizer;
 }
 
-static const char *
-outcome_text(int outcome)
-{
-    switch (outcome) {
-    case TOKENIZER_E_LONG:
-        return "the text is too long";
-    case TOKENIZER_E_ROOM:
-        return "too many tokens";
-    case TOKENIZER_E_MEMORY:
-        return "out of memory";
-    case TOKENIZER_E_WORK:
-        return "a pattern took too many steps";
-    case TOKENIZER_E_UNKNOWN:
-        return "a character without a token, and no unknown token";
-    default:
-        return NULL;
-    }
-}
-
 static void
 put_ids(const struct tokenizer_ids *ids, bool json, struct buf *out)
 {
@@ -211,7 +192,7 @@ encode(const struct request *request, const struct tokenizer *tokenizer,
     }
     tokenizer_ids_fini(&ids);
     tokenizer_scratch_free(scratch);
-    return outcome_text(outcome);
+    return tokenizer_outcome_text(outcome);
 }
 
 /* Numbers with anything but digits between them, JSON included. */

@@ -14,6 +14,7 @@
 #include "node/base/log.h"
 #include "node/base/sock.h"
 #include "node/cli/descriptors_internal.h"
+#include "node/cli/notify_internal.h"
 #include "node/control/admin.h"
 #include "node/control/control.h"
 #include "node/control/control_reload.h"
@@ -39,9 +40,12 @@ struct serve {
     uv_timer_t settled;   /* looks whether the lanes may start */
     uv_timer_t lame_duck; /* until it takes nothing new */
     uv_timer_t drained;   /* looks whether the lanes are done */
+    uv_timer_t alive;     /* looks whether the lanes are alive */
     uint32_t settle_looks;
     uint32_t leave_looks;
     struct descriptors descriptors;
+    struct notify notify;
+    uint64_t ticks_seen[CONFIG_LANES_MAX];
     bool failed; /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
@@ -176,6 +180,7 @@ close_own_handles(struct serve *serve)
     uv_close((uv_handle_t *)&serve->settled, NULL);
     uv_close((uv_handle_t *)&serve->lame_duck, NULL);
     uv_close((uv_handle_t *)&serve->drained, NULL);
+    uv_close((uv_handle_t *)&serve->alive, NULL);
 }
 
 static void
@@ -208,13 +213,14 @@ wake_lanes(struct serve *serve)
 }
 
 /* Nothing new is taken from here on. Called again, it says `sever` to lanes. */
-static void
+static void ON_CONTROL
 begin_drain(struct serve *serve)
 {
     (void)uv_timer_stop(&serve->settled);
     (void)uv_timer_stop(&serve->lame_duck);
     gauge_set(&serve->node.leaving, 1);
     gauge_set(&serve->node.draining, 1);
+    notify_stopping(&serve->notify);
     wake_lanes(serve);
     (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
 }
@@ -225,11 +231,12 @@ on_refused(void *context)
 {
     struct serve *serve = context;
 
+    role_is_control();
     serve->failed = true;
     begin_drain(serve);
 }
 
-static void
+static void ON_CONTROL
 drain(struct serve *serve)
 {
     LOG_INFO("drain", KV("inflight", gauge_read(&serve->node.inflight)));
@@ -244,10 +251,11 @@ on_lame_duck_over(uv_timer_t *timer)
 }
 
 /* Serves on, but tells load balancers and clients to go elsewhere. */
-static void
+static void ON_CONTROL
 become_lame_duck(struct serve *serve, uint32_t ms)
 {
     LOG_INFO("lame_duck", KV("signal", SIGTERM), KV("ms", ms));
+    notify_stopping(&serve->notify);
     gauge_set(&serve->node.leaving, 1);
     wake_lanes(serve);
     (void)uv_timer_start(&serve->lame_duck, on_lame_duck_over, ms, 0);
@@ -285,8 +293,10 @@ on_hang_up(uv_signal_t *handle, int number)
 
     (void)number;
     role_is_control();
+    notify_reloading(&serve->notify, uv_hrtime() / 1000);
     (void)!control_reload(&serve->control, NULL, &errors); /* it was logged */
     config_errors_fini(&errors);
+    notify_ready(&serve->notify);
 }
 
 static void
@@ -297,6 +307,33 @@ on_reloaded(void *owner)
     role_is_control();
     descriptors_limit(&serve->descriptors);
     wake_lanes(serve);
+}
+
+/* Signs of life */
+
+/* Whether the loop of each lane that runs has turned since the last look. */
+static bool
+lanes_turn(struct serve *serve)
+{
+    bool turn = true;
+
+    for (uint32_t i = 0; i < serve->lanes_started; i++) {
+        uint64_t ticks = counter_read(&serve->node.lanes[i].metrics.loop_ticks);
+        turn = turn && ticks != serve->ticks_seen[i];
+        serve->ticks_seen[i] = ticks;
+    }
+    return turn || gauge_read(&serve->node.draining) != 0;
+}
+
+static void
+on_alive_look(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+
+    role_is_control();
+    if (lanes_turn(serve)) {
+        notify_alive(&serve->notify);
+    }
 }
 
 /* The beginning */
@@ -312,18 +349,24 @@ open_own_handles(struct serve *serve)
     CHECK(uv_timer_init(loop, &serve->settled) == 0);
     CHECK(uv_timer_init(loop, &serve->lame_duck) == 0);
     CHECK(uv_timer_init(loop, &serve->drained) == 0);
+    CHECK(uv_timer_init(loop, &serve->alive) == 0);
     serve->terminate.data = serve;
     serve->interrupt.data = serve;
     serve->hang_up.data = serve;
     serve->settled.data = serve;
     serve->lame_duck.data = serve;
     serve->drained.data = serve;
+    serve->alive.data = serve;
     (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
     (void)uv_signal_start(&serve->hang_up, on_hang_up, SIGHUP);
+    if (serve->notify.period_ms != 0) {
+        uint64_t ms = (serve->notify.period_ms + 1) / 2;
+        (void)uv_timer_start(&serve->alive, on_alive_look, ms, ms);
+    }
 }
 
-static void
+static void ON_CONTROL
 say_ready(const struct serve *serve)
 {
     const struct config *config = serve->node.config;
@@ -343,6 +386,7 @@ say_ready(const struct serve *serve)
         url.port = httpd_port(serve->control.metrics);
         (void)url_authority(&url, metrics);
     }
+    notify_ready(&serve->notify);
     printf("ready serve=%s admin=%s%s%s%s%s\n", serving, admin,
            mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "",
            metrics[0] != '\0' ? " metrics=" : "", metrics);
@@ -469,6 +513,7 @@ serve_run(const struct config_sources *sources, const struct config *config)
         free(serve);
         return 1;
     }
+    notify_open(&serve->notify, environ, getpid());
     serve->control.refused = on_refused;
     serve->control.reloaded = on_reloaded;
     serve->control.owner = serve;
@@ -484,6 +529,7 @@ serve_run(const struct config_sources *sources, const struct config *config)
         close_own_handles(serve);
     }
     (void)uv_run(&serve->control.loop, UV_RUN_DEFAULT);
+    notify_close(&serve->notify);
     end_lanes(serve);
     control_fini(&serve->control);
     control_reload_free(serve->reload);

@@ -14,6 +14,7 @@
 
 #include "node/config/config_access.h"
 #include "node/config/config_apply_internal.h"
+#include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
 
 void
@@ -269,9 +270,8 @@ config_check(const struct config *config, struct config_errors *errors)
     config_mesh_check(&config->mesh, errors);
 }
 
-/* One byte over the bound is read, so that too large is seen. 0 or -errno. */
-static int
-read_file(const char *path, struct buf *bytes)
+int
+config_read_file(const char *path, struct buf *bytes)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "re");
@@ -310,7 +310,7 @@ apply_file(struct config *config, const char *path,
     char text[128];
 
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    int rc = read_file(path, &bytes);
+    int rc = config_read_file(path, &bytes);
     if (rc != 0) {
         config_error(errors, &place, "cannot be read: %s",
                      uv_strerror_r(rc, text, sizeof text));
@@ -366,6 +366,7 @@ config_load(const struct config_sources *sources, struct config *config,
     if (errors->count == 0) {
         config_mesh_files(&config->mesh, errors);
         config_access_files(config, errors);
+        config_keys_check(config, errors);
     }
     if (errors->count != 0) {
         config_fini(config);

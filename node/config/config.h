@@ -40,8 +40,12 @@
 #define CONFIG_FILE_MAX       256  /* a file's path and its NUL */
 #define CONFIG_PATHS_MAX      1024 /* paths between blanks and their NUL */
 #define CONFIG_JOINS_MAX      32   /* places to look for other nodes */
+#define CONFIG_MODELS_MAX     32   /* models that are named one by one */
+#define CONFIG_MODEL_NAME_MAX 192  /* a model's name and its NUL */
 #define CONFIG_LANES_MAX      64
-#define CONFIG_ATTEMPTS_MAX   8 /* workers tried for one request */
+/* mirror.expected by default: longer than engines let requests wait. */
+#define CONFIG_EXPECTED_S   60
+#define CONFIG_ATTEMPTS_MAX 8 /* workers tried for one request */
 
 /* One engine. Strings are "" when absent. */
 struct config_worker {
@@ -65,6 +69,18 @@ struct config_admin {
     uint32_t insecure; /* 1: without a token, not only loopback */
     char token_file[CONFIG_FILE_MAX]; /* "": no token is needed */
     struct url metrics; /* /metrics, /health, /ready alone; host "": none */
+};
+
+/* Who may send requests. */
+struct config_key_file {
+    char file[CONFIG_FILE_MAX]; /* "": everybody */
+};
+
+/* Of the serving port: cert and key, or nothing. */
+struct config_tls {
+    char cert_file[CONFIG_FILE_MAX];
+    char key_file[CONFIG_FILE_MAX];
+    char client_ca_file[CONFIG_FILE_MAX]; /* "": clients need no certificate */
 };
 
 struct config_policy {
@@ -109,11 +125,33 @@ struct config_events {
     uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
 };
 
+/* How a message's content reaches a model's template. */
+enum config_content {
+    CONFIG_CONTENT_AUTO, /* as engines find out from the template */
+    CONFIG_CONTENT_STRING,
+    CONFIG_CONTENT_PARTS, /* a list of parts */
+};
+
+/* A model's own files. */
+struct config_model {
+    char name[CONFIG_MODEL_NAME_MAX];
+    char path[CONFIG_FILE_MAX];     /* a folder, or the tokenizer's file */
+    char template[CONFIG_FILE_MAX]; /* a file; "": the folder's */
+    uint32_t content;               /* enum config_content */
+};
+
+struct config_models {
+    uint32_t count;
+    struct config_model model[CONFIG_MODELS_MAX];
+};
+
 struct config_tokens {
-    uint32_t wait_ms;         /* for an engine's renderer; 0: never ask */
-    uint32_t timeout_ms;      /* after which an answer is not taken */
-    uint64_t cache_bytes_max; /* of all lanes */
-    uint32_t open_max;        /* questions at one time, per lane */
+    uint32_t wait_ms;            /* for an engine's renderer; 0: never ask */
+    uint32_t timeout_ms;         /* after which an answer is not taken */
+    uint64_t cache_bytes_max;    /* of all lanes */
+    uint32_t open_max;           /* questions at one time, per lane */
+    char dir[CONFIG_FILE_MAX];   /* of models' own files; "": none */
+    struct config_models models; /* beside those in dir, and before them */
 };
 
 /* Per node unless said otherwise. */
@@ -239,6 +277,8 @@ struct config {
     struct url listen;           /* serving port; host is an IP address */
     struct url admin;            /* admin port; host is an IP address */
     struct config_admin admin_access;
+    struct config_key_file keys;
+    struct config_tls tls;
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
@@ -359,5 +399,8 @@ void config_print_flags(struct buf *out);
 /* Appends the reference: every key with type, default, bounds, environment name
  * and meaning. */
 void config_print_reference(struct buf *out);
+
+/* Appends a JSON schema (draft 7) of the file, for editors. */
+void config_print_schema(struct buf *out);
 
 #endif

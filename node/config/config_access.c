@@ -1,8 +1,10 @@
 /* The keys of the admin port, and addresses that workers may not have. */
 #include "node/config/config_access.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "node/config/config_error_internal.h"
@@ -47,6 +49,20 @@ check_ports(const struct config *config, struct config_errors *errors)
               "without tokens, whoever reaches the admin port can change this "
               "node: expected admin.token_file, an address of loopback, or "
               "admin.insecure: true (for /metrics alone, admin.metrics)");
+    }
+}
+
+static void
+check_tls(const struct config_tls *tls, struct config_errors *errors)
+{
+    bool cert = tls->cert_file[0] != '\0';
+
+    if (cert != (tls->key_file[0] != '\0')) {
+        fault(errors, cert ? "tls.key_file" : "tls.cert_file",
+              "missing: TLS needs tls.cert_file and tls.key_file");
+    } else if (!cert && tls->client_ca_file[0] != '\0') {
+        fault(errors, "tls.client_ca_file",
+              "needs tls.cert_file and tls.key_file");
     }
 }
 
@@ -98,7 +114,21 @@ void
 config_access_check(const struct config *config, struct config_errors *errors)
 {
     check_ports(config, errors);
+    check_tls(&config->tls, errors);
     check_workers(config, errors);
+}
+
+void
+config_check_file(const char *key, const char *path,
+                  struct config_errors *errors)
+{
+    struct config_place place = {.source = key};
+    char text[128];
+
+    if (path[0] != '\0' && access(path, R_OK) != 0) {
+        config_error(errors, &place, "%s cannot be read: %s", path,
+                     uv_strerror_r(-errno, text, sizeof text));
+    }
 }
 
 void
@@ -110,6 +140,9 @@ config_access_files(const struct config *config, struct config_errors *errors)
     const char *want;
     char text[128];
 
+    config_check_file("tls.cert_file", config->tls.cert_file, errors);
+    config_check_file("tls.key_file", config->tls.key_file, errors);
+    config_check_file("tls.client_ca_file", config->tls.client_ca_file, errors);
     if (path[0] == '\0') {
         return;
     }

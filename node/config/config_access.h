@@ -1,7 +1,8 @@
 /*
  * Checks of who may reach what: the admin port, and the addresses of workers.
  *
- * Role: core, except for config_access_files(), which asks the file system.
+ * Role: core, except for config_access_files() and config_check_file(), which ask
+ * the file system.
  * Owns: nothing. Thread: any. Limits: none. Errors: lines in struct
  * config_errors.
  */
@@ -23,7 +24,13 @@ bool config_is_loopback(const char *host);
 void config_access_check(const struct config *config,
                          struct config_errors *errors);
 
-/* Adds a line when the file of tokens cannot be read, or is none. */
+/* Adds a line, which begins with the key's name, when the file at path ("": none
+ * is wanted) cannot be read. */
+void config_check_file(const char *key, const char *path,
+                       struct config_errors *errors);
+
+/* Adds a line when the file of tokens cannot be read, or is none, or a file of
+ * TLS cannot be read. */
 void config_access_files(const struct config *config,
                          struct config_errors *errors);
 

@@ -9,6 +9,22 @@
 #include "node/text/quote.h"
 #include "node/text/typo.h"
 
+/* TensorRT-LLM's events over HTTP; why nodes read none there. */
+#define DRAINED_PATH "/kv_cache_events"
+#define DRAINED_WHY                                                     \
+    DRAINED_PATH " tells each event once, to whoever asks first, so "   \
+                 "nodes would take them from each other; the engine's " \
+                 "ZeroMQ stream, events=tcp://HOST:PORT, tells all"
+
+static bool
+is_drained(struct slice text)
+{
+    struct slice path = SLICE(DRAINED_PATH);
+
+    return text.len != 0 &&
+           memmem(text.ptr, text.len, path.ptr, path.len) != NULL;
+}
+
 void
 config_apply_value(const struct config_key *key, struct slice text,
                    const struct config_place *place, void *into,
@@ -20,6 +36,10 @@ config_apply_value(const struct config_key *key, struct slice text,
 
     CHECK(place->source != NULL);
     if (config_value_set(key, text, into)) {
+        return;
+    }
+    if (key->type == CONFIG_TCP && is_drained(text)) {
+        config_error(errors, place, "%s: " DRAINED_WHY, key->name);
         return;
     }
     buf_init(&want, 512);
@@ -212,6 +232,10 @@ config_worker_end(struct config_worker *worker, const char *where,
             errors, &place,
             "replay repeats events: a worker with replay needs events, "
             "tcp://HOST:PORT");
+        return CONFIG_E_INVALID;
+    }
+    if (is_drained(slice_of(worker->sse.path))) {
+        config_error(errors, &place, "sse: " DRAINED_WHY);
         return CONFIG_E_INVALID;
     }
     take_off_v1(&worker->url);

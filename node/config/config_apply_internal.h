@@ -12,6 +12,10 @@
 #include "node/config/config_error_internal.h"
 #include "node/config/config_schema.h"
 
+/* Appends what is in a file, "-" is stdin, up to buf's bound: one byte over what
+ * the caller takes shows that it is too large. 0 or -errno. */
+int config_read_file(const char *path, struct buf *bytes) MUST_CHECK;
+
 /* Stores text as the value of a key in `into` (the struct that the key's schema
  * is of), or adds the fault and leaves it unchanged. */
 void config_apply_value(const struct config_key *key, struct slice text,

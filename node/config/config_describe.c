@@ -1,5 +1,6 @@
 /* What values of configuration keys look like, in messages and in the reference. */
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_value_internal.h"
 
@@ -88,6 +89,9 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_RANGES:
         buf_add_text(out, ranges_want(text));
         break;
+    case CONFIG_MODELS:
+        buf_add_text(out, config_models_want(text));
+        break;
     }
 }
 
@@ -103,6 +107,7 @@ config_type_word(enum config_type type)
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
+        [CONFIG_MODELS] = "MODELS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -13,6 +13,8 @@
 static const char *const live_keys[] = {
     "placement_headers",
     "usage.ask",
+    "tokens.dir",
+    "models",
     "retries.statuses",
     "retries.after_send",
     "policy.name",
@@ -157,6 +159,11 @@ config_diff_take(const struct config_diff *diff, const struct config *wanted,
             buf_clear(&text);
             config_value_print(key, wanted, &text);
             outcome = text.failed ? -ENOMEM : 0;
+            if (!text.failed && text.len == 0) {
+                CHECK(key->type == CONFIG_FILE); /* it is absent now */
+                ((char *)into)[key->offset] = '\0';
+                continue;
+            }
             bool good =
                 text.failed || config_value_set(key, buf_slice(&text), into);
             CHECK(good); /* it was read from such a text */

@@ -1,11 +1,8 @@
 /* The keys of the mesh: what follows from them, and what contradicts. */
 #include "node/config/config_mesh.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-#include <uv.h>
 
 #include "node/config/config_access.h"
 #include "node/config/config_error_internal.h"
@@ -137,18 +134,6 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
-static void
-check_file(const char *key, const char *path, struct config_errors *errors)
-{
-    struct config_place place = {.source = key};
-    char text[128];
-
-    if (path[0] != '\0' && access(path, R_OK) != 0) {
-        config_error(errors, &place, "%s cannot be read: %s", path,
-                     uv_strerror_r(-errno, text, sizeof text));
-    }
-}
-
 void
 config_mesh_files(const struct config_mesh *mesh, struct config_errors *errors)
 {
@@ -156,7 +141,7 @@ config_mesh_files(const struct config_mesh *mesh, struct config_errors *errors)
 
     list_tls(mesh, keys);
     for (uint32_t i = 0; i < TLS_FILES; i++) {
-        check_file(keys[i].name, keys[i].value, errors);
+        config_check_file(keys[i].name, keys[i].value, errors);
     }
-    check_file("mesh.secret_file", mesh->secret_file, errors);
+    config_check_file("mesh.secret_file", mesh->secret_file, errors);
 }

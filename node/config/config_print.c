@@ -15,7 +15,7 @@ print_pair(const struct config_key *key, const char *name, const void *from,
 {
     struct buf value;
 
-    buf_init(&value, 1024);
+    buf_init(&value, (size_t)64 << 10);
     config_value_print(key, from, &value);
     out->failed = out->failed || value.failed;
     bool shown = value.len != 0 && key->type != CONFIG_SECRET;

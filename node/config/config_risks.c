@@ -8,7 +8,8 @@
 bool
 config_lends_key(const struct config *config, const char *api_key)
 {
-    return api_key[0] != '\0' && !config_is_loopback(config->listen.host);
+    return api_key[0] != '\0' && config->keys.file[0] == '\0' &&
+           !config_is_loopback(config->listen.host);
 }
 
 void

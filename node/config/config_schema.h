@@ -41,6 +41,7 @@ enum config_type {
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */
     CONFIG_RANGES,   /* struct ranges: ADDRESS/BITS between blanks, or none */
+    CONFIG_MODELS, /* struct config_models: NAME=PATH between blanks, or none */
 };
 
 struct config_key {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_value_internal.h"
 
@@ -324,6 +325,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return set_statuses(text, (void *)to);
     case CONFIG_RANGES:
         return ranges_parse(text, (void *)to) == NULL;
+    case CONFIG_MODELS:
+        return config_models_read(text, (void *)to) == NULL;
     }
     return false;
 }
@@ -433,6 +436,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_RANGES:
         print_ranges((const void *)at, out);
+        break;
+    case CONFIG_MODELS:
+        config_models_print((const void *)at, out);
         break;
     }
 }

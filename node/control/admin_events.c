@@ -71,12 +71,32 @@ put_stream(struct control *control, struct json_out *json,
     json_out_object_end(json);
 }
 
+/* Where a name leads that its socket of events or replays has. */
+static void ON_CONTROL
+put_name(const struct control *control, struct json_out *json, uint32_t worker,
+         enum intake_place place)
+{
+    const struct ingest_name *name =
+        ingest_name_of(control->ingest, worker, place);
+
+    if (name->state != INGEST_NAME_NONE) {
+        json_out_key(json,
+                     place == INTAKE_EVENTS ? "events_name" : "replay_name");
+        json_out_object_begin(json);
+        json_out_put_text(json, "state", ingest_name_state_name(name->state));
+        json_out_put_text(json, "address", name->address);
+        json_out_object_end(json);
+    }
+}
+
 void
 admin_put_streams(struct control *control, struct json_out *json,
                   uint32_t worker)
 {
     struct mirror_writer_status status;
 
+    put_name(control, json, worker, INTAKE_EVENTS);
+    put_name(control, json, worker, INTAKE_REPLAY);
     json_out_key(json, "events");
     json_out_array_begin(json);
     for (uint32_t at = 0;
@@ -138,14 +158,34 @@ put_ledger(struct control *control, struct json_out *json)
     json_out_object_end(json);
 }
 
+static void
+put_expected(const struct control *control, struct json_out *json,
+             const char *key, const struct expectations *expectations)
+{
+    struct expectations_stats e;
+
+    expectations_stats(expectations, &e);
+    json_out_key(json, key);
+    json_out_object_begin(json);
+    json_out_put_uint(json, "bytes", e.bytes);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->mirror.expected_bytes_max);
+    json_out_put_uint(json, "blocks", e.blocks);
+    json_out_put_uint(json, "added", e.added);
+    json_out_put_uint(json, "confirmed", e.confirmed);
+    json_out_put_uint(json, "given_up", e.given_up);
+    json_out_put_uint(json, "refused", e.refused);
+    json_out_put_uint(json, "proved", e.proved);
+    json_out_put_uint(json, "disproved", e.disproved);
+    json_out_object_end(json);
+}
+
 void
 admin_put_mirror(struct control *control, struct json_out *json)
 {
     struct mirror_stats m;
-    struct expectations_stats e;
 
     mirror_stats(control->node->mirror, &m);
-    expectations_stats(control->node->expectations, &e);
     json_out_key(json, "mirror");
     json_out_object_begin(json);
     json_out_put_uint(json, "bytes", m.bytes);
@@ -161,17 +201,9 @@ admin_put_mirror(struct control *control, struct json_out *json)
     json_out_put_uint(json, "slots_sweeping", m.sweeping);
     json_out_object_end(json);
     put_ledger(control, json);
-    json_out_key(json, "expected");
-    json_out_object_begin(json);
-    json_out_put_uint(json, "bytes", e.bytes);
-    json_out_put_uint(json, "bytes_max",
-                      control->node->config->mirror.expected_bytes_max);
-    json_out_put_uint(json, "blocks", e.blocks);
-    json_out_put_uint(json, "added", e.added);
-    json_out_put_uint(json, "confirmed", e.confirmed);
-    json_out_put_uint(json, "given_up", e.given_up);
-    json_out_put_uint(json, "refused", e.refused);
-    json_out_object_end(json);
+    put_expected(control, json, "expected", control->node->expectations);
+    put_expected(control, json, "expected_text",
+                 control->node->text_expectations);
 }
 
 /* Metrics */
@@ -311,6 +343,20 @@ put_writer(struct control *control, struct buf *out)
                     "Expected blocks that no event stored in time", e.given_up);
     prom_out_single(out, "kvasir_expected_refused_total", "counter",
                     "Expected blocks without room", e.refused);
+    prom_out_single(out, "kvasir_proved_total", "counter",
+                    "Blocks that answers proved where events are missing",
+                    e.proved);
+    prom_out_single(out, "kvasir_disproved_total", "counter",
+                    "Proved blocks that an answer did not find", e.disproved);
+    expectations_stats(control->node->text_expectations, &e);
+    prom_out_single(out, "kvasir_expected_text_blocks", "gauge",
+                    "Blocks of text sent to workers that have not answered",
+                    e.blocks);
+    prom_out_single(out, "kvasir_expected_text_given_up_total", "counter",
+                    "Blocks of text whose request ended unheard of",
+                    e.given_up);
+    prom_out_single(out, "kvasir_expected_text_refused_total", "counter",
+                    "Blocks of text without room", e.refused);
 }
 
 static void

@@ -5,16 +5,45 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "node/control/admin.h"
 #include "node/control/admin_snapshot.h"
+#include "node/local/local_tokens.h"
+#include "node/route/route_local.h"
 
 /* A request whose tokens were asked for. */
 struct explaining {
     struct control *control;
     struct httpd_request *request;
     struct token_question *question;
+    enum scan_api api;
 };
+
+/* What beyond the events' word is predicted, and whether it is blocks that were
+ * sent there a moment ago, or blocks that answers proved. */
+static void
+put_beyond(struct json_out *json, const struct route_world *world,
+           const struct route_scratch *route,
+           const struct token_match_rank *best)
+{
+    const struct mirror_weights weights = {.permille = {1000, 1, 1, 1}};
+    const struct token_blocks *blocks =
+        token_match_blocks(&route->tokens, best->block_tokens);
+    uint64_t held = (uint64_t)best->held * best->block_tokens;
+    enum tier farthest;
+
+    if (blocks == NULL || best->tokens <= held) {
+        return;
+    }
+    uint64_t beyond = best->tokens - held;
+    (void)mirror_score(
+        world->tokens.expected, best->slot, blocks->keys + best->held,
+        (uint32_t)(beyond / best->block_tokens), &weights, &farthest);
+    json_out_put_uint(json, "tokens_beyond_events", beyond);
+    json_out_put_text(json, "beyond_by",
+                      farthest == TIER_DEVICE ? "requests" : "answers");
+}
 
 static void
 put_rank(struct json_out *json, const struct route_world *world,
@@ -28,11 +57,23 @@ put_rank(struct json_out *json, const struct route_world *world,
     }
     json_out_put_text(json, "source", "mirror");
     json_out_put_uint(json, "tokens", best->tokens);
+    put_beyond(json, world, route, best);
     json_out_put_uint(json, "block_tokens", best->block_tokens);
     json_out_put_uint(json, "rank", best->rank);
     json_out_put_text(json, "tier", event_tier_name((enum tier)best->tier));
     json_out_put_milli(json, "trust",
                        world->tokens.view->trust_permille[best->slot]);
+}
+
+static void
+put_filter(struct json_out *json, const char *filter)
+{
+    json_out_key(json, "filter");
+    if (filter != NULL) {
+        json_out_text(json, filter);
+    } else {
+        json_out_null(json);
+    }
 }
 
 static void
@@ -45,6 +86,7 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_object_begin(json);
     json_out_put_text(json, "worker", view->worker[row->worker]->id);
     json_out_put_text(json, "verdict", row->verdict);
+    put_filter(json, row->filter);
     json_out_put_uint(json, "overlap", row->overlap);
     put_rank(json, world, route, row->worker);
     json_out_put_uint(json, "load", row->load);
@@ -54,6 +96,8 @@ put_row(struct json_out *json, const struct route_world *world,
                       gauge_read(&board->queued_tokens[row->worker]));
     json_out_put_uint(json, "queued_tokens_peers",
                       gauge_read(&board->peers_queued_tokens[row->worker]));
+    json_out_put_uint(json, "unread_tokens", row->unread);
+    json_out_put_milli(json, "slowness", row->slowness);
     json_out_put_uint(json, "cost", row->cost);
     json_out_put_milli(json, "kv_usage", row->kv_usage);
     json_out_put_bool(json, "candidate", row->candidate);
@@ -93,13 +137,34 @@ put_rule(struct json_out *json, const struct elect_config *config)
 }
 
 static void
-put_request(struct json_out *json, const struct route_scratch *route)
+put_request(struct json_out *json, const struct route_scratch *route,
+            const char *tokens_by)
 {
     json_out_put_slice(json, "model", route->model);
     json_out_put_bool(json, "stream", route->scan.stream);
     json_out_put_text(json, "unit", route->tokens.known ? "tokens" : "blocks");
+    json_out_put_text(json, "tokens_by", tokens_by);
     json_out_put_uint(json, "total", route->total);
     json_out_put_uint(json, "block_bytes", route->blocks.block_bytes);
+}
+
+/* What a cost is the sum of: columns of the candidates, and what each counts. */
+static void
+put_weights(struct json_out *json, const struct elect_config *config,
+            const struct elect_input *input)
+{
+    uint32_t recompute_milli = elect_recompute_milli(config, input);
+
+    if (recompute_milli == 0) {
+        return;
+    }
+    json_out_key(json, "weights");
+    json_out_object_begin(json);
+    json_out_put_milli(json, "unread_tokens", recompute_milli);
+    json_out_put_uint(json, "queued_tokens", 1);
+    json_out_put_uint(json, "queued_tokens_peers", 1);
+    json_out_put_uint(json, "load", ELECT_REQUEST_TOKENS);
+    json_out_object_end(json);
 }
 
 /* Overlap and load of workers that cannot be chosen are shown too. */
@@ -111,6 +176,7 @@ look_at_all(struct control *control, const struct route_world *world,
 
     fleet_board_loads(world->board, &world->view->present, route->load,
                       route->kv_usage);
+    fleet_board_queued(world->board, &world->view->present, route->queued);
     route_look_up(route, world, &world->view->present, input);
 }
 
@@ -141,7 +207,7 @@ put_candidates(struct control *control, const struct route_world *world,
 /* The route scratch has read the request, and knows its tokens if it can. */
 static void
 put_explain(struct control *control, const struct route_world *world,
-            struct json_out *json)
+            const char *tokens_by, struct json_out *json)
 {
     struct route_scratch *route = &control->explain;
     struct worker_set tried;
@@ -159,29 +225,80 @@ put_explain(struct control *control, const struct route_world *world,
             json, "refused",
             outcome == ROUTE_E_NO_MODEL ? "model_not_found" : "no_worker");
     }
-    put_request(json, route);
+    put_request(json, route, tokens_by);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, world->elect);
+    put_weights(json, world->elect, &input);
     put_candidates(control, world, &input, &choice, json);
     json_out_object_end(json);
 }
 
 static void
 answer(struct control *control, const struct route_world *world,
-       struct httpd_request *request)
+       const char *tokens_by, struct httpd_request *request)
 {
     struct buf body;
     struct json_out json;
 
     buf_init(&body, ADMIN_BYTES_MAX);
     json_out_init(&json, &body);
-    put_explain(control, world, &json);
+    put_explain(control, world, tokens_by, &json);
     buf_add(&body, "\n", 1);
     admin_answer(request, "application/json", &body);
     buf_fini(&body);
 }
 
-/* Asking for tokens */
+/* Tokens */
+
+/* By the model's own files, if that does not take long. */
+static bool ON_CONTROL
+make_tokens(struct control *control, const struct route_world *world,
+            struct slice body)
+{
+    struct route_scratch *route = &control->explain;
+    struct local_patience patience = LOCAL_HASTY;
+    struct local_answer answer = {.ids.max = LOCAL_IDS_MAX};
+    struct local_question question = {.body = body,
+                                      .clock = route_local_clock()};
+
+    question.model =
+        route_local_find(route, world->view, publish_get(&control->node->local),
+                         body, &question.kind);
+    bool made = question.model != NULL &&
+                local_question_read(&question, &route->scan) &&
+                local_tokens(&question, &patience, NULL, &answer) == 0;
+    if (made) {
+        struct token_text prompt = {answer.ids.ptr, (uint32_t)answer.ids.count,
+                                    NULL};
+        token_match_take(&route->tokens, world->tokens.view,
+                         route_token_root(route, body.ptr, world->view),
+                         &prompt);
+    }
+    tokenizer_ids_fini(&answer.ids);
+    return made;
+}
+
+/* The API of the path that ?path= names, of those that have prompts; without
+ * one it is guessed by the body's shape. False: no such path. */
+static bool
+find_api(struct control *control, const struct httpd_request *request,
+         enum scan_api *api)
+{
+    struct slice name = SLICE("?path=");
+    struct http_head asked = *httpd_head(request);
+    const char *end = asked.target.ptr + asked.target.len;
+    const char *at =
+        memmem(asked.target.ptr, asked.target.len, name.ptr, name.len);
+
+    *api = SCAN_API_GUESSED;
+    if (at == NULL) {
+        return true;
+    }
+    at += name.len;
+    asked.path = (struct slice){at, (size_t)(end - at)};
+    *api = route_api(&asked);
+    return route_kind_of(&asked, control->node->config->paths) == ROUTE_PROMPT;
+}
 
 static void
 on_tokens(void *context, const struct token_answer *tokens)
@@ -196,20 +313,23 @@ on_tokens(void *context, const struct token_answer *tokens)
     *httpd_user(e->request) = NULL;
     /* It was, before asking, with the same bytes and the scratch's limits, which
      * no reload changes. */
-    CHECK(route_read(route, body, true) == 0);
+    CHECK(route_read(route, body, e->api) == 0);
     if (tokens->outcome == TOKEN_OK) {
+        struct token_text prompt = {tokens->tokens, tokens->count,
+                                    tokens->media};
         token_match_take(&route->tokens, world.tokens.view,
                          route_token_root(route, body.ptr, world.view),
-                         tokens->tokens, tokens->count);
+                         &prompt);
     }
-    answer(control, &world, e->request);
+    answer(control, &world, tokens->outcome == TOKEN_OK ? "engine" : "none",
+           e->request);
     free(e);
 }
 
 /* True: the answer comes when the tokens have. */
 static bool
 ask_tokens(struct control *control, const struct route_world *world,
-           struct httpd_request *request)
+           struct httpd_request *request, enum scan_api api)
 {
     struct worker_set able =
         fleet_view_find_model(world->view, control->explain.model);
@@ -220,11 +340,13 @@ ask_tokens(struct control *control, const struct route_world *world,
         free(e);
         return false;
     }
-    *e = (struct explaining){.control = control, .request = request};
+    *e =
+        (struct explaining){.control = control, .request = request, .api = api};
     able = worker_set_and(&able, &world->view->eligible);
     WORKER_SET_EACH (slot, &able) {
         const struct fleet_worker *worker = world->view->worker[slot];
-        if (outcome != 0 && token_ask_able(control->token_ask, worker)) {
+        if (outcome != 0 && token_ask_able(control->token_ask, worker,
+                                           control->explain.scan.api)) {
             outcome = token_ask_start(control->token_ask, &e->question, worker,
                                       httpd_body(request),
                                       &control->explain.scan, e, on_tokens);
@@ -245,23 +367,35 @@ admin_explain(struct control *control, struct httpd_request *request)
     struct route_world world =
         shared_world(control->node, &control->node->elect);
     struct slice body = httpd_body(request);
+    enum scan_api api;
     char fault[160];
 
-    if (route_read(route, body, true) != 0) {
+    if (!find_api(control, request, &api)) {
+        httpd_error(request, 400, "bad_path",
+                    "path: expected one whose requests have prompts, as "
+                    "/v1/chat/completions");
+        return;
+    }
+    if (route_read(route, body, api) != 0) {
         (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
                        route->scan.fault, route->scan.fault_at);
         httpd_error(request, 400, "invalid_json", fault);
         return;
     }
+    const char *tokens_by = "none";
     if (route_wants_tokens(route, &world)) {
         token_match_read_ids(&route->tokens, world.tokens.view,
                              route_token_root(route, body.ptr, world.view),
                              body.ptr, &route->scan);
-        if (!route->tokens.known && ask_tokens(control, &world, request)) {
+        if (route->tokens.known) {
+            tokens_by = "request";
+        } else if (make_tokens(control, &world, body)) {
+            tokens_by = "local";
+        } else if (ask_tokens(control, &world, request, api)) {
             return;
         }
     }
-    answer(control, &world, request);
+    answer(control, &world, tokens_by, request);
 }
 
 void

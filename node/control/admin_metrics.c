@@ -6,6 +6,8 @@
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_keys.h"
+#include "node/control/control_tls.h"
 #include "node/text/prom_out.h"
 
 struct family {
@@ -33,6 +35,7 @@ VALUE(queued_tokens, gauge_read(&node->board->queued_tokens[slot]))
 VALUE(waiting, gauge_read(&node->board->waiting[slot]))
 VALUE(running, gauge_read(&node->board->running[slot]))
 VALUE(kv_usage, gauge_read(&node->board->kv_usage_permille[slot]))
+VALUE(slowness, gauge_read(&node->board->slowness_permille[slot]))
 VALUE(requests, counter_read(&node->board->counters[slot].requests))
 VALUE(failures, counter_read(&node->board->counters[slot].failures))
 VALUE(streams_severed, counter_read(&node->board->counters[slot].streams_severed))
@@ -57,6 +60,8 @@ static const struct family families[] = {
     {"kvasir_worker_running", "gauge", "Requests the engine runs", running},
     {"kvasir_worker_kv_usage_permille", "gauge",
      "Share of the engine's KV cache in use", kv_usage},
+    {"kvasir_worker_slowness_permille", "gauge",
+     "Time to a first token beside the fleet's median; 1000: usual", slowness},
     {"kvasir_worker_requests_total", "counter", "Attempts sent there",
      requests},
     {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
@@ -176,6 +181,9 @@ put_hints(struct control *control, struct buf *out)
     prom_out_single(out, "kvasir_hints_expected_heard_total", "counter",
                     "Prompts in tokens that other nodes sent to workers",
                     s->expected_heard);
+    prom_out_single(out, "kvasir_hints_decided_heard_total", "counter",
+                    "Places in the order of decisions that other nodes told",
+                    s->decided_heard);
     prom_out_single(out, "kvasir_hints_unknown_total", "counter",
                     "Decisions of other nodes for workers not known here",
                     s->unknown);
@@ -252,5 +260,8 @@ admin_put_metrics(struct control *control, struct buf *out)
     admin_put_event_metrics(control, out);
     admin_put_mesh_metrics(control, out);
     admin_put_snapshot_metrics(control, out);
+    control_models_put_metrics(&control->models, out);
+    control_keys_put_metrics(control->node, out);
+    control_tls_put_metrics(control->node, out);
     metrics_print(&total, out);
 }

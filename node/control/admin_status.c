@@ -1,6 +1,7 @@
 /* /admin/status, /admin/workers, /admin/index, /admin/decisions. */
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_keys.h"
 
 static uint64_t
 sum(const struct control *control, size_t offset)
@@ -67,6 +68,10 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_uint(json, "waiting", gauge_read(&board->waiting[slot]));
     json_out_put_milli(json, "kv_usage",
                        gauge_read(&board->kv_usage_permille[slot]));
+    json_out_put_milli(json, "slowness",
+                       gauge_read(&board->slowness_permille[slot]));
+    json_out_put_uint(json, "prefill_tokens_per_s",
+                      speed_rate(&control->speed, slot));
     json_out_put_uint(json, "requests", counter_read(&c->requests));
     json_out_put_uint(json, "failures", counter_read(&c->failures));
     json_out_put_uint(json, "streams_severed",
@@ -116,6 +121,8 @@ put_workers(struct control *control, struct json_out *json, bool whole)
         json_out_put_text(json, "reason", status.reason);
         json_out_put_bool(json, "eligible",
                           worker_set_has(&view->eligible, slots[i]));
+        json_out_put_text(json, "renderer",
+                          renderer_name(renderers_of(&control->renderers, w)));
         put_labels(json, w);
         put_models(json, view, slots[i]);
         put_numbers(json, control, slots[i]);
@@ -225,6 +232,7 @@ put_placement(struct control *control, struct json_out *json)
     json_out_put_uint(json, "blocks_matched", SUM(control, blocks_matched));
     json_out_put_uint(json, "exact", SUM(control, exact));
     json_out_put_uint(json, "tokens_matched", SUM(control, tokens_matched));
+    json_out_put_uint(json, "tokens_local", SUM(control, tokens_local));
     json_out_put_uint(json, "tokens_asked", SUM(control, tokens_asked));
     json_out_put_uint(json, "tokens_late", SUM(control, tokens_late));
     json_out_put_uint(json, "tokens_failed", SUM(control, tokens_failed));
@@ -252,6 +260,9 @@ admin_put_status(struct control *control, struct json_out *json)
     admin_put_snapshot(control, json);
     put_requests(control, json);
     put_placement(control, json);
+    json_out_put_uint(json, "model_files_differ", control->models.differ);
+    json_out_key(json, "models");
+    control_models_put(&control->models, json);
     json_out_key(json, "index");
     admin_put_index(control, json);
     json_out_key(json, "workers");
@@ -264,17 +275,22 @@ admin_put_status(struct control *control, struct json_out *json)
 
 static void
 put_decision(struct json_out *json, const struct fact_decision *d,
-             const char *worker)
+             const char *worker, const char *tenant)
 {
     json_out_object_begin(json);
     json_out_put_uint(json, "time_ms", d->wall_ms);
     json_out_put_text(json, "id", d->id);
+    json_out_put_text(json, "tenant", tenant);
     json_out_put_text(json, "model", d->model);
     json_out_put_text(json, "worker", worker);
     json_out_put_text(json, "mode",
                       d->slot == WORKER_NONE
                           ? "none"
                           : elect_mode_name((enum elect_mode)d->mode));
+    json_out_put_text(json, "reason", d->reason != NULL ? d->reason : "");
+    json_out_put_uint(json, "candidates", d->candidates);
+    json_out_put_uint(json, "load", d->load);
+    json_out_put_uint(json, "cost", d->cost);
     json_out_put_uint(json, "overlap", d->overlap);
     json_out_put_uint(json, "total", d->total);
     json_out_put_text(json, "source", d->exact ? "mirror" : "belief");
@@ -307,7 +323,8 @@ admin_put_decisions(struct control *control, struct json_out *json,
     for (uint32_t i = 0; i < d->count && i < count; i++) {
         const char *worker;
         const struct fact_decision *record = decisions_get(d, i, &worker);
-        put_decision(json, record, worker);
+        put_decision(json, record, worker,
+                     control_keys_tenant(control->node, record->tenant));
     }
     json_out_array_end(json);
 }

@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
+#include "node/control/control_tls.h"
 
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
 #define FACTS_PER_TURN   512U /* of one lane */
 #define WORK_MS          20U
 #define UNPROVEN_BYTES   ((size_t)64 << 20)
+#define SPEED_TELL_US    UINT64_C(1000000)
 #define WORK_IDLE_MS     100U /* while there is nothing to do */
 #define WORK_STEPS       4096U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
@@ -221,6 +224,19 @@ finish_sweeps(struct control *control)
     }
 }
 
+static void ON_CONTROL
+tell_speed(struct control *control, uint64_t now_us)
+{
+    struct fleet_board *board = control->node->board;
+
+    if (now_us >= control->speed_told_us + SPEED_TELL_US) {
+        control->speed_told_us = now_us;
+        speed_pass(&control->speed, now_us);
+        fleet_board_speed(board, &fleet_view_get(board)->present,
+                          &control->speed);
+    }
+}
+
 /* Each WORK_MS, but more seldom while nothing happens. */
 static void
 on_work(uv_timer_t *timer)
@@ -230,11 +246,20 @@ on_work(uv_timer_t *timer)
 
     role_is_control();
     bool more = radix_work(control->node->belief, WORK_STEPS, now_us);
+    more = expectations_work(control->node->text_expectations, WORK_STEPS,
+                             now_us) ||
+           more;
     more = ingest_work(control->ingest, now_us) || more;
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
+    tell_speed(control, now_us);
     control_roster_work(control);
+    control_models_sweep(&control->models);
+    control_models_judge(&control->models, now_us);
+    control_models_compare(&control->models, &control->hints);
     look_for_replays(control);
+    renderers_look(&control->renderers, fleet_view_get(control->node->board),
+                   now_us);
     control->resting = !more && !control->stirred;
     control->stirred = false;
     (void)uv_timer_start(timer, on_work,
@@ -296,9 +321,9 @@ warn_of_key(struct control *control, const struct fleet_worker *worker)
         LOG_WARNING("api_key_lent_to_everybody", KV("worker", worker->id),
                     KV("listen", config->listen.host),
                     KV("hint", "whoever reaches this node's port has requests "
-                               "sent with the worker's key; listen on "
-                               "loopback, or put what knows its clients in "
-                               "front"));
+                               "sent with the worker's key; set keys.file, "
+                               "listen on loopback, or put what knows its "
+                               "clients in front"));
     }
 }
 
@@ -313,13 +338,19 @@ on_fleet_event(void *context, const struct fleet_out *out)
         admit(control, out->worker->slot, out->worker->blocks_max);
         warn_of_key(control, out->worker);
         ingest_added(control->ingest, out->worker);
-    } else if (out->event == FLEET_CAPACITY_CHANGED &&
-               out->worker->blocks_max == 0) {
-        admit(control, out->worker->slot,
-              blocks_of_tokens(control, out->number));
+    } else if (out->event == FLEET_CAPACITY_CHANGED) {
+        ingest_slots_capacity(ingest_slots(control->ingest), out->worker->slot,
+                              out->number);
+        if (out->worker->blocks_max == 0) {
+            admit(control, out->worker->slot,
+                  blocks_of_tokens(control, out->number));
+        }
     } else if (out->event == FLEET_REMOVED) {
         ingest_removed(control->ingest, out->worker);
+        ingest_slots_capacity(ingest_slots(control->ingest), out->worker->slot,
+                              0);
         radix_worker_remove(control->node->belief, out->worker->slot);
+        expectations_gone(control->node->text_expectations, out->worker->slot);
     }
 }
 
@@ -386,6 +417,8 @@ open_hints(struct control *control)
         .mirror = node->mirror,
         .mirror_view = &node->mirror_view,
         .expectations = node->expectations,
+        .decided = node->decided,
+        .text = node->text_expectations,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
     };
@@ -406,10 +439,12 @@ open_sink(struct control *control)
         .fleet = control->fleet,
         .board = control->node->board,
         .belief = control->node->belief,
+        .expected = control->node->text_expectations,
         .hints = &control->hints,
         .slots = ingest_slots(control->ingest),
         .streams = ingest_streams(control->ingest),
         .unproven = &control->unproven,
+        .speed = &control->speed,
     };
 }
 
@@ -458,9 +493,11 @@ open_token_ask(struct control *control)
         .retry_ms = ASK_AGAIN_MS,
     };
 
-    return config->wait_ms == 0
-               ? 0
-               : token_ask_new(&control->token_ask, &control->loop, &limits);
+    int error = config->wait_ms == 0 ? 0
+                                     : token_ask_new(&control->token_ask,
+                                                     &control->loop, &limits);
+    control->renderers.ask = control->token_ask;
+    return error;
 }
 
 static void
@@ -551,7 +588,14 @@ control_init(struct control *control, struct node_shared *node,
     open_timers(control);
     control->started_us = control_now_us(control);
     gauge_set(&node->replaying, 1);
-    error = open_parts(control);
+    control_models_start(&control->models, node, &control->loop);
+    error = control_keys_start(node);
+    if (error == 0) {
+        error = control_tls_start(node);
+    }
+    if (error == 0) {
+        error = open_parts(control);
+    }
     if (error == 0) {
         open_hints(control);
         open_sink(control);
@@ -577,6 +621,7 @@ control_stop(struct control *control)
     control->admin = NULL;
     httpd_free(control->metrics);
     control->metrics = NULL;
+    control_models_stop(&control->models);
     snapshot_stop(control->snapshot);
     probe_free(control->probe);
     control->probe = NULL;
@@ -585,6 +630,7 @@ control_stop(struct control *control)
     if (control->token_ask != NULL) {
         token_ask_free(control->token_ask);
         control->token_ask = NULL;
+        control->renderers.ask = NULL;
     }
     uv_close((uv_handle_t *)&control->wake, NULL);
     uv_close((uv_handle_t *)&control->facts, NULL);
@@ -605,5 +651,6 @@ control_fini(struct control *control)
     control_roster_close(control);
     peers_free(control->peers);
     (void)qsbr_reclaim(&control->node->qsbr);
+    control_models_fini(&control->models);
     fleet_free(control->fleet);
 }

@@ -15,8 +15,10 @@
 
 #include "index/base/role.h"
 #include "node/control/admin_access.h"
+#include "node/control/control_models.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
+#include "node/control/renderers.h"
 #include "node/control/snapshot.h"
 #include "node/fleet/fleet.h"
 #include "node/fleet/probe.h"
@@ -45,6 +47,7 @@ struct control {
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
+    struct renderers renderers;   /* what workers answered to it */
     struct rng rng;
     uv_async_t wake;    /* lanes have facts */
     uv_timer_t facts;   /* while awake: looks at the rings again and again */
@@ -54,6 +57,8 @@ struct control {
     uv_check_t look;    /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */
+    struct speed speed;    /* of workers, as this node saw them */
+    uint64_t speed_told_us;
     struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;
@@ -68,6 +73,7 @@ struct control {
     void (*reloaded)(void *owner);
     void *owner;
     struct control_reload *reload; /* borrowed */
+    struct control_models models;
 };
 
 /*

@@ -7,7 +7,9 @@
 
 #include "node/base/log.h"
 #include "node/config/config_diff.h"
+#include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
+#include "node/control/control_tls.h"
 
 #define NAMES_MAX LOG_VALUE_MAX
 
@@ -281,6 +283,7 @@ apply(struct control *control, const struct config *mixed,
             (enum log_format)mixed->log.format);
     fleet_configure(control->fleet, &mixed->health, &mixed->breaker);
     probe_poke(control->probe);
+    control_models_reload(&control->models, mixed);
     if (json != NULL) {
         json_out_object_begin(json);
     }
@@ -299,6 +302,8 @@ control_reload(struct control *control, struct json_out *json,
 {
     struct control_reload *reload = control->reload;
     struct config mixed;
+    struct keys *keys = NULL;
+    struct node_tls *tls = NULL;
 
     config_errors_init(errors);
     int outcome = read_again(reload, errors);
@@ -306,12 +311,22 @@ control_reload(struct control *control, struct json_out *json,
         config_diff(&reload->now, &reload->wanted, &reload->diff);
         outcome = mix(reload, &mixed, errors);
     }
+    if (outcome == 0 && control_tls_read(control->node, &tls, errors) != 0) {
+        outcome = RELOAD_E_INVALID;
+    }
+    if (outcome == 0 && control_keys_read(control->node, &keys, errors) != 0) {
+        outcome = RELOAD_E_INVALID;
+    }
     if (outcome == 0) {
         outcome = shared_publish(control->node, &mixed);
     }
     if (outcome == 0) {
+        control_keys_publish(control->node, keys);
+        control_tls_publish(control->node, tls);
         apply(control, &mixed, json);
     } else {
+        keys_free(keys);
+        shared_free_tls(tls);
         LOG_WARNING("reload_refused", KV("errors", errors->count),
                     KV("first", buf_slice(&errors->text)));
     }

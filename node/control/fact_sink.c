@@ -13,8 +13,36 @@ fact_sink_worker(const struct fact_sink *sink, uint32_t slot,
     return worker != NULL && worker->generation == generation ? worker : NULL;
 }
 
+/* How many blocks of a FACT_LEARN need not be expected. */
+static uint32_t ON_CONTROL
+known_of(const struct fact_sink *sink, const struct fact_learn *fact)
+{
+    CHECK(fact->held <= fact->count);
+    if (sink->expected == NULL) {
+        return fact->count;
+    }
+    return fact->held + expectations_depth(sink->expected, NULL, fact->slot,
+                                           fact->keys + fact->held,
+                                           fact->count - fact->held);
+}
+
+/* Nothing is expected that could not be taken back. */
+static void ON_CONTROL
+expect_text(struct fact_sink *sink, const struct fact_learn *fact,
+            uint64_t now_us)
+{
+    uint32_t known = known_of(sink, fact);
+
+    if (unproven_add(sink->unproven, fact, known) && known < fact->count &&
+        expectations_admit(sink->expected, fact->slot)) {
+        hints_expect_text(sink->hints, fact, known, now_us);
+        expectations_add(sink->expected, fact->slot, fact->keys + known,
+                         fact->count - known, now_us);
+    }
+}
+
 /* A request was sent. */
-static void
+static void ON_CONTROL
 take_sent(struct fact_sink *sink, const struct fact_learn *fact,
           uint64_t now_us)
 {
@@ -24,8 +52,19 @@ take_sent(struct fact_sink *sink, const struct fact_learn *fact,
         return;
     }
     hints_sent(sink->hints, fact, now_us);
-    bool kept = fact->count != 0 && unproven_add(sink->unproven, fact, 0);
-    (void)kept; /* what is not kept is not learned, and counted there */
+    if (fact->count != 0) {
+        expect_text(sink, fact, now_us);
+    }
+}
+
+/* Whether the rank holds blocks that no event will tell of, so that answers are
+ * to prove them. */
+static bool
+is_provable(const struct fact_sink *sink, const struct fact_learn *fact)
+{
+    return ingest_slots_owns(sink->slots, fact) &&
+           ingest_streams_lacks(sink->streams,
+                                mirror_view_get(sink->slots->view), fact->slot);
 }
 
 /* Tell peers first: afterwards these blocks count as expected, and so as
@@ -37,10 +76,24 @@ take_expect(struct fact_sink *sink, const struct fact_learn *fact,
     uint32_t known = ingest_slots_known(sink->slots, fact);
 
     CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
-    if (known < fact->count && unproven_add(sink->unproven, fact, known)) {
+    if (known == fact->count && !is_provable(sink, fact)) {
+        return;
+    }
+    if (unproven_add(sink->unproven, fact, known) && known < fact->count) {
         hints_expect(sink->hints, fact, now_us);
         ingest_slots_expect(sink->slots, fact, now_us);
     }
+}
+
+/* A request that comes to nothing stays in its place until newer ones push it
+ * out: the order is a guess at what is evicted, not at what is held. */
+static void ON_CONTROL
+take_decided(struct fact_sink *sink, const struct fact_learn *fact,
+             uint64_t now_us)
+{
+    CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
+    hints_decided(sink->hints, fact, now_us);
+    ingest_slots_decided(sink->slots, fact, now_us);
 }
 
 /* The worker answered: it holds this prefix. */
@@ -58,22 +111,55 @@ learn(struct fact_sink *sink, const struct fact_learn *fact, uint64_t now_us)
     return outcome < 0 ? outcome : 0;
 }
 
-/* Expected blocks of an answered request are left to the engine's events. */
+/* A prompt's text was sent: belief has it now, or nobody does. */
+static int ON_CONTROL
+settle_text(struct fact_sink *sink, const struct unproven_prefix *prefix,
+            bool learned, uint64_t now_us)
+{
+    const struct fact_learn *fact = &prefix->fact;
+    uint32_t left = fact->count - prefix->known;
+    int error = learned ? learn(sink, fact, now_us) : 0;
+
+    if (left == 0 || !expectations_is_open(sink->expected, fact->slot) ||
+        fact_sink_worker(sink, fact->slot, fact->generation) == NULL) {
+        return error;
+    }
+    if (learned) {
+        expectations_learned(sink->expected, fact->slot,
+                             fact->keys + prefix->known, left);
+    } else {
+        hints_take_back_text(sink->hints, fact, prefix->known, now_us);
+        expectations_take_back(sink->expected, fact->slot,
+                               fact->keys + prefix->known, left);
+    }
+    return error;
+}
+
+/* Expected blocks of an answered request are left to the engine's events, or to
+ * what the end of the answer says. */
 static int ON_CONTROL
 take_settled(struct fact_sink *sink, const struct fact_settled *fact,
              uint64_t now_us)
 {
     struct unproven_prefix *prefix;
+    struct unproven_prefix *kept = NULL;
     int error = 0;
 
     while ((prefix = unproven_take(sink->unproven, fact->ticket)) != NULL) {
-        if (prefix->fact.kind == FACT_LEARN && fact->learned) {
-            error = learn(sink, &prefix->fact, now_us);
-        } else if (prefix->fact.kind == FACT_EXPECT && !fact->learned) {
+        if (prefix->fact.kind == FACT_LEARN) {
+            error = settle_text(sink, prefix, fact->learned, now_us);
+        } else if (!fact->learned) {
             hints_take_back(sink->hints, &prefix->fact, prefix->known, now_us);
             ingest_slots_take_back(sink->slots, &prefix->fact, prefix->known);
+        } else if (prefix->fact.kind == FACT_EXPECT && kept == NULL &&
+                   is_provable(sink, &prefix->fact)) {
+            kept = prefix;
+            continue;
         }
         unproven_free(prefix);
+    }
+    if (kept != NULL) {
+        unproven_put_back(sink->unproven, kept);
     }
     return error;
 }
@@ -95,6 +181,48 @@ take_outcome(struct fact_sink *sink, const struct fact_outcome *fact,
                  results[fact->result], now_us);
 }
 
+/* The answer says how much of its prompt was in the cache. More than was
+ * predicted proves these blocks; less shows that some had been evicted, and not
+ * which. A difference of a block is none (accuracy.h). */
+static void ON_CONTROL
+prove(struct fact_sink *sink, struct fact_learn *expected,
+      const struct fact_decision *fact, uint64_t now_us)
+{
+    uint32_t blocks = fact->cached_tokens / fact->block_tokens;
+    uint32_t held = blocks > expected->from ? blocks - expected->from : 0;
+    uint32_t known = held < expected->count ? held : expected->count;
+
+    if (fact->cached_tokens >= fact->predicted_tokens + fact->block_tokens) {
+        expected->count = known;
+        if (known > 0) {
+            hints_prove(sink->hints, expected, now_us);
+            ingest_slots_prove(sink->slots, expected, now_us);
+        }
+    } else if (fact->predicted_tokens >
+               fact->cached_tokens + fact->block_tokens) {
+        hints_disprove(sink->hints, expected, known, now_us);
+        ingest_slots_disprove(sink->slots, expected, known);
+    }
+}
+
+static void ON_CONTROL
+take_proof(struct fact_sink *sink, const struct fact_decision *fact,
+           uint64_t now_us)
+{
+    struct unproven_prefix *prefix;
+    bool tells = fact->exact && fact->whole && fact->cached_known &&
+                 fact->block_tokens != 0 && fact->prompt_tokens == fact->total;
+
+    while (fact->ticket != 0 &&
+           (prefix = unproven_take(sink->unproven, fact->ticket)) != NULL) {
+        if (tells && prefix->fact.kind == FACT_EXPECT &&
+            is_provable(sink, &prefix->fact)) {
+            prove(sink, &prefix->fact, fact, now_us);
+        }
+        unproven_free(prefix);
+    }
+}
+
 static void ON_CONTROL
 take_decision(struct fact_sink *sink, const struct fact_decision *fact,
               uint64_t now_us)
@@ -102,7 +230,12 @@ take_decision(struct fact_sink *sink, const struct fact_decision *fact,
     if (fact_sink_worker(sink, fact->slot, fact->generation) != NULL) {
         hints_ended(sink->hints, fact->slot, fact->generation, now_us);
         ingest_stream_answer(sink->streams, fact, now_us);
+        speed_take(sink->speed, fact);
+        if (fact->cleared) {
+            ingest_stream_cleared(sink->streams, fact);
+        }
     }
+    take_proof(sink, fact, now_us);
 }
 
 int
@@ -116,6 +249,9 @@ fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
         return 0;
     case FACT_EXPECT:
         take_expect(sink, record, now_us);
+        return 0;
+    case FACT_DECIDED:
+        take_decided(sink, record, now_us);
         return 0;
     case FACT_SETTLED:
         return take_settled(sink, record, now_us);

@@ -20,16 +20,19 @@
 #include "node/ingest/ingest_stream.h"
 #include "node/peers/hints.h"
 #include "node/view/facts.h"
+#include "node/view/speed.h"
 
 /* The parts, all set before the first fact; they outlive it. */
 struct fact_sink {
     struct fleet *fleet;
     struct fleet_board *board; /* the fleet's */
     struct radix *belief;
+    struct expectations *expected; /* of text; NULL: nothing is */
     struct hints *hints;
     struct ingest_slots *slots;
     struct ingest_streams *streams;
     struct unproven *unproven;
+    struct speed *speed; /* of workers */
 };
 
 /* The worker that a fact means, or NULL: it is gone. */

@@ -61,12 +61,26 @@ unproven_fini(struct unproven *u)
     u->dropped = dropped;
 }
 
+void
+unproven_put_back(struct unproven *u, struct unproven_prefix *prefix)
+{
+    struct unproven_prefix **bucket = bucket_of(u, prefix->fact.ticket);
+
+    CHECK(prefix->bytes <= u->bytes_max);
+    while (u->bytes + prefix->bytes > u->bytes_max) {
+        drop_oldest(u);
+    }
+    u->bytes += prefix->bytes;
+    list_append(&u->by_age, &prefix->by_age);
+    prefix->next = *bucket;
+    *bucket = prefix;
+}
+
 bool
 unproven_add(struct unproven *u, const struct fact_learn *fact, uint32_t known)
 {
     size_t keys = fact->count * sizeof(*fact->keys);
     struct unproven_prefix *prefix = malloc(sizeof(*prefix) + keys);
-    struct unproven_prefix **bucket = bucket_of(u, fact->ticket);
 
     CHECK(fact->ticket != 0 && known <= fact->count);
     if (prefix == NULL || sizeof(*prefix) + keys > u->bytes_max) {
@@ -77,13 +91,7 @@ unproven_add(struct unproven *u, const struct fact_learn *fact, uint32_t known)
     prefix->bytes = sizeof(*prefix) + keys;
     prefix->known = known;
     memcpy(&prefix->fact, fact, sizeof(*fact) + keys);
-    while (u->bytes + prefix->bytes > u->bytes_max) {
-        drop_oldest(u);
-    }
-    u->bytes += prefix->bytes;
-    list_append(&u->by_age, &prefix->by_age);
-    prefix->next = *bucket;
-    *bucket = prefix;
+    unproven_put_back(u, prefix);
     return true;
 }
 

@@ -5,7 +5,7 @@
  * may refuse it, fail, or answer nothing. So control keeps each prefix under
  * its attempt's ticket until the lane says how the attempt went (facts.h:
  * FACT_SETTLED). fact_sink.c learns it then, or takes back what was expected in
- * the meantime.
+ * the meantime. Blocks that the whole answer may prove are kept until then.
  *
  * Role: core. Owns: copies of the prefixes. Thread: control. Limits: bytes_max;
  * the oldest give way, and nothing is learned of them. Errors: a prefix without
@@ -56,6 +56,9 @@ bool unproven_add(struct unproven *u, const struct fact_learn *fact,
  * there is none any more. Called until then. */
 struct unproven_prefix *unproven_take(struct unproven *u, uint64_t ticket)
     MUST_CHECK;
+
+/* Keeps what unproven_take() returned, once more. */
+void unproven_put_back(struct unproven *u, struct unproven_prefix *prefix);
 
 /* Frees what unproven_take() returned. */
 void unproven_free(struct unproven_prefix *prefix);

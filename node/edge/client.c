@@ -78,7 +78,7 @@ client_linger(struct client *client)
 {
     client->state = CLIENT_LINGER;
     client_give_in(client);
-    (void)shutdown(client->sock.fd, SHUT_WR);
+    sock_end(&client->sock);
     lane_time(client->lane, &client->deadline, LANE_TIMEOUT_LINGER);
     client_update_interest(client);
 }
@@ -172,6 +172,7 @@ read_request(struct client *client)
         client->in_len += (size_t)n;
         client_process(client);
     } else if (n != -EAGAIN) {
+        counter_bump(&client->lane->shared->metrics.tls_failed, n == -EPROTO);
         client_close(client, false);
     } else if (client->in_len == 0) {
         client_give_in(client);
@@ -230,7 +231,8 @@ on_ready(struct sock *sock, int events)
 
 /* The beginning of a connection */
 
-/* Says so at once, without waiting for a request. */
+/* Says so at once, without waiting for a request; but not to who waits for a
+ * handshake, which would cost more than it tells. */
 static void
 refuse_connection(const struct lane *lane, int fd)
 {
@@ -246,7 +248,9 @@ refuse_connection(const struct lane *lane, int fd)
                        sizeof(body) - 1, lane->node->config->name, body);
 
     CHECK(len > 0 && (size_t)len < sizeof(text));
-    (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
+    if (publish_get(&lane->node->tls) == NULL) {
+        (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
+    }
     (void)close(fd);
 }
 
@@ -321,6 +325,23 @@ count_in(struct client *client)
     gauge_add(&client->quota->connections, 1);
 }
 
+/* By the certificate that was read last. False: there is no memory for it. */
+static bool ON_LANE
+secure(struct client *client)
+{
+    struct node_shared *node = client->lane->node;
+    int error = 0;
+
+    if (publish_get(&node->tls) == NULL) {
+        return true;
+    }
+    qsbr_online(&node->qsbr, client->lane->shared->reader);
+    const struct node_tls *tls = publish_get(&node->tls);
+    error = sock_secure(&client->sock, tls->context);
+    qsbr_offline(client->lane->shared->reader);
+    return error == 0;
+}
+
 void
 client_new(struct lane *lane, int fd, const struct sockaddr *peer)
 {
@@ -347,5 +368,9 @@ client_new(struct lane *lane, int fd, const struct sockaddr *peer)
     lane_set_tick(lane);
     lane_time(lane, &client->deadline,
               client->reserved ? LANE_TIMEOUT_RESERVED : LANE_TIMEOUT_HEAD);
+    if (!secure(client)) {
+        client_close(client, true);
+        return;
+    }
     client_update_interest(client);
 }

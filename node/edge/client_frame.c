@@ -125,6 +125,7 @@ frame_head(struct client *client)
 {
     struct lane *lane = client->lane;
     const struct config_limits *limits = &lane->limits;
+    struct admission admission;
     int outcome = http_head_parse_request(client->in, client->in_len,
                                           &lane->request_limits, &lane->head);
 
@@ -151,11 +152,15 @@ frame_head(struct client *client)
     if (client->reserved && route_kind_of(&lane->head, "") != ROUTE_LOCAL) {
         return refuse_crowd(client);
     }
+    if (admit_head(client, &admission) == FRAME_REFUSED) {
+        return FRAME_REFUSED;
+    }
     if (lane->head.body == HTTP_BODY_LENGTH &&
         lane->head.content_length > limits->body_bytes_max) {
         return refuse_too_large(client);
     }
     note_framing(client, &lane->head);
+    client->framing.admission = admission;
     return FRAME_WHOLE;
 }
 

@@ -5,6 +5,7 @@
  *   lane.c      the loop: accepting, timeouts, draining
  *   client.c    one client connection: reading requests, writing answers;
  *               with client_frame.c and client_out.c
+ *   admit.c     whose request it is, and which models are for it
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   inquiry.c   what a request's tokens are, asked of an engine
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
@@ -41,6 +42,8 @@
 #include "node/edge/lane_memory_internal.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
+#include "node/keys/keys_check.h"
+#include "node/local/local_tokens.h"
 #include "node/route/dispatch.h"
 #include "node/route/route.h"
 #include "node/route/shared.h"
@@ -70,7 +73,8 @@ enum lane_timeout {
     LANE_TIMEOUT_HOLD, /* a head waits for the first of its body: response.c */
     LANE_TIMEOUT_STREAM_IDLE,
     LANE_TIMEOUT_UPSTREAM_IDLE,
-    LANE_TIMEOUT_TOKENS, /* of an exchange */
+    LANE_TIMEOUT_TOKENS, /* of an exchange that waits for an engine's word */
+    LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
     LANE_TIMEOUTS,
 };
 
@@ -113,9 +117,12 @@ struct lane {
     struct node_shared *node;
     struct lane_shared *shared; /* what the control thread reads of this lane */
     struct lane_memory memory;
+    struct keys_checker *checker; /* NULL: nobody needs a key */
     struct token_cache *token_cache;
-    struct token_ask *token_ask; /* NULL: no engine is ever asked */
-    struct inquiry *inquiries;   /* all that are open */
+    struct token_ask *token_ask;      /* NULL: no engine is ever asked */
+    struct inquiry *inquiries;        /* all that are open */
+    uint32_t local_open;              /* of these, on threads of this node */
+    struct local_answer local_answer; /* of the request being looked at */
     struct deadline_list expiries[LANE_TIMEOUTS];
     struct client *clients; /* all of them */
     uint32_t clients_count;
@@ -150,6 +157,12 @@ enum client_state {
     CLIENT_CLOSED,  /* waits for the loop to let go of the handle */
 };
 
+/* Whose request it is. */
+struct admission {
+    bool keyed; /* the node wants keys: those of the client are ours alone */
+    uint32_t tenant; /* 0: nobody's in particular */
+};
+
 /* How the request at the start of `in` is framed. */
 struct client_framing {
     bool known; /* its head was parsed */
@@ -162,6 +175,7 @@ struct client_framing {
     size_t raw_at;     /* with chunked: undecoded bytes start here */
     uint64_t since_us; /* waits for the rest of its body; 0: never did */
     struct http_chunk chunk;
+    struct admission admission;
 };
 
 struct client {
@@ -211,9 +225,9 @@ struct exchange {
     /* The request. */
     enum http_method method;
     bool minor_0;
-    bool shown;    /* its client may be told where it went */
-    bool rendered; /* route_is_rendered() */
-    bool read;     /* the lane's route scratch holds it; not once it waits */
+    bool shown; /* its client may be told where it went */
+    bool read;  /* the lane's route scratch holds it; not once it waits */
+    enum scan_api api; /* of its path */
     struct slice body; /* in client->in, until the answer begins */
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
@@ -226,8 +240,13 @@ struct exchange {
     struct edge_ask ask;
 
     struct inquiry *inquiry; /* while it waits for its tokens */
-    uint64_t remembered; /* name of the turn that its tokens come from; 0: an
+    uint64_t remembered;    /* name of the turn that its tokens come from; 0: an
                             engine was asked for them, or they are ids */
+    uint64_t local_version; /* of the model whose files its tokens were made
+                               by; 0: they were not made here */
+    enum local_way local_way;
+    uint32_t local_tokens; /* how many they are */
+    uint32_t sample;       /* of local_samples.h; 0: they are not compared */
     struct deadline deadline;
 
     /* The attempt. */
@@ -287,8 +306,10 @@ uint64_t lane_clock_us(void);
  * counted from lane_now_us(). */
 void lane_time(struct lane *lane, struct deadline *deadline,
                enum lane_timeout kind) ON_LANE;
-/* The exchange waits for its tokens, so long as tokens.wait. */
-void lane_time_tokens(struct lane *lane, struct deadline *deadline) ON_LANE;
+/* The exchange waits for its tokens, so long as tokens.wait; local: for a
+ * thread of this node, which is sure to answer. */
+void lane_time_tokens(struct lane *lane, struct deadline *deadline, bool local)
+    ON_LANE;
 /* The lane has one client or exchange less; ends the loop when draining. */
 void lane_check_drained(struct lane *lane) ON_LANE;
 
@@ -321,6 +342,24 @@ void client_expired(struct client *client) ON_LANE;
 /* Closes at once when idle, otherwise after the current answer. */
 void client_drain(struct client *client) ON_LANE;
 
+/* admit.c */
+
+#define ADMIT_KEY_FIELD SLICE("x-api-key")
+
+/* Whether the request that the lane's head is of has a good key, or needs none.
+ * FRAME_WHOLE and *admission, or FRAME_REFUSED: it was answered. */
+int admit_head(struct client *client, struct admission *admission)
+    ON_LANE MUST_CHECK;
+/* Whether the client's tenant may use the model ("": none is named), by these
+ * keys: what is published, while online in the qsbr. */
+bool admit_allows(struct client *client, const struct keys *keys,
+                  struct slice model) ON_LANE;
+/* The same for x, which is counted. model: "" where a body is not one that the
+ * node reads as engines do. False: it was refused, x is gone. */
+bool admit_model(struct exchange *x, struct slice model) ON_LANE MUST_CHECK;
+/* What its engine reported is its tenant's. */
+void admit_count(const struct exchange *x, const struct usage *usage) ON_LANE;
+
 /* request.c */
 
 /* One whole request is at client->in; lane->head holds its parsed head. */
@@ -338,9 +377,10 @@ void inquiry_lane_close(struct lane *lane) ON_LANE;
 /* Frees what inquiry_lane_init() made. */
 void inquiry_lane_fini(struct lane *lane);
 /*
- * Looks up the conversation of x, which the route scratch has just read; the
- * known tokens are then in the scratch. Asks an engine for the rest if that is
- * worth it. True: too little is known to proceed; unless inquiry_leave() is
+ * Finds the tokens of x, which the route scratch has just read: makes them by
+ * the model's own files where there are any; or looks its conversation up, and
+ * asks an engine for the rest if that is worth it. What is known is then in the
+ * scratch. True: too little is known to proceed; unless inquiry_leave() is
  * called, exchange_answered_tokens() follows.
  */
 bool inquiry_begin(struct exchange *x) ON_LANE MUST_CHECK;
@@ -350,8 +390,17 @@ void inquiry_recall(struct exchange *x) ON_LANE;
  * and were remembered, are forgotten, so that the next turn asks again. They
  * may be wrong for good, as when an engine came back with another template. */
 void inquiry_judge(const struct exchange *x, const struct usage *usage) ON_LANE;
+
+/* Its tokens are compared with what engines store, if they are to be: it was
+ * elected to a worker; it has ended (usage: with a whole answer, or NULL). */
+void inquiry_sent(const struct exchange *x) ON_LANE;
+void inquiry_ended(struct exchange *x, const struct usage *usage) ON_LANE;
 /* x waits no longer; an answer is remembered all the same. */
 void inquiry_leave(struct exchange *x) ON_LANE;
+/* The client left: what has not begun for x alone is given up. */
+void inquiry_cancel(struct exchange *x) ON_LANE;
+/* Whether x waits for a thread of this node. */
+bool inquiry_is_local(const struct exchange *x);
 
 /* exchange.c */
 

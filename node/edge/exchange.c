@@ -99,7 +99,9 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     if (how == DISPATCH_DONE) {
         usage_watch_end(&x->watch, &report.usage);
         inquiry_judge(x, &report.usage);
+        admit_count(x, &report.usage);
     }
+    inquiry_ended(x, how == DISPATCH_DONE ? &report.usage : NULL);
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
     let_go_of_upstream(x);
@@ -132,6 +134,7 @@ exchange_end(struct exchange *x)
 void
 exchange_cancel(struct exchange *x)
 {
+    inquiry_cancel(x);
     end(x, DISPATCH_CANCELLED, 0);
 }
 
@@ -256,7 +259,7 @@ read_again(struct exchange *x)
     } else {
         /* As before: of the same bytes, by limits.json_depth_max and
          * limits.spans_max of the start, which no reload changes. */
-        CHECK(route_read(route, x->body, x->rendered) == 0);
+        CHECK(route_read(route, x->body, x->api) == 0);
         inquiry_recall(x);
     }
     x->read = true;
@@ -283,6 +286,7 @@ elect(struct exchange *x)
     x->ask.repeats = false;
     if (lease->taken) {
         write_hints(x);
+        inquiry_sent(x);
         x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
                       !x->pool->usage_unknown;
     }
@@ -313,7 +317,7 @@ run(struct exchange *x)
     for (;;) {
         switch (dispatch_next(&x->dispatch)) {
         case DISPATCH_ASK:
-            lane_time_tokens(lane, &x->deadline);
+            lane_time_tokens(lane, &x->deadline, inquiry_is_local(x));
             break;
         case DISPATCH_ELECT:
             elect(x);
@@ -340,6 +344,9 @@ exchange_start(struct exchange *x)
 {
     bool asked = x->dispatch.routed && inquiry_begin(x);
 
+    if (inquiry_is_local(x)) {
+        x->client->lane->dispatch.late_in_row = 0; /* no engine's word */
+    }
     dispatch_start(&x->dispatch, asked);
     if (x->dispatch.state != DISPATCH_ASKING) {
         inquiry_leave(x);

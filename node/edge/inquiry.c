@@ -1,7 +1,8 @@
 /*
- * A request's tokens: found in the lane's cache of conversations, or asked of
- * an engine that could serve it; never waited for longer than tokens.wait. A
- * late answer is remembered for the next turn.
+ * A request's tokens: made by this node where it has the model's files
+ * (inquiry_local.c); else found in the lane's cache of conversations, or asked
+ * of an engine that could serve it, and never waited for longer than
+ * tokens.wait. A late answer is remembered for the next turn.
  *
  * If little of the text is new, an earlier turn of the conversation is enough
  * to proceed at once, because no worker holds blocks that were never sent; the
@@ -11,7 +12,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/edge/edge_internal.h"
+#include "node/base/log.h"
+#include "node/edge/inquiry_internal.h"
+#include "node/local/local_table.h"
 
 #define NEW_TEXT_PART    4U /* ask and wait when over 1/4 of the text is new */
 #define ASK_CONNECTIONS  8U /* kept, per worker */
@@ -19,25 +22,12 @@
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
 #define CACHE_BYTES_MIN  ((size_t)1 << 16)
 
-/* One question under way, and what its answer is remembered by. */
-struct inquiry {
-    struct lane *lane;
-    struct exchange *x; /* NULL: it waits no longer */
-    struct token_question *question;
-    struct inquiry *next; /* all of a lane's */
-    struct inquiry **prev;
-    uint64_t root;
-    uint64_t asked_us;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint32_t sizes_count;
-    struct conversation conversation;
-};
-
 int
 inquiry_lane_init(struct lane *lane)
 {
     const struct config_tokens *config = &lane->node->config->tokens;
-    size_t bytes = config->cache_bytes_max / lane->node->config->lanes;
+    /* A quarter is for ids of earlier turns: shared.c. */
+    size_t bytes = config->cache_bytes_max / 4 * 3 / lane->node->config->lanes;
     struct token_ask_limits limits = {
         .open_max = config->open_max,
         .connections_max = ASK_CONNECTIONS,
@@ -63,9 +53,10 @@ unlink_inquiry(struct inquiry *inquiry)
     }
 }
 
-static void
-free_inquiry(struct inquiry *inquiry)
+void
+inquiry_drop(struct inquiry *inquiry)
 {
+    inquiry_differ_end(inquiry, NULL);
     unlink_inquiry(inquiry);
     free(inquiry);
 }
@@ -77,22 +68,30 @@ inquiry_lane_close(struct lane *lane)
         token_ask_free(lane->token_ask); /* no answer follows */
         lane->token_ask = NULL;
     }
-    while (lane->inquiries != NULL) {
-        CHECK(lane->inquiries->x == NULL);
-        free_inquiry(lane->inquiries);
+    struct inquiry *next;
+    for (struct inquiry *i = lane->inquiries; i != NULL; i = next) {
+        next = i->next;
+        CHECK(i->x == NULL);
+        if (i->job != NULL) {
+            inquiry_cancel_job(i->job); /* the loop runs on until it ends */
+        } else {
+            inquiry_drop(i);
+        }
     }
 }
 
 void
 inquiry_lane_fini(struct lane *lane)
 {
+    CHECK(lane->inquiries == NULL);
+    tokenizer_ids_fini(&lane->local_answer.ids);
     token_cache_free(lane->token_cache);
 }
 
 /* What is known */
 
-static uint32_t
-list_sizes(const struct mirror_view *view, uint32_t sizes[MIRROR_GROUPS_MAX])
+uint32_t
+inquiry_sizes(const struct mirror_view *view, uint32_t sizes[MIRROR_GROUPS_MAX])
 {
     for (uint32_t i = 0; i < view->groups_count; i++) {
         sizes[i] = view->groups[i].block_tokens;
@@ -117,10 +116,11 @@ enum knowledge {
     KNOWN_ALL,     /* or not to be asked */
 };
 
-/* From the lane's memory into the scratch. */
+/* From the lane's memory into the scratch. name_root: what the conversation is
+ * named under. */
 static enum knowledge
 recall(struct lane *lane, const struct route_world *world, struct slice body,
-       uint64_t root)
+       uint64_t root, uint64_t name_root)
 {
     struct route_scratch *route = &lane->route;
     struct token_prompt prompt;
@@ -132,12 +132,12 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
                              &route->scan);
         return KNOWN_ALL;
     }
-    conversation_name(&route->conversation, body.ptr, &route->scan, root);
+    conversation_name(&route->conversation, body.ptr, &route->scan, name_root);
     if (route->conversation.count == 0) {
         return KNOWN_ALL;
     }
     if (!token_cache_find(lane->token_cache, &route->conversation, sizes,
-                          list_sizes(world->tokens.view, sizes), &prompt)) {
+                          inquiry_sizes(world->tokens.view, sizes), &prompt)) {
         return KNOWN_NOTHING;
     }
     token_match_set(&route->tokens, root, &prompt);
@@ -183,18 +183,17 @@ remember(struct inquiry *inquiry, const struct token_answer *answer)
         counter_bump(&m->tokens_failed, 1);
         return;
     }
+    struct token_text prompt = {answer->tokens, answer->count, answer->media};
     token_cache_add(lane->token_cache, &inquiry->conversation, inquiry->root,
-                    answer->tokens, answer->count, inquiry->sizes,
-                    inquiry->sizes_count);
+                    &prompt, inquiry->sizes, inquiry->sizes_count);
 }
 
-static void
-on_answer(void *context, const struct token_answer *answer)
+void
+inquiry_answer(struct inquiry *inquiry, const struct token_answer *answer)
 {
-    role_is_lane();
-    struct inquiry *inquiry = context;
     struct exchange *x = inquiry->x;
 
+    inquiry_differ_end(inquiry, answer);
     remember(inquiry, answer);
     show_counts(inquiry->lane);
     unlink_inquiry(inquiry);
@@ -204,6 +203,13 @@ on_answer(void *context, const struct token_answer *answer)
         exchange_answered_tokens(x);
     }
     free(inquiry);
+}
+
+static void
+on_answer(void *context, const struct token_answer *answer)
+{
+    role_is_lane();
+    inquiry_answer(context, answer);
 }
 
 /* A worker that could serve the request and can tokenize. */
@@ -217,7 +223,8 @@ choose_engine(struct lane *lane, const struct route_world *world)
 
     able = worker_set_and(&able, &world->view->eligible);
     WORKER_SET_EACH (slot, &able) {
-        if (token_ask_able(lane->token_ask, world->view->worker[slot]) &&
+        if (token_ask_able(lane->token_ask, world->view->worker[slot],
+                           lane->route.scan.api) &&
             rng_below(&lane->rng, ++seen) == 0) {
             chosen = slot;
         }
@@ -225,8 +232,46 @@ choose_engine(struct lane *lane, const struct route_world *world)
     return chosen;
 }
 
+struct inquiry *
+inquiry_new(struct lane *lane, const struct route_world *world, uint64_t root)
+{
+    const struct conversation *from = &lane->route.conversation;
+    struct inquiry *inquiry = malloc(sizeof(*inquiry));
+
+    if (inquiry == NULL) {
+        return NULL;
+    }
+    inquiry->lane = lane;
+    inquiry->x = NULL;
+    inquiry->question = NULL;
+    inquiry->job = NULL;
+    inquiry->ours = NULL;
+    inquiry->root = root;
+    inquiry->asked_us = lane_clock_us();
+    inquiry->sizes_count = inquiry_sizes(world->tokens.view, inquiry->sizes);
+    inquiry->conversation.count = from->count;
+    memcpy(inquiry->conversation.keys, from->keys,
+           from->count * sizeof(*from->keys));
+    memcpy(inquiry->conversation.bytes, from->bytes,
+           from->count * sizeof(*from->bytes));
+    return inquiry;
+}
+
+void
+inquiry_enter(struct inquiry *inquiry)
+{
+    struct lane *lane = inquiry->lane;
+
+    inquiry->next = lane->inquiries;
+    inquiry->prev = &lane->inquiries;
+    if (inquiry->next != NULL) {
+        inquiry->next->prev = &inquiry->next;
+    }
+    lane->inquiries = inquiry;
+}
+
 /* The question's answer will be remembered; NULL: no engine was asked. */
-static struct inquiry *
+static struct inquiry *ON_LANE
 ask(struct lane *lane, const struct route_world *world, struct slice body,
     uint64_t root)
 {
@@ -236,21 +281,10 @@ ask(struct lane *lane, const struct route_world *world, struct slice body,
     if (engine == WORKER_NONE) {
         return NULL;
     }
-    struct inquiry *inquiry = malloc(sizeof(*inquiry));
+    struct inquiry *inquiry = inquiry_new(lane, world, root);
     if (inquiry == NULL) {
         return NULL;
     }
-    inquiry->lane = lane;
-    inquiry->x = NULL;
-    inquiry->root = root;
-    inquiry->asked_us = lane_clock_us();
-    inquiry->sizes_count = list_sizes(world->tokens.view, inquiry->sizes);
-    const struct conversation *from = &lane->route.conversation;
-    inquiry->conversation.count = from->count;
-    memcpy(inquiry->conversation.keys, from->keys,
-           from->count * sizeof(*from->keys));
-    memcpy(inquiry->conversation.bytes, from->bytes,
-           from->count * sizeof(*from->bytes));
     int outcome = token_ask_start(lane->token_ask, &inquiry->question,
                                   world->view->worker[engine], body,
                                   &lane->route.scan, inquiry, on_answer);
@@ -260,12 +294,7 @@ ask(struct lane *lane, const struct route_world *world, struct slice body,
         return NULL;
     }
     counter_bump(&lane->shared->metrics.tokens_asked, 1);
-    inquiry->next = lane->inquiries;
-    inquiry->prev = &lane->inquiries;
-    if (inquiry->next != NULL) {
-        inquiry->next->prev = &inquiry->next;
-    }
-    lane->inquiries = inquiry;
+    inquiry_enter(inquiry);
     return inquiry;
 }
 
@@ -285,29 +314,21 @@ count_known(struct lane *lane)
     }
 }
 
-bool
-inquiry_begin(struct exchange *x)
+/* Asks an engine unless enough is known. True: x waits. */
+static bool ON_LANE
+ask_engine(struct exchange *x, const struct route_world *world, uint64_t root)
 {
     struct lane *lane = x->client->lane;
-    struct node_shared *node = lane->node;
     struct route_scratch *route = &lane->route;
+    enum knowledge known = recall(lane, world, x->body, root, root);
     struct inquiry *inquiry = NULL;
-    enum knowledge known = KNOWN_ALL;
 
-    CHECK(x->inquiry == NULL && x->dispatch.routed);
-    qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node, &lane->elect);
-    if (route_wants_tokens(route, &world)) {
-        uint64_t root = route_token_root(route, x->body.ptr, world.view);
-        known = recall(lane, &world, x->body, root);
-        count_known(lane);
-        x->remembered = route->tokens.known ? route->tokens.prompt.name : 0;
-        /* Other policies ignore overlap, so no engine is asked for them. */
-        if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
-            inquiry = ask(lane, &world, x->body, root);
-        }
+    count_known(lane);
+    x->remembered = route->tokens.known ? route->tokens.prompt.name : 0;
+    /* Other policies ignore overlap, so no engine is asked for them. */
+    if (known != KNOWN_ALL && world->elect->policy == ELECT_KVASIR) {
+        inquiry = ask(lane, world, x->body, root);
     }
-    qsbr_offline(lane->shared->reader);
     if (inquiry == NULL || known == KNOWN_ENOUGH) {
         return false;
     }
@@ -316,18 +337,145 @@ inquiry_begin(struct exchange *x)
     return true;
 }
 
+/* Makes the tokens here. What cannot be had here is asked of an engine, but
+ * not what would only take too long. True: x waits. */
+static bool ON_LANE
+make_here(struct exchange *x, const struct route_world *world,
+          const struct inquiry_source *source, uint64_t root)
+{
+    struct lane *lane = x->client->lane;
+
+    conversation_name(&lane->route.conversation, x->body.ptr, &lane->route.scan,
+                      source->name_root);
+    switch (inquiry_local(x, world, source, root)) {
+    case INQUIRY_DONE:
+    case INQUIRY_FULL:
+        (void)recall(lane, world, x->body, root, source->name_root);
+        return false;
+    case INQUIRY_WAITS:
+        return true;
+    case INQUIRY_REFUSED:
+        break;
+    }
+    counter_add(&local_model_counts(source->model)->asked, 1);
+    bool waits = ask_engine(x, world, root);
+    inquiry_differ_begin(x, source);
+    return waits;
+}
+
+bool
+inquiry_begin(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+    struct route_scratch *route = &lane->route;
+    struct inquiry_source source;
+    bool waits = false;
+
+    CHECK(x->inquiry == NULL && x->dispatch.routed);
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    struct route_world world = shared_world(node, &lane->elect);
+    uint64_t root = route_token_root(route, x->body.ptr, world.view);
+    inquiry_find_source(x, &world, root, &source);
+    if (route_wants_tokens(route, &world)) {
+        waits = source.model != NULL && world.elect->policy == ELECT_KVASIR
+                    ? make_here(x, &world, &source, root)
+                    : ask_engine(x, &world, root);
+    }
+    qsbr_offline(lane->shared->reader);
+    return waits;
+}
+
+bool
+inquiry_is_local(const struct exchange *x)
+{
+    return x->inquiry != NULL && x->inquiry->job != NULL;
+}
+
 void
 inquiry_recall(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
+    struct inquiry_source source;
 
     CHECK(x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
+    uint64_t root = route_token_root(&lane->route, x->body.ptr, world.view);
+    inquiry_find_source(x, &world, root, &source);
     if (route_wants_tokens(&lane->route, &world)) {
-        (void)recall(lane, &world, x->body,
-                     route_token_root(&lane->route, x->body.ptr, world.view));
+        (void)recall(lane, &world, x->body, root,
+                     x->local_version != 0 ? source.name_root : root);
+    }
+    qsbr_offline(lane->shared->reader);
+}
+
+void
+inquiry_cancel(struct exchange *x)
+{
+    struct inquiry *inquiry = x->inquiry;
+
+    inquiry_leave(x);
+    if (inquiry != NULL && inquiry->job != NULL) {
+        inquiry_cancel_job(inquiry->job);
+    }
+}
+
+/* No engine may be taken at its word about one prompt: another request may have
+ * filled its cache meanwhile. But where it never had what was predicted, and
+ * always more, the ids are other ones. */
+static bool
+judge_cache(struct local_model *model, const struct exchange *x,
+            const struct usage *usage)
+{
+    const struct route_choice *choice = &x->dispatch.choice;
+
+    if (!choice->exact || !usage->cached_known || usage->cached_tokens == 0) {
+        return true;
+    }
+    return local_model_judge(model, x->local_way,
+                             choice->best.tokens == usage->cached_tokens,
+                             choice->best.tokens < usage->cached_tokens);
+}
+
+static void
+distrust(struct local_model *model, const struct exchange *x,
+         const struct usage *usage)
+{
+    counter_add(&local_model_counts(model)->wrong, 1);
+    if (local_model_distrust(model, x->local_way)) {
+        LOG_ERROR(
+            "tokens_differ", KV("model", local_model_name(model)),
+            KV("way", local_way_name(x->local_way)),
+            KV("ours", x->local_tokens), KV("engine", usage->prompt_tokens),
+            KV("predicted", x->dispatch.choice.best.tokens),
+            KV("cached", usage->cached_tokens), KV("request", x->dispatch.id),
+            KV("consequence",
+               "engines are asked for these prompts from now on; compare "
+               "the files with the engine's, and its flags"));
+    }
+}
+
+/* The engine counted the prompt's tokens, and so did this node. */
+static void
+judge_tokens(const struct exchange *x, const struct usage *usage)
+{
+    struct lane *lane = x->client->lane;
+
+    if (x->local_version == 0 || usage->prompt_tokens == 0) {
+        return;
+    }
+    qsbr_online(&lane->node->qsbr, lane->shared->reader);
+    const struct local_table *table = publish_get(&lane->node->local);
+    for (uint32_t i = 0; table != NULL && i < table->count; i++) {
+        struct local_model *model = table->model[i];
+        if (local_model_version(model) == x->local_version &&
+            (usage->prompt_tokens != x->local_tokens ||
+             !judge_cache(model, x, usage))) {
+            counter_bump(&lane->shared->metrics.tokens_local_wrong, 1);
+            distrust(model, x, usage);
+        }
     }
     qsbr_offline(lane->shared->reader);
 }
@@ -338,6 +486,7 @@ inquiry_judge(const struct exchange *x, const struct usage *usage)
     const struct route_choice *choice = &x->dispatch.choice;
     struct lane *lane = x->client->lane;
 
+    judge_tokens(x, usage);
     if (x->remembered != 0 && choice->exact && usage->cached_known &&
         choice->best.tokens > usage->cached_tokens) {
         token_cache_forget(lane->token_cache, x->remembered);

@@ -19,6 +19,7 @@
 #define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
 #define LISTEN_BACKLOG  4096
 #define LINGER_MS       2000U
+#define LOCAL_MS        250U /* for tokens that a thread makes */
 #define RESERVED_MS     2000U
 #define HOLD_MS         20U /* and up to TICK_MS more */
 
@@ -145,8 +146,12 @@ on_tokens_due(uv_timer_t *timer)
 }
 
 void
-lane_time_tokens(struct lane *lane, struct deadline *deadline)
+lane_time_tokens(struct lane *lane, struct deadline *deadline, bool local)
 {
+    if (local) {
+        lane_time(lane, deadline, LANE_TIMEOUT_LOCAL);
+        return;
+    }
     uv_update_time(&lane->loop); /* the wait counts from now */
     lane_time(lane, deadline, LANE_TIMEOUT_TOKENS);
     if (!uv_is_active((uv_handle_t *)&lane->tokens_due)) {
@@ -244,6 +249,7 @@ static void
 list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
 {
     const struct config_timeouts *t = &lane->timeouts;
+    uint32_t tokens_ms = lane->node->config->tokens.wait_ms;
     const uint32_t ms[LANE_TIMEOUTS] = {
         [LANE_TIMEOUT_HEAD] = t->head_ms,
         [LANE_TIMEOUT_BODY] = t->body_ms,
@@ -256,7 +262,8 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_HOLD] = HOLD_MS,
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
-        [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
+        [LANE_TIMEOUT_TOKENS] = tokens_ms,
+        [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
     };
 
     memcpy(into, ms, sizeof(ms));
@@ -472,6 +479,9 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         return error;
     }
     error = inquiry_lane_init(lane);
+    if (error == 0 && node->config->keys.file[0] != '\0') {
+        error = keys_checker_new(&lane->checker);
+    }
     if (error == 0) {
         error = open_listener(lane, address, address_len);
     }
@@ -526,6 +536,7 @@ destroy(struct lane *lane)
     CHECK(uv_loop_close(&lane->loop) == 0);
     free_lists(lane);
     inquiry_lane_fini(lane);
+    keys_checker_free(lane->checker);
     lane_memory_fini(&lane->memory);
     route_scratch_fini(&lane->route);
     buf_fini(&lane->text);

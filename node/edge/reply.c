@@ -75,6 +75,9 @@ build(struct client *client, unsigned status, const char *content_type,
     } else {
         buf_printf(out, "x-kvasir-node: %s\r\n", node->config->name);
     }
+    if (status == 401) {
+        buf_add_text(out, "WWW-Authenticate: Bearer\r\n");
+    }
     if (client->close_after) {
         buf_add_text(out, "Connection: close\r\n");
     } else if (client->framing.minor_0) {
@@ -185,8 +188,8 @@ put_model(struct json_out *json, const struct fleet_model *model)
 }
 
 /* only: one model's name, or empty for the whole list. False: there is no such
- * model. */
-static bool
+ * model, or not for this client. */
+static bool ON_LANE
 put_models(struct client *client, struct slice only, struct buf *body)
 {
     struct node_shared *node = client->lane->node;
@@ -202,9 +205,11 @@ put_models(struct client *client, struct slice only, struct buf *body)
     }
     qsbr_online(&node->qsbr, client->lane->shared->reader);
     const struct fleet_view *view = fleet_view_get(node->board);
+    const struct keys *keys = publish_get(&node->keys);
     for (size_t i = 0; i < view->models->count && !found; i++) {
         struct slice name = view->models->model[i].name;
-        if (only.len == 0 || slice_equal(only, name)) {
+        if ((only.len == 0 || slice_equal(only, name)) &&
+            admit_allows(client, keys, name)) {
             put_model(&json, &view->models->model[i]);
             found = only.len != 0;
         }
@@ -223,7 +228,7 @@ hex_pair(const char *at, unsigned *value)
     int high = ascii_hex(at[0]);
     int low = ascii_hex(at[1]);
 
-    *value = (unsigned)(high << 4 | low);
+    *value = (unsigned)high << 4 | (unsigned)low;
     return high >= 0 && low >= 0;
 }
 

@@ -117,6 +117,14 @@ is_unwanted(const struct exchange *x, const struct http_header *h)
            slice_equal_nocase(h->name, SLICE("accept-encoding"));
 }
 
+/* A key of ours is for nobody else. */
+static bool
+is_our_key(const struct exchange *x, const struct http_header *h)
+{
+    return x->client->framing.admission.keyed && h->field == HTTP_FIELD_OTHER &&
+           slice_equal_nocase(h->name, ADMIT_KEY_FIELD);
+}
+
 static void
 add_fields(struct exchange *x, const struct http_head *head)
 {
@@ -124,7 +132,8 @@ add_fields(struct exchange *x, const struct http_head *head)
 
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
-        if (!is_ours(h) && !http_head_is_hop(head, h) && !is_unwanted(x, h)) {
+        if (!is_ours(h) && !http_head_is_hop(head, h) && !is_unwanted(x, h) &&
+            !is_our_key(x, h)) {
             add_field(out, h);
         }
     }
@@ -156,7 +165,7 @@ build_head(struct exchange *x, const struct http_head *head)
     x->line_end = out->len;
     add_fields(x, head);
     x->fields_end = out->len;
-    if (key != NULL) {
+    if (key != NULL && !x->client->framing.admission.keyed) {
         add_field(out, key);
     }
 }
@@ -192,7 +201,9 @@ set_ask(struct exchange *x, const struct scan *scan)
 {
     struct edge_ask *ask = &x->ask;
 
-    if (!x->client->lane->usage_ask || !scan->stream || !x->rendered ||
+    bool knows = scan->api == SCAN_API_CHAT || scan->api == SCAN_API_TEXT;
+
+    if (!x->client->lane->usage_ask || !scan->stream || !knows ||
         scan->usage.lack == SCAN_USAGE_NOTHING) {
         return;
     }
@@ -216,7 +227,7 @@ read_body(struct exchange *x, enum route_kind kind)
     if (kind != ROUTE_PROMPT) {
         route_read_form(route, x->body);
         note_model(x, route->model);
-        return true;
+        return admit_model(x, SLICE(""));
     }
     if (has_encoding(&client->lane->head)) {
         counter_bump(&client->lane->shared->metrics.requests_bad, 1);
@@ -224,8 +235,8 @@ read_body(struct exchange *x, enum route_kind kind)
                     "the request body has a Content-Encoding; send it plain");
         return false;
     }
-    x->rendered = route_is_rendered(&client->lane->head);
-    if (route_read(route, x->body, x->rendered) != 0) {
+    x->api = route_api(&client->lane->head);
+    if (route_read(route, x->body, x->api) != 0) {
         refuse_json(client, &route->scan);
         return false;
     }
@@ -237,7 +248,7 @@ read_body(struct exchange *x, enum route_kind kind)
     x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
     set_ask(x, &route->scan);
-    return true;
+    return admit_model(x, route->model);
 }
 
 /* Whether its client may be told where the request went: everybody may, or it
@@ -271,6 +282,7 @@ forward(struct client *client, enum route_kind kind)
     x->method = head->method_id;
     x->minor_0 = head->minor == 0;
     x->shown = is_shown(lane, head);
+    x->dispatch.clears = route_clears_cache(head);
     x->body = (struct slice){
         .ptr = client->in + client->framing.head_bytes,
         .len = client->framing.body_bytes,

@@ -12,6 +12,7 @@ static const char *const policy_names[] = {
     [ELECT_RANDOM] = "random",
     [ELECT_POWER_OF_TWO] = "power_of_two",
     [ELECT_RENDEZVOUS] = "rendezvous",
+    [ELECT_PREFIX_HASH] = "prefix_hash",
 };
 
 const char *
@@ -152,6 +153,8 @@ draw(const struct elect_config *config, struct elect_state *state,
     case ELECT_RANDOM:
         return draw_one(near, rng);
     case ELECT_RENDEZVOUS:
+    case ELECT_PREFIX_HASH:
+    case ELECT_POLICIES:
         break;
     }
     return highest_hash(input, near);
@@ -170,9 +173,16 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
     if (!worker_set_empty(&plan.near)) {
         choice->worker = draw(config, state, input, &plan, rng);
         choice->overlap = elect_overlap(input, choice->worker);
+        choice->load = input->load[choice->worker];
+        choice->cost = plan.weighed ? plan.cost[choice->worker] : 0;
         CHECK(worker_set_has(&input->candidates, choice->worker));
         elect_plan_settle(input, &plan, choice->worker);
+        if (config->policy == ELECT_PREFIX_HASH &&
+            choice->worker != highest_hash(input, &plan.usable)) {
+            plan.reason = "prefix_hash: its worker has too many requests";
+        }
     }
+    choice->candidates = worker_set_count(&input->candidates);
     choice->mode = plan.mode;
     choice->imbalanced = plan.imbalanced;
     choice->reason = plan.reason;

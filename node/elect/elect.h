@@ -12,7 +12,7 @@
  *               one holds (nearly) the longest prefix, else balance
  *
  *   cost        in tokens: of prompts that wait at the worker
- *               + recompute_weight * of this one, that it does not hold
+ *               + weight * of this one, that it does not hold
  *               + 256 * requests in flight there
  *
  * Loads are requests in flight, and requests differ a thousandfold in what
@@ -23,7 +23,25 @@
  * idle, and engines that are full compute what they have forgotten (replays:
  * 14 % found in caches where 48 % could be); from 4 to 8 there is little
  * between, and prefixes spread when waiting for them takes some times as long
- * as computing them again. A request in flight counts for the memory it holds
+ * as computing them again.
+ *
+ *   weight      1 + (recompute_weight - 1) / (1 + n / 2), n = heat_milli / 1000
+ *
+ * But a prefix that many requests ask for at once (n for each of its holders)
+ * is copied sooner: waiting for it would cost all of them, computing it once
+ * more costs one.
+ *
+ * Where workers are known to differ in speed (slowness, view/speed.h), what
+ * waits at one counts as often as it takes its time:
+ *
+ *   cost        slowness * (prompts that wait + 256 * requests in flight)
+ *               + (weight - 1 + slowness) * of this prompt, not held
+ *
+ * Only one of the weight's parts is this request's own time; the others are
+ * what it takes from later ones, wherever that is. Multiplying all of it keeps
+ * prompts away from a slow worker until the others have queued for them.
+ *
+ * A request in flight counts for the memory it holds
  * and the steps that it is in. An overlap of cache_threshold or less of the
  * prompt counts as none.
  *
@@ -68,9 +86,12 @@
  *                 "Interpreting stale load information").
  *
  * A retry elects again without the workers that were tried; that is the rank
- * order. A worker above kv_pressure_max would preempt what it runs to take
- * more, so it is left out as long as any other candidate remains: pressure is
- * a hint, and a hint never refuses a request.
+ * order. A worker above kv_pressure_max is left out as long as any other
+ * candidate remains: pressure is a hint, and a hint never refuses a request.
+ * By default none is left out. Engines queue what they have no memory for, and
+ * where all are nearly full, the one below the limit is drawn by the moment of
+ * the last scrape: with 0.95 a fleet at 125 % of its capacity found 30 % in
+ * caches instead of 49 % (chaos/replay).
  *
  * Simpler policies stand beside for comparison and for engines without a
  * prefix cache; they ignore overlap but not kv_pressure_max.
@@ -100,6 +121,10 @@ enum elect_policy {
     ELECT_POWER_OF_TWO, /* the less loaded of two random ones */
     ELECT_RENDEZVOUS,   /* highest hash of (prefix_key, worker): Thaler and
                            Ravishankar 1998; retries go to the next highest */
+    ELECT_PREFIX_HASH,  /* the same, among those with at most 5/4 of the mean
+                          load: bounded loads, Mirrokni, Thorup and
+                          Zadimoghaddam 2018 */
+    ELECT_POLICIES,     /* how many there are */
 };
 
 struct elect_config {
@@ -111,13 +136,26 @@ struct elect_config {
     uint32_t recompute_weight;         /* 0: shares decide, not costs */
 };
 
-#define ELECT_CONFIG_DEFAULT                                \
-    ((struct elect_config){.policy = ELECT_KVASIR,          \
-                           .cache_threshold_permille = 50,  \
-                           .balance_abs = 64,               \
-                           .balance_rel_permille = 1500,    \
-                           .kv_pressure_max_permille = 980, \
-                           .recompute_weight = 6})
+/* The only place where defaults are written: the configuration's table and the
+ * help of kvasir replay take the same as text. */
+#define ELECT_CACHE_THRESHOLD  0.05
+#define ELECT_BALANCE_ABS      64
+#define ELECT_BALANCE_REL      1.5
+#define ELECT_KV_PRESSURE_MAX  1.0
+#define ELECT_RECOMPUTE_WEIGHT 6
+
+#define ELECT_TEXT(macro)     ELECT_TEXT_OF(macro)
+#define ELECT_TEXT_OF(value)  #value
+#define ELECT_PERMILLE(ratio) ((uint32_t)((ratio)*1000 + 0.5))
+
+#define ELECT_CONFIG_DEFAULT                                               \
+    ((struct elect_config){                                                \
+        .policy = ELECT_KVASIR,                                            \
+        .cache_threshold_permille = ELECT_PERMILLE(ELECT_CACHE_THRESHOLD), \
+        .balance_abs = ELECT_BALANCE_ABS,                                  \
+        .balance_rel_permille = ELECT_PERMILLE(ELECT_BALANCE_REL),         \
+        .kv_pressure_max_permille = ELECT_PERMILLE(ELECT_KV_PRESSURE_MAX), \
+        .recompute_weight = ELECT_RECOMPUTE_WEIGHT})
 
 /* What a request in flight counts among the tokens that wait. */
 #define ELECT_REQUEST_TOKENS 256U
@@ -134,13 +172,18 @@ struct elect_input {
      * elements matter. */
     const uint32_t *load; /* requests in flight, of all nodes */
     uint32_t unseen; /* requests that other nodes sent out since, expected */
-    const uint32_t *queued;   /* tokens of prompts that wait there; or NULL */
-    const uint16_t *kv_usage; /* permille of the KV cache; or NULL */
+    const uint32_t *queued; /* tokens of prompts that wait there; or NULL */
+    /* How many thousandths of the time of a usual worker each takes for the
+     * same work, 1 to 8,000 (view/speed.h); or NULL: all as long. */
+    const uint32_t *slowness;
+    const uint16_t *kv_usage;        /* permille of the KV cache; or NULL */
     const struct radix_match *match; /* NULL: nothing is known */
     uint32_t total_blocks;           /* of the prompt */
     uint32_t unit_tokens;            /* in one of these, about */
-    uint64_t prefix_key;             /* rendezvous: hash of the prefix */
-    const uint64_t *identity;        /* an array like load; rendezvous only */
+    uint32_t heat_milli; /* requests that lately asked for the longest prefix
+                            that a candidate holds, for each that does */
+    uint64_t prefix_key; /* rendezvous: hash of the prefix */
+    const uint64_t *identity; /* an array like load; rendezvous only */
 };
 
 enum elect_mode {
@@ -152,9 +195,12 @@ enum elect_mode {
 struct elect_choice {
     uint32_t worker; /* slot, or WORKER_NONE */
     enum elect_mode mode;
-    uint32_t overlap;   /* blocks that the chosen worker holds */
-    bool imbalanced;    /* the load was, by the rule above */
-    const char *reason; /* static text */
+    uint32_t candidates; /* how many there were */
+    uint32_t overlap;    /* blocks that the chosen worker holds */
+    uint32_t load;       /* of the chosen worker */
+    uint32_t cost;       /* likewise, in tokens; 0 where costs do not decide */
+    bool imbalanced;     /* the load was, by the rule above */
+    const char *reason;  /* static text */
 };
 
 /* Chooses one of the candidates. Draws from rng only where there is a choice
@@ -176,9 +222,19 @@ struct elect_row {
     uint32_t worker;
     uint32_t overlap; /* blocks */
     uint32_t load;
-    uint32_t cost;     /* tokens, of candidates; 0 where costs do not decide */
+    /* Tokens, of candidates; 0 where costs do not decide. The cost is the sum
+     * of those of this prompt that are not held there, times
+     * elect_recompute_milli(), of those that wait, and of
+     * ELECT_REQUEST_TOKENS for each request in flight; see above where workers
+     * differ in slowness. */
+    uint32_t cost;
+    uint32_t unread;
+    uint32_t slowness; /* permille */
     uint16_t kv_usage; /* permille, 0 when unknown */
     bool candidate;
+    /* Why it was out before costs or overlaps were compared: static text, one
+     * of the verdicts; NULL: it was not. */
+    const char *filter;
     const char *verdict; /* static text: "chosen", "less overlap", ... */
 };
 
@@ -193,6 +249,11 @@ size_t elect_explain(const struct elect_config *config,
                      const struct elect_input *input,
                      const struct elect_standing *standing,
                      const struct elect_choice *choice, struct elect_row *rows);
+
+/* Of a token that is not held, in thousandths of one that waits; 0 where costs
+ * do not decide. */
+uint32_t elect_recompute_milli(const struct elect_config *config,
+                               const struct elect_input *input);
 
 /* How far above the least load still counts as least, in balance. */
 uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);

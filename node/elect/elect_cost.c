@@ -12,6 +12,10 @@
  * alike. */
 #define TOKENS_MAX   (UINT32_C(1) << 30)
 #define REQUESTS_MAX (UINT32_C(1) << 20)
+/* Of workers that differ: at a weight of a hundred and a slowness of eight a cost
+ * stays within 31 bits. */
+#define UNEVEN_OWN_MAX  (UINT32_C(1) << 23)
+#define UNEVEN_WAIT_MAX (UINT32_C(1) << 27)
 
 static uint32_t
 capped(uint64_t value, uint32_t max)
@@ -20,12 +24,24 @@ capped(uint64_t value, uint32_t max)
     return value < max ? (uint32_t)value : max;
 }
 
-/* What one unit of the prompt that is not held costs. */
-static uint64_t
-unit_cost(const struct elect_config *config, const struct elect_input *input)
+#define HALF_MILLI \
+    UINT64_C(2000) /* requests at a holder that halve the weight */
+
+uint32_t
+elect_cost_weight(const struct elect_config *config, uint32_t heat_milli)
 {
+    uint64_t above = (config->recompute_weight - UINT64_C(1)) * 1000;
+
     CHECK_SLOW(config->recompute_weight > 0);
-    return (uint64_t)input->unit_tokens * config->recompute_weight;
+    return (uint32_t)(1000 + above * HALF_MILLI / (HALF_MILLI + heat_milli));
+}
+
+/* What units of the prompt cost that are not held. */
+static uint32_t
+units_cost(const struct elect_input *input, uint64_t units,
+           uint32_t weight_milli)
+{
+    return capped(units * input->unit_tokens * weight_milli / 1000, TOKENS_MAX);
 }
 
 static uint32_t
@@ -45,12 +61,19 @@ fill_full(uint32_t *restrict cost, const uint32_t *restrict load,
     }
 }
 
+static const uint32_t *
+queued_of(const struct elect_input *input)
+{
+    static const uint32_t nothing[WORKERS_MAX];
+
+    return input->queued != NULL ? input->queued : nothing;
+}
+
 /* As if none of the prompt were held anywhere. */
 static void
 fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
 {
-    static const uint32_t nothing[WORKERS_MAX];
-    const uint32_t *queued = input->queued != NULL ? input->queued : nothing;
+    const uint32_t *queued = queued_of(input);
 
     CHECK_SLOW(unread <= TOKENS_MAX);
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
@@ -67,16 +90,95 @@ fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
     }
 }
 
+uint32_t
+elect_cost_unread(const struct elect_config *config,
+                  const struct elect_input *input, uint32_t worker)
+{
+    uint64_t held = elect_counted(config, input, worker);
+    uint64_t total = input->total_blocks;
+    uint64_t units = held < total ? total - held : 0;
+
+    CHECK_SLOW(worker_set_has(&input->candidates, worker));
+    return capped(units * input->unit_tokens, TOKENS_MAX);
+}
+
+/* Where workers differ: what waits takes the worker's time, and so does the
+ * prompt; what else the prompt costs, it costs all. above: the weight's part
+ * beyond one, in thousandths. In doubles, which hold all of it exactly and
+ * which a vector unit multiplies. */
+static inline uint32_t
+uneven_cost(uint32_t own, uint32_t wait, uint32_t slowness, uint32_t above)
+{
+    double slow = (int32_t)slowness;
+    double mine = (int32_t)(own < UNEVEN_OWN_MAX ? own : UNEVEN_OWN_MAX);
+    double theirs = (int32_t)(wait < UNEVEN_WAIT_MAX ? wait : UNEVEN_WAIT_MAX);
+    double cost = mine * ((int32_t)above + slow) + theirs * slow;
+
+    return (uint32_t)(int32_t)(cost * 0.001);
+}
+
+static void
+fill_full_uneven(uint32_t *restrict cost, const uint32_t *restrict load,
+                 const uint32_t *restrict queued,
+                 const uint32_t *restrict slowness, uint32_t own,
+                 uint32_t above)
+{
+    for (unsigned i = 0; i < 64; i++) {
+        cost[i] =
+            uneven_cost(own, wait_cost(queued[i], load[i]), slowness[i], above);
+    }
+}
+
+static void
+fill_uneven(const struct elect_config *config, const struct elect_input *input,
+            uint32_t *cost)
+{
+    const uint32_t *queued = queued_of(input);
+    uint32_t above = elect_cost_weight(config, input->heat_milli) - 1000;
+    uint32_t whole =
+        capped((uint64_t)input->total_blocks * input->unit_tokens, TOKENS_MAX);
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = input->candidates.word[i];
+        const uint32_t at = i * 64;
+        if (bits == UINT64_MAX) {
+            fill_full_uneven(cost + at, input->load + at, queued + at,
+                             input->slowness + at, whole, above);
+            continue;
+        }
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t slot = at + (uint32_t)__builtin_ctzll(bits);
+            cost[slot] =
+                uneven_cost(whole, wait_cost(queued[slot], input->load[slot]),
+                            input->slowness[slot], above);
+        }
+    }
+    if (input->match == NULL) {
+        return;
+    }
+    struct worker_set holders =
+        worker_set_and(&input->candidates, &input->match->workers);
+    WORKER_SET_EACH (slot, &holders) {
+        cost[slot] = uneven_cost(elect_cost_unread(config, input, slot),
+                                 wait_cost(queued[slot], input->load[slot]),
+                                 input->slowness[slot], above);
+    }
+}
+
 void
 elect_cost_fill(const struct elect_config *config,
                 const struct elect_input *input, struct elect_plan *plan)
 {
     uint32_t total = input->total_blocks;
-    uint64_t unit = unit_cost(config, input);
-    uint32_t unread = capped(total * unit, TOKENS_MAX);
+    uint32_t weight = elect_cost_weight(config, input->heat_milli);
+    uint32_t unread = units_cost(input, total, weight);
     uint64_t enough = (uint64_t)config->cache_threshold_permille * total;
 
     CHECK_SLOW(elect_weighs(config));
+    if (input->slowness != NULL) {
+        fill_uneven(config, input, plan->cost);
+        return;
+    }
     fill_waits(input, unread, plan->cost);
     if (input->match == NULL) {
         return;
@@ -87,9 +189,18 @@ elect_cost_fill(const struct elect_config *config,
         uint64_t held = input->match->depth[slot];
         if (held * 1000 > enough) {
             uint64_t left = held < total ? total - held : 0;
-            plan->cost[slot] -= unread - capped(left * unit, TOKENS_MAX);
+            plan->cost[slot] -= unread - units_cost(input, left, weight);
         }
     }
+}
+
+uint32_t
+elect_recompute_milli(const struct elect_config *config,
+                      const struct elect_input *input)
+{
+    return config->policy == ELECT_KVASIR && elect_weighs(config)
+               ? elect_cost_weight(config, input->heat_milli)
+               : 0;
 }
 
 /*

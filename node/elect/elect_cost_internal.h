@@ -16,6 +16,15 @@ elect_weighs(const struct elect_config *config)
     return config->recompute_weight != 0;
 }
 
+/* Of a token that is not held, in thousandths of one that waits. */
+uint32_t elect_cost_weight(const struct elect_config *config,
+                           uint32_t heat_milli);
+
+/* Tokens of the prompt that a worker does not hold, as elect_cost_fill() counts
+ * them. */
+uint32_t elect_cost_unread(const struct elect_config *config,
+                           const struct elect_input *input, uint32_t worker);
+
 /* The costs of all candidates, into plan->cost. */
 void elect_cost_fill(const struct elect_config *config,
                      const struct elect_input *input, struct elect_plan *plan);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "node/elect/elect.h"
+#include "node/elect/elect_cost_internal.h"
 #include "node/elect/elect_plan_internal.h"
 
 /* Why a present worker is no candidate. */
@@ -33,14 +34,27 @@ not_taken(enum elect_policy policy)
     case ELECT_ROUND_ROBIN:
         return "not its turn";
     case ELECT_RENDEZVOUS:
+    case ELECT_PREFIX_HASH:
         return "lower hash";
     case ELECT_KVASIR:
     case ELECT_LEAST_LOAD:
     case ELECT_RANDOM:
     case ELECT_POWER_OF_TWO:
+    case ELECT_POLICIES:
         break;
     }
     return "not drawn";
+}
+
+/* Why a candidate was out before costs or overlaps were compared. */
+static const char *
+candidate_filter(const struct elect_plan *plan, const struct elect_row *row)
+{
+    CHECK_SLOW(row->candidate);
+    if (!worker_set_has(&plan->usable, row->worker)) {
+        return "kv pressure";
+    }
+    return row->load > plan->load_max ? "more load" : NULL;
 }
 
 static const char *
@@ -52,11 +66,8 @@ candidate_verdict(const struct elect_config *config,
     if (row->worker == choice->worker) {
         return "chosen";
     }
-    if (!worker_set_has(&plan->usable, row->worker)) {
-        return "kv pressure";
-    }
-    if (row->load > plan->load_max) {
-        return "more load";
+    if (row->filter != NULL) {
+        return row->filter;
     }
     if (plan->weighed) {
         return worker_set_has(&plan->near, row->worker)
@@ -109,10 +120,17 @@ elect_explain(const struct elect_config *config,
             .kv_usage = input->kv_usage != NULL ? input->kv_usage[slot] : 0,
             .candidate = worker_set_has(&input->candidates, slot),
         };
-        row.cost = plan.weighed && row.candidate ? plan.cost[slot] : 0;
+        if (plan.weighed && row.candidate) {
+            row.cost = plan.cost[slot];
+            row.unread = elect_cost_unread(config, input, slot);
+            row.slowness =
+                input->slowness != NULL ? input->slowness[slot] : 1000;
+        }
+        row.filter = row.candidate ? candidate_filter(&plan, &row)
+                                   : lacking(standing, slot);
         row.verdict = row.candidate
                           ? candidate_verdict(config, &plan, choice, &row)
-                          : lacking(standing, slot);
+                          : row.filter;
         rows[count] = row;
         if (slot == choice->worker) {
             rows[count] = rows[0];

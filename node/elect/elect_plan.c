@@ -242,6 +242,22 @@ elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
     }
 }
 
+/* The most load with which a worker may take one more: 5/4 of the mean, this
+ * request counted. The least loaded has no more than that. */
+static uint32_t
+bounded_load(const uint32_t *load, const struct worker_set *set)
+{
+    uint64_t sum = 1;
+    uint64_t count = worker_set_count(set);
+
+    CHECK_SLOW(count > 0);
+    WORKER_SET_EACH (slot, set) {
+        sum += load[slot];
+    }
+    uint64_t most = (sum * 5 + count * 4 - 1) / (count * 4) - 1;
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
 /* All but the costs, which are filled where they are needed. */
 static void
 begin(const struct elect_config *config, const struct elect_input *input,
@@ -276,5 +292,9 @@ elect_plan_make(const struct elect_config *config,
         uint32_t min = elect_span_of(input->load, &plan->usable).min;
         plan->load_max = least_up_to(input, &plan->usable, min, min);
         plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    } else if (config->policy == ELECT_PREFIX_HASH) {
+        plan->load_max = bounded_load(input->load, &plan->usable);
+        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+        CHECK(!worker_set_empty(&plan->near));
     }
 }

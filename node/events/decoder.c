@@ -221,7 +221,7 @@ take_names(struct batch *batch, struct event_record *record, size_t room)
         batch->names == NULL ? NULL : &batch->names->words;
 
     record->names_count = batch->names == NULL ? 0 : EVENT_NAMED;
-    if (room > 0) {
+    if (words != NULL && room > 0) {
         record->names_count |=
             (uint32_t)names_take(words->word, words->count, &batch->names_at,
                                  record->words + record->words_count, room);
@@ -364,6 +364,12 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     /* A batch that cannot be begun is for kv_apply() to count. */
     if (kv_reader_begin(decoder->tools->reader, out->payload) != 0) {
         note(decoder, DECODER_UNREADABLE, out->seq);
+    }
+    if (decoder->tools->listener.wants != NULL) {
+        decoder->listener = decoder->tools->listener;
+        decoder->listener.worker = decoder->worker;
+        decoder->listener.generation = decoder->generation;
+        decoder->apply.listener = &decoder->listener;
     }
     while ((outcome = kv_apply(&decoder->apply, decoder->tools->reader,
                                decoder->tools->ledger, decoder->ledger_stream,

@@ -102,6 +102,7 @@ struct decoder_tools {
     struct event_words words; /* of one batch */
     struct names_said names;  /* ... words_max 0: names are not told */
     uint32_t record_words_max;
+    struct kv_listener listener; /* for all; wants NULL: nobody listens */
 };
 
 struct decoder {
@@ -117,7 +118,8 @@ struct decoder {
     uint32_t number;
     /* What it knows. */
     struct kv_apply apply;
-    bool has_ledger; /* ledger_stream is open */
+    struct kv_listener listener; /* of tools, for this worker */
+    bool has_ledger;             /* ledger_stream is open */
     uint32_t ledger_stream;
     uint64_t process; /* that is read */
     bool whole;       /* ... from its beginning, without a gap */
@@ -162,24 +164,30 @@ bool decoder_image_check(struct slice bytes, uint64_t *seq) MUST_CHECK;
 bool decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
                     struct slice bytes) MUST_CHECK;
 
-/* What a reading goes on from: an image, and the names that belong to it. */
-struct decoder_hand {
-    size_t count; /* of blocks */
-    struct slice image;
-    struct names_block block[];
-};
+/* What a reading goes on from: an image, and the names that belong to it. Filling
+ * the ledger with them takes long, so it is done in steps. */
+struct decoder_hand;
 
-/* From what gossip knows. The caller frees it. NULL: no memory, or it makes no
- * sense. */
-struct decoder_hand *decoder_hand_new(const struct names *table, uint64_t seq,
+/* From a twin that is complete, which is taken over and emptied, whatever comes
+ * of it. NULL: no memory, or it makes no sense. */
+struct decoder_hand *decoder_hand_new(struct names_twin *twin, uint64_t seq,
                                       uint64_t fingerprint);
 
-/* NULL is fine. */
+/* How many names are in it, until decoder_hand_step(). */
+uint64_t decoder_hand_count(const struct decoder_hand *hand);
+
+/* Frees it; a stream of the ledger that it has is closed. NULL is fine. */
 void decoder_hand_free(struct decoder_hand *hand);
 
-/* As decoder_resume(), with the ledger's stream filled from the names. False:
- * it begins from scratch. */
-bool decoder_adopt(struct decoder *decoder, const struct decoder_hand *hand)
+/* Fills a stream of the ledger, in about `budget` steps of one block. False: it
+ * is filled, or it never will be. Call it with the same ledger until then. */
+bool decoder_hand_step(struct decoder_hand *hand, struct ledger *ledger,
+                       uint32_t budget) MUST_CHECK;
+
+/* As decoder_resume(), with the ledger's stream filled from the names, which is
+ * the decoder's then. False: it could not be filled, or makes no sense; the
+ * decoder begins from scratch. */
+bool decoder_adopt(struct decoder *decoder, struct decoder_hand *hand)
     MUST_CHECK;
 
 /* Emits INTAKE_RESUME; call it once, before anything else is emitted. */

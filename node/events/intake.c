@@ -12,7 +12,7 @@
 #include "index/base/rng.h"
 #include "node/events/intake_internal.h"
 
-#define COMMANDS_BYTES ((size_t)64 << 10)
+#define COMMANDS_BYTES ((size_t)128 << 10)
 #define WORDS_MAX      (UINT32_C(1) << 26) /* of one batch */
 
 /* Every rank has a SUB, its monitor's two ends, and at times a DEALER. */
@@ -103,6 +103,13 @@ init(struct intake *intake, const struct config *config)
     return outcome == 0 ? open_zmq(intake) : outcome;
 }
 
+void
+intake_listen(struct intake *intake, const struct kv_listener *listener)
+{
+    CHECK(!intake->runs && listener->wants != NULL && listener->stored != NULL);
+    intake->tools.listener = *listener;
+}
+
 int
 intake_new(struct intake **out, const struct config *config, uv_async_t *wake,
            uint64_t seed)
@@ -176,6 +183,7 @@ intake_free(struct intake *intake)
         CHECK(uv_thread_join(&intake->thread) == 0);
     }
     drop_commands(intake);
+    decoder_hand_free(intake->hand);
     while (intake->sources != NULL) {
         struct intake_source *source = intake->sources;
         intake->sources = source->next;
@@ -334,12 +342,34 @@ int
 intake_hand(struct intake *intake, uint32_t slot, uint32_t generation,
             uint32_t rank, struct decoder_hand *hand)
 {
-    return intake_send_command(
+    CHECK(!intake_is_handing(intake));
+    int outcome = intake_send_command(
         intake, &(struct intake_command){.kind = INTAKE_HAND,
                                          .hand = hand,
                                          .slot = slot,
                                          .generation = generation,
                                          .rank = rank});
+    intake->hands_sent += outcome == 0;
+    return outcome;
+}
+
+bool
+intake_is_handing(const struct intake *intake)
+{
+    return intake->hands_sent != counter_read(&intake->hands_done);
+}
+
+int
+intake_move(struct intake *intake, uint32_t slot, uint32_t generation,
+            enum intake_place place, const char address[INTAKE_ADDRESS_SIZE])
+{
+    struct intake_command command = {.kind = INTAKE_MOVE,
+                                     .place = place,
+                                     .slot = slot,
+                                     .generation = generation};
+
+    memcpy(command.address, address, sizeof command.address);
+    return intake_send_command(intake, &command);
 }
 
 struct ring *

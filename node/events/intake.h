@@ -19,6 +19,10 @@
  * (storage/twin.h), and then writes each stream's position into the ring,
  * behind all that it emitted.
  *
+ * ZeroMQ is given addresses only, because it would look up a name whenever it
+ * connects, and connect to whatever it finds. What a name leads to is decided by
+ * the owner, who says it with intake_move(); until then nothing is connected.
+ *
  * Role: shell. Owns: its thread, its sockets, the ledger, the streams. Thread:
  * intake_* by control; the inside by its own thread. Limits: WORKERS_MAX
  * streams, INTAKE_RING_BYTES, the configuration's. Errors: below zero -errno.
@@ -37,9 +41,17 @@
 #include "node/text/url.h"
 #include "storage/storage.h"
 
-#define INTAKE_RING_BYTES ((size_t)32 << 20)
+#define INTAKE_RING_BYTES   ((size_t)32 << 20)
+#define INTAKE_ADDRESS_SIZE 46 /* an IPv6 address and its NUL */
 
 struct intake;
+
+/* The sockets of a worker that have an address. */
+enum intake_place {
+    INTAKE_EVENTS,
+    INTAKE_REPLAY,
+    INTAKE_PLACES,
+};
 
 /* What control finds in the ring are items of decoder.h. */
 
@@ -49,9 +61,9 @@ struct intake_worker {
     uint32_t generation;
     uint32_t reading; /* comes back with each item */
     uint64_t identity;
-    uint32_t ranks; /* ports follow each other from those of the URLs */
-    struct url events;
-    struct url replay;            /* host "": none */
+    uint32_t ranks;    /* ports follow each other from those of the URLs */
+    struct url events; /* a name: see intake_move() */
+    struct url replay; /* likewise; host "": none */
     char topic[CONFIG_LABEL_MAX]; /* exact topic; "": every one */
     char id[CONFIG_LABEL_MAX];
 };
@@ -65,6 +77,10 @@ int intake_new(struct intake **out, const struct config *config,
 int intake_start(struct intake *intake) MUST_CHECK;
 
 /* ---- before the start ---- */
+
+/* The thread tells this listener (its functions and context) of blocks that
+ * engines store. */
+void intake_listen(struct intake *intake, const struct kv_listener *listener);
 
 /* The ledger, to be filled. */
 struct ledger *intake_ledger(const struct intake *intake);
@@ -108,10 +124,21 @@ int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
                   uint32_t rank, uint64_t ask, bool prove) MUST_CHECK;
 
 /* A rank of it goes on from there (decoder_hand_new()), in place of what it
- * reads now; INTAKE_RESUME says that it did. The same outcomes; after 0 the hand
- * is the intake's. */
+ * reads until then; INTAKE_RESUME says that it did. If its reading begins with
+ * its engine's process meanwhile, the hand is dropped. The same outcomes; after
+ * 0 the hand is the intake's. One at a time: not while intake_is_handing(). */
 int intake_hand(struct intake *intake, uint32_t slot, uint32_t generation,
                 uint32_t rank, struct decoder_hand *hand) MUST_CHECK;
+
+/* A rank has not gone on yet from the hand that the intake was given. */
+bool intake_is_handing(const struct intake *intake);
+
+/* Where a worker's name leads: a numeric address without brackets, or "":
+ * nowhere. A connection that stands stays; the others are made anew. For a
+ * place whose host is an address itself, it does nothing. The same outcomes. */
+int intake_move(struct intake *intake, uint32_t slot, uint32_t generation,
+                enum intake_place place,
+                const char address[INTAKE_ADDRESS_SIZE]) MUST_CHECK;
 
 /* Control's end of the ring. */
 struct ring *intake_ring(struct intake *intake);
@@ -122,6 +149,7 @@ struct intake_numbers {
     struct gauge state; /* enum kv_stream_state */
     struct counter next_seq;
     struct counter last_message_us; /* monotonic; 0: none yet */
+    struct counter last_reply_us;   /* of the replay socket; likewise */
 };
 
 /* The counters of a rank that is followed now; otherwise NULL. Valid until

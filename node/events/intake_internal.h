@@ -64,6 +64,8 @@ struct intake_loaded {
 struct intake_source {
     struct intake_source *next; /* the thread's list */
     struct intake_worker worker;
+    /* Of its hosts that are names; "": nowhere, for now. The thread's. */
+    char moved[INTAKE_PLACES][INTAKE_ADDRESS_SIZE];
     struct intake_rank ranks[]; /* worker.ranks of them */
 };
 
@@ -73,6 +75,7 @@ enum intake_command_kind {
     INTAKE_REREAD,
     INTAKE_FORGET, /* a stream of the ledger that no worker claimed */
     INTAKE_HAND,   /* a rank goes on from names */
+    INTAKE_MOVE,   /* a name leads elsewhere */
 };
 
 struct intake_command {
@@ -85,6 +88,8 @@ struct intake_command {
     uint32_t ledger_stream;       /* INTAKE_FORGET */
     struct intake_source *source; /* INTAKE_ADD: handed over */
     struct decoder_hand *hand;    /* INTAKE_HAND: handed over */
+    enum intake_place place;      /* INTAKE_MOVE */
+    char address[INTAKE_ADDRESS_SIZE];
 };
 
 /* struct ledger_stats, as the thread published it. */
@@ -112,11 +117,13 @@ struct intake {
     struct ring items;
     struct ring commands;
     struct gauge ending;
+    struct counter hands_done;
     struct intake_ledger ledger_told;
 
     /* Control's. */
     uv_thread_t thread;
     bool runs;
+    uint64_t hands_sent;
     uint32_t ranks_count;
     uint32_t loaded_count;
     struct intake_loaded loaded[WORKERS_MAX];
@@ -126,9 +133,11 @@ struct intake {
     struct intake_source *sources;
     struct decoder_tools tools; /* made before it runs; control keeps off */
     uint64_t now_us;
-    uint64_t turn_us; /* when the thread was last known to run */
-    uint64_t told_us; /* the ledger's numbers */
-    bool emitted;     /* something new is in items */
+    uint64_t turn_us;              /* when the thread was last known to run */
+    uint64_t told_us;              /* the ledger's numbers */
+    bool emitted;                  /* something new is in items */
+    struct decoder_hand *hand;     /* NULL: no rank is about to go on */
+    struct intake_rank *hand_rank; /* ... which one */
 };
 
 /* Monotonic, the thread's clock. */
@@ -171,14 +180,21 @@ void intake_rank_look(struct intake_rank *rank);
 /* Reads from scratch, or proves that it need not; ask: the question's number,
  * 0: none. */
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove);
-/* Reads on from names, in place of what it reads now. */
-void intake_rank_hand(struct intake_rank *rank,
-                      const struct decoder_hand *hand);
+/* Its source's place has another address. */
+void intake_rank_moved(struct intake_rank *rank, enum intake_place place);
 /* A new stream for the rank. 0 or -ENOMEM. */
 int intake_make_stream(struct intake_rank *rank, struct kv_stream **out)
     MUST_CHECK;
 /* When intake_rank_turn() is due, in microseconds. */
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
+
+/* Hand: a rank that goes on from names. rank: NULL: it is gone. */
+void intake_hand_take(struct intake *intake, struct intake_rank *rank,
+                      struct decoder_hand *hand);
+/* The rank goes on from no hand. */
+void intake_hand_drop(struct intake_rank *rank);
+/* A piece of it. True: there is more to do. */
+bool intake_hand_turn(struct intake *intake);
 
 /* Emit: what a stream says, carried out. Of a fresh rank of the source. */
 void intake_emit_open(struct intake_rank *rank, uint32_t number);

@@ -1,4 +1,5 @@
 /* The intake's thread: commands, polls, turns, its half of a snapshot. */
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ close_source(struct intake_source *source)
 {
     for (uint32_t i = 0; i < source->worker.ranks; i++) {
         struct intake_rank *rank = &source->ranks[i];
+        intake_hand_drop(rank);
         intake_rank_close(rank);
         decoder_close(&rank->decoder);
     }
@@ -63,6 +65,19 @@ open_rank(struct intake_rank *rank)
 }
 
 static void
+move_source(struct intake_source *source, const struct intake_command *command)
+{
+    char *moved = source->moved[command->place];
+
+    if (strcmp(moved, command->address) != 0) {
+        memcpy(moved, command->address, sizeof command->address);
+        for (uint32_t i = 0; i < source->worker.ranks; i++) {
+            intake_rank_moved(&source->ranks[i], command->place);
+        }
+    }
+}
+
+static void
 take_command(struct intake *intake, const struct intake_command *command)
 {
     struct intake_source **at = find_source(intake, command);
@@ -86,15 +101,24 @@ take_command(struct intake *intake, const struct intake_command *command)
         break;
     case INTAKE_REREAD:
         if (source != NULL && command->rank < source->worker.ranks) {
+            if (!command->prove) {
+                intake_hand_drop(&source->ranks[command->rank]);
+            }
             intake_rank_reread(&source->ranks[command->rank], command->ask,
                                command->prove);
         }
         break;
     case INTAKE_HAND:
-        if (source != NULL && command->rank < source->worker.ranks) {
-            intake_rank_hand(&source->ranks[command->rank], command->hand);
+        intake_hand_take(intake,
+                         source != NULL && command->rank < source->worker.ranks
+                             ? &source->ranks[command->rank]
+                             : NULL,
+                         command->hand);
+        break;
+    case INTAKE_MOVE:
+        if (source != NULL) {
+            move_source(source, command);
         }
-        decoder_hand_free(command->hand);
         break;
     case INTAKE_FORGET:
         ledger_close(intake->tools.ledger, command->ledger_stream);
@@ -248,6 +272,9 @@ run(struct intake *intake)
         take_commands(intake);
         each_rank(intake, intake_rank_turn);
         long wait_ms = save(intake);
+        if (intake_hand_turn(intake)) {
+            wait_ms = 0;
+        }
         if (ledger_work(intake->tools.ledger, SWEEP_BUDGET)) {
             wait_ms = wait_ms < BUSY_MS ? wait_ms : BUSY_MS;
         }

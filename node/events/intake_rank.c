@@ -87,30 +87,48 @@ set_number(void *socket, int option, int value)
     CHECK(zmq_setsockopt(socket, option, &value, sizeof value) == 0);
 }
 
-/* "tcp://host:port" of that rank; false: there is no such port. */
-static bool
-endpoint(const struct url *url, uint32_t rank, char out[URL_TEXT_MAX])
+static const struct url *
+url_of(const struct intake_rank *rank, enum intake_place place)
 {
-    bool v6 = strchr(url->host, ':') != NULL;
+    const struct intake_worker *worker = &rank->source->worker;
 
-    if (rank > (uint32_t)UINT16_MAX - url->port) {
+    return place == INTAKE_EVENTS ? &worker->events : &worker->replay;
+}
+
+/* A numeric address; "": there is none now. */
+static const char *
+address_of(const struct intake_rank *rank, enum intake_place place)
+{
+    const struct url *url = url_of(rank, place);
+
+    return url_is_address(url) ? url->host : rank->source->moved[place];
+}
+
+/* "tcp://address:port" of the rank; false: there is no such address or port. */
+static bool
+endpoint(const struct intake_rank *rank, enum intake_place place,
+         char out[URL_TEXT_MAX])
+{
+    const char *address = address_of(rank, place);
+    uint32_t port = url_of(rank, place)->port;
+    bool v6 = strchr(address, ':') != NULL;
+
+    if (address[0] == '\0' || rank->decoder.rank > UINT16_MAX - port) {
         return false;
     }
-    (void)snprintf(out, URL_TEXT_MAX, "tcp://%s%s%s:%u", v6 ? "[" : "",
-                   url->host, v6 ? "]" : "", url->port + rank);
+    (void)snprintf(out, URL_TEXT_MAX, "tcp://%s%s%s:%u", v6 ? "[" : "", address,
+                   v6 ? "]" : "", port + rank->decoder.rank);
     return true;
 }
 
 static void *
-open_socket(struct intake_rank *rank, int type, const struct url *url)
+open_socket(struct intake_rank *rank, int type)
 {
     const struct config_events *events = &rank->intake->events;
     int64_t frame_max = (int64_t)events->payload_bytes_max * FRAME_FACTOR;
-    char text[URL_TEXT_MAX];
-    void *socket;
+    void *socket = zmq_socket(rank->intake->zmq, type);
 
-    if (!endpoint(url, rank->decoder.rank, text) ||
-        (socket = zmq_socket(rank->intake->zmq, type)) == NULL) {
+    if (socket == NULL) {
         return NULL;
     }
     set_number(socket, ZMQ_LINGER, 0);
@@ -132,12 +150,12 @@ open_socket(struct intake_rank *rank, int type, const struct url *url)
 }
 
 static bool
-connect_socket(struct intake_rank *rank, void *socket, const struct url *url)
+connect_socket(const struct intake_rank *rank, void *socket,
+               enum intake_place place)
 {
     char text[URL_TEXT_MAX];
 
-    return endpoint(url, rank->decoder.rank, text) &&
-           zmq_connect(socket, text) == 0;
+    return endpoint(rank, place, text) && zmq_connect(socket, text) == 0;
 }
 
 /* The other end of the socket's reports, or NULL. */
@@ -232,16 +250,17 @@ close_replay(struct intake_rank *rank)
 void
 intake_rank_open(struct intake_rank *rank)
 {
-    const struct url *url = &rank->source->worker.events;
-
     CHECK(rank->sub.socket == NULL && rank->monitor.socket == NULL);
     rank->opened_us = rank->intake->now_us;
+    if (address_of(rank, INTAKE_EVENTS)[0] == '\0') {
+        return; /* until it moves */
+    }
     rank->look = true;
-    if (!watch(rank, &rank->sub, open_socket(rank, ZMQ_SUB, url),
+    if (!watch(rank, &rank->sub, open_socket(rank, ZMQ_SUB),
                intake_rank_read_live) ||
         !watch(rank, &rank->monitor, open_monitor(rank),
                intake_rank_read_monitor) ||
-        !connect_socket(rank, rank->sub.socket, url)) {
+        !connect_socket(rank, rank->sub.socket, INTAKE_EVENTS)) {
         log_rank(rank, "connect", zmq_errno());
         close_live(rank);
     }
@@ -259,11 +278,9 @@ intake_rank_close(struct intake_rank *rank)
 static bool
 open_replay(struct intake_rank *rank)
 {
-    const struct url *url = &rank->source->worker.replay;
-
-    return watch(rank, &rank->dealer, open_socket(rank, ZMQ_DEALER, url),
+    return watch(rank, &rank->dealer, open_socket(rank, ZMQ_DEALER),
                  intake_rank_read_replay) &&
-           connect_socket(rank, rank->dealer.socket, url);
+           connect_socket(rank, rank->dealer.socket, INTAKE_REPLAY);
 }
 
 /* An idle engine is asked every few seconds. So the connection is kept after an
@@ -275,6 +292,9 @@ ask_replay(struct intake_rank *rank, uint64_t from)
 
     if (rank->asked) {
         close_replay(rank);
+    }
+    if (address_of(rank, INTAKE_REPLAY)[0] == '\0') {
+        return; /* as if there were no answer */
     }
     for (int i = 0; i < 8; i++) {
         seq[i] = (unsigned char)(from >> (56 - 8 * i));
@@ -460,6 +480,7 @@ intake_rank_read_replay(struct intake_rank *rank)
                 frames_receive(&frames, rank->dealer.socket);
          n++) {
         if (rank->asked) {
+            counter_set(&rank->numbers.last_reply_us, rank->intake->now_us);
             take_reply(rank, &frames);
         } else { /* nobody asked: it would pass for the next answer */
             close_replay(rank);
@@ -485,8 +506,10 @@ intake_rank_look(struct intake_rank *rank)
 uint64_t
 intake_rank_deadline(const struct intake_rank *rank)
 {
-    return rank->sub.socket == NULL ? rank->opened_us + INTAKE_REOPEN_US
-                                    : kv_stream_deadline(rank->decoder.stream);
+    return rank->sub.socket == NULL &&
+                   address_of(rank, INTAKE_EVENTS)[0] != '\0'
+               ? rank->opened_us + INTAKE_REOPEN_US
+               : kv_stream_deadline(rank->decoder.stream);
 }
 
 void
@@ -504,6 +527,18 @@ intake_rank_turn(struct intake_rank *rank)
     }
 }
 
+/* A connection that stands proves its address right, whatever the name says. */
+void
+intake_rank_moved(struct intake_rank *rank, enum intake_place place)
+{
+    if (place == INTAKE_REPLAY) {
+        close_replay(rank); /* the next question goes there */
+    } else if (!rank->connected) {
+        close_live(rank);
+        intake_rank_open(rank);
+    }
+}
+
 void
 intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove)
 {
@@ -514,25 +549,4 @@ intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove)
                          rank->intake->now_us);
     }
     pump(rank);
-}
-
-/* The new stream is as if it had lost the connection after the last batch. */
-void
-intake_rank_hand(struct intake_rank *rank, const struct decoder_hand *hand)
-{
-    struct kv_stream *stream = NULL;
-
-    if (intake_make_stream(rank, &stream) != 0) {
-        return; /* it goes on as it was */
-    }
-    intake_rank_close(rank);
-    rank->connected = false;
-    decoder_close(&rank->decoder);
-    kv_stream_free(rank->decoder.stream);
-    intake_emit_open(rank, rank->decoder.rank);
-    rank->decoder.stream = stream;
-    if (decoder_adopt(&rank->decoder, hand)) {
-        decoder_tell_resume(&rank->decoder);
-    }
-    intake_rank_open(rank);
 }

@@ -137,7 +137,7 @@ is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
     return true;
 }
 
-/* NULL if the event counts, and *tier is set; otherwise the counter of the
+/* NULL if the event counts, and *tier is its own; otherwise the counter of the
  * reason. */
 static struct counter *
 reason_to_drop(struct kv_apply_batch *b, const struct kv_event *event,
@@ -145,6 +145,7 @@ reason_to_drop(struct kv_apply_batch *b, const struct kv_event *event,
 {
     int found = kv_tier_of(event->medium);
 
+    *tier = TIER_DEVICE;
     if (slice_equal_nocase(event->locality, SLICE("remote"))) {
         return &b->counters->drop_non_local;
     }
@@ -294,6 +295,30 @@ store_run(struct kv_apply_batch *b, const struct kv_event *event,
     CHECK(!b->out->failed); /* there was room */
 }
 
+/* Before it is applied, while the parent is sure to be held. */
+static void
+tell_stored(struct kv_apply_batch *b, const struct ledger_run *run,
+            enum tier tier)
+{
+    const struct kv_listener *listener = b->apply->listener;
+    struct kv_stored stored = {
+        .has_parent = run->has_parent,
+        .root = run->root,
+        .tokens = run->tokens,
+        .tokens_count = run->count * run->block_tokens,
+        .block_tokens = run->block_tokens,
+    };
+
+    if (listener == NULL || run->extras != NULL || tier != TIER_DEVICE ||
+        !listener->wants(listener->context, listener->worker)) {
+        return;
+    }
+    if (!run->has_parent ||
+        ledger_key(b->ledger, b->stream, run->parent, &stored.parent)) {
+        listener->stored(listener->context, listener, &stored);
+    }
+}
+
 static void
 store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
              enum tier tier)
@@ -321,6 +346,7 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
         return;
     }
     run.root = event->has_parent ? 0 : root_of(event, salt);
+    tell_stored(b, &run, tier);
     if (kv_apply_has_room(b->out, run.count)) {
         store_run(b, event, &run);
     }

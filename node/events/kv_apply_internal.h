@@ -109,6 +109,27 @@ struct kv_counters {
     KV_COUNTERS(KV_COUNTER_MEMBER)
 };
 
+/* A run of blocks in full attention's group that an event stores in the engine,
+ * with nothing beside its tokens and namespace to set it apart. */
+struct kv_stored {
+    bool has_parent;
+    uint64_t parent; /* key of the block before it, else: */
+    uint64_t root;   /* of its namespace */
+    const uint32_t *tokens;
+    uint32_t tokens_count; /* a multiple of: */
+    uint32_t block_tokens;
+};
+
+/* Who hears of them, and whose they are. */
+struct kv_listener {
+    bool (*wants)(void *context, uint32_t worker); /* a hint */
+    void (*stored)(void *context, const struct kv_listener *listener,
+                   const struct kv_stored *stored);
+    void *context;
+    uint32_t worker;
+    uint32_t generation;
+};
+
 /* What a stream's events have told about it. All zero (but rank) at the start
  * of each incarnation. */
 struct kv_apply {
@@ -118,7 +139,8 @@ struct kv_apply {
     bool has_windows; /* there are window groups among: */
     bool unruled;     /* there is a group that is neither main nor window */
     struct kv_group groups[KV_GROUPS_MAX];
-    int64_t rank; /* the socket's; -1: do not check */
+    int64_t rank;                       /* the socket's; -1: do not check */
+    const struct kv_listener *listener; /* borrowed; NULL: nobody listens */
     /* The ledger refused a store for its bound: what is missing may be that,
      * for so many more events that are stored. 0: it is not. */
     uint32_t full;

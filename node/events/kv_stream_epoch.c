@@ -39,9 +39,13 @@ wipe(struct kv_stream *stream)
     CHECK(stream->early.count == 0 && !stream->dead && !stream->reading);
 }
 
+/* A replay may have been asked for before a question that the connection alone
+ * answered meanwhile. */
 static void
-push_begin(struct kv_stream *stream, uint64_t ask, const char *reason)
+push_begin(struct kv_stream *stream, uint64_t begun, const char *reason)
 {
+    uint64_t ask = begun > stream->ask_told ? begun : stream->ask_told;
+
     CHECK(reason != NULL && ask <= stream->ask);
     stream->proving = stream->proving && ask < stream->ask;
     stream->ask_told = ask;

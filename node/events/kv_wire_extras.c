@@ -1,6 +1,7 @@
 /* What sets blocks apart beside their tokens: extra_keys of vLLM, mm_keys of
  * TensorRT-LLM. */
 #include "index/index.h"
+#include "node/events/kv_media.h"
 #include "node/events/kv_wire_event_internal.h"
 
 /* What an item of a block's list is digested as: the same item has the same
@@ -13,15 +14,26 @@ enum item_kind {
 };
 
 static uint64_t
-add_item(uint64_t media, enum item_kind kind, struct slice bytes,
-         int64_t offset)
+add_digest(uint64_t media, enum item_kind kind, uint64_t bytes, int64_t offset)
 {
-    uint64_t words[] = {media, (uint64_t)kind, key_digest(bytes),
-                        (uint64_t)offset};
+    uint64_t words[] = {media, (uint64_t)kind, bytes, (uint64_t)offset};
     uint64_t digest =
         key_digest((struct slice){(const char *)words, sizeof words});
 
     return digest != 0 ? digest : 1;
+}
+
+static uint64_t
+add_item(uint64_t media, enum item_kind kind, struct slice bytes,
+         int64_t offset)
+{
+    return add_digest(media, kind, key_digest(bytes), offset);
+}
+
+uint64_t
+kv_media_place(uint64_t media, uint64_t identifier, int64_t offset)
+{
+    return add_digest(media, ITEM_PLACED, identifier, offset);
 }
 
 uint64_t

@@ -111,9 +111,8 @@ http_tokens_load(const char *path, struct http_tokens *tokens,
     return *want == NULL ? 0 : -EINVAL;
 }
 
-/* The word behind "Bearer"; false: there is none. */
-static bool
-bearer_of(const struct http_head *head, struct slice *text)
+bool
+http_tokens_bearer(const struct http_head *head, struct slice *text)
 {
     const struct http_header *header =
         http_head_find(head, HTTP_FIELD_AUTHORIZATION);
@@ -164,5 +163,6 @@ http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
 {
     struct slice text;
 
-    return bearer_of(head, &text) ? http_tokens_name(tokens, text) : NULL;
+    return http_tokens_bearer(head, &text) ? http_tokens_name(tokens, text)
+                                           : NULL;
 }

@@ -54,6 +54,11 @@ int http_tokens_load(const char *path, struct http_tokens *tokens,
 const char *http_tokens_name(const struct http_tokens *tokens,
                              struct slice text);
 
+/* The word behind "Bearer" in Authorization, in the head's bytes. False: there
+ * is none, or the header is repeated. */
+bool http_tokens_bearer(const struct http_head *head, struct slice *text)
+    MUST_CHECK;
+
 /* The name of the token that the request carries in Authorization; NULL: none
  * of these, or the header is repeated. The name lives as long as *tokens. */
 const char *http_tokens_find(const struct http_tokens *tokens,

@@ -28,6 +28,7 @@ on_wake(uv_async_t *wake)
     ingest->owner.take_facts(ingest->owner.context);
     ingest_take_items(ingest, &more);
     more = mirror_writer_work(ingest->writer, INGEST_BUDGET) || more;
+    more = ingest_hand_work(ingest, probe_now_us()) || more;
     ingest_slots_renew(&ingest->slots);
     ingest->awake = false;
     if (more) {
@@ -248,10 +249,17 @@ ingest_work(struct ingest *ingest, uint64_t now_us)
     ask_again(ingest);
     ingest_streams_heal(&ingest->streams, look, now_us);
     bool more = mirror_writer_work(ingest->writer, INGEST_BUDGET);
+    if (ingest_hand_work(ingest, now_us)) {
+        ingest_wake(ingest);
+    }
     ingest_slots_renew(&ingest->slots);
     more =
         expectations_work(ingest->slots.expectations, EXPIRE_BUDGET, now_us) ||
         more;
+    if (ingest->slots.decided != NULL) {
+        more =
+            decided_work(ingest->slots.decided, EXPIRE_BUDGET, now_us) || more;
+    }
     if (look) {
         look_around(ingest, now_us);
     }
@@ -280,6 +288,14 @@ const struct intake *
 ingest_intake(const struct ingest *ingest)
 {
     return ingest->intake;
+}
+
+const struct ingest_name *
+ingest_name_of(const struct ingest *ingest, uint32_t worker,
+               enum intake_place place)
+{
+    CHECK(worker < WORKERS_MAX && place < INTAKE_PLACES);
+    return &ingest->workers[worker].name[place];
 }
 
 const struct kv_sse_stats *
@@ -320,6 +336,7 @@ open_cores(struct ingest *ingest)
                                      .read = ingest_read};
 
     ingest->slots.expectations = node->expectations;
+    ingest->slots.decided = node->decided;
     ingest->slots.mirror = node->mirror;
     ingest->slots.view = &node->mirror_view;
     ingest->streams.hub = ingest->owner.hub;
@@ -327,6 +344,41 @@ open_cores(struct ingest *ingest)
     ingest->streams.mirror = node->mirror;
     ingest->streams.expectations = node->expectations;
     ingest_streams_init(&ingest->streams, &sink);
+}
+
+/* What engines store goes to the requests that it is compared with. */
+
+static bool
+wants_stored(void *context, uint32_t worker)
+{
+    return local_samples_want(context, worker);
+}
+
+static void
+on_stored(void *context, const struct kv_listener *listener,
+          const struct kv_stored *stored)
+{
+    const struct local_stored run = {
+        .worker = listener->worker,
+        .generation = listener->generation,
+        .has_parent = stored->has_parent,
+        .parent = stored->parent,
+        .root = stored->root,
+        .tokens = stored->tokens,
+        .count = stored->tokens_count,
+        .block_tokens = stored->block_tokens,
+    };
+
+    local_samples_stored(context, &run);
+}
+
+static void
+listen_to(struct intake *intake, struct local_samples *samples)
+{
+    const struct kv_listener listener = {
+        .wants = wants_stored, .stored = on_stored, .context = samples};
+
+    intake_listen(intake, &listener);
 }
 
 int
@@ -350,6 +402,9 @@ ingest_new(struct ingest **out, struct node_shared *node, uv_loop_t *loop,
     if (error == 0) {
         open_cores(ingest);
         error = intake_new(&ingest->intake, node->config, &ingest->wake, seed);
+    }
+    if (error == 0) {
+        listen_to(ingest->intake, node->local_samples);
     }
     return error;
 }
@@ -375,6 +430,7 @@ ingest_stop(struct ingest *ingest)
         ingest->intake = NULL;
         ingest->stopped = true;
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+            ingest_lookup_drop(&ingest->workers[i]);
             kv_sse_link_free(ingest->workers[i].link);
             ingest->workers[i].link = NULL;
         }
@@ -386,6 +442,7 @@ void
 ingest_free(struct ingest *ingest)
 {
     if (ingest != NULL) {
+        names_clear(&ingest->streams.twin.table, &ingest->streams.twin.room);
         mirror_writer_free(ingest->writer);
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
             free(ingest->workers[i].worker);

@@ -26,6 +26,7 @@
 #include "index/base/role.h"
 #include "node/events/intake.h"
 #include "node/events/kv_sse_link.h"
+#include "node/ingest/ingest_name.h"
 #include "node/ingest/ingest_slots.h"
 #include "node/ingest/ingest_stream.h"
 #include "node/ingest/mirror_writer.h"
@@ -112,6 +113,10 @@ struct ingest_slots *ingest_slots(struct ingest *ingest);
 
 /* For status and metrics. */
 const struct mirror_writer *ingest_writer(const struct ingest *ingest);
+/* Where the name of a worker's socket leads, for status. */
+const struct ingest_name *ingest_name_of(const struct ingest *ingest,
+                                         uint32_t worker,
+                                         enum intake_place place) ON_CONTROL;
 /* For status and metrics; NULL after ingest_stop(). */
 const struct intake *ingest_intake(const struct ingest *ingest);
 /* The counters of the connection to a worker's sidecar, good until the next

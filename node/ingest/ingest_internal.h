@@ -15,8 +15,9 @@
 #include "node/ingest/ingest_slots.h"
 #include "node/ingest/ingest_stream.h"
 
-#define INGEST_RANKS_MAX 64U    /* of a worker, by the configuration */
-#define INGEST_BUDGET    16384U /* table slots of the mirror that are looked at */
+#define INGEST_RANKS_MAX  64U    /* of a worker, by the configuration */
+#define INGEST_BUDGET     16384U /* table slots of the mirror that are looked at */
+#define INGEST_HAND_BYTES ((size_t)256 << 10) /* of names copied at once */
 
 /* The ledger's position when one of its cuts ended. */
 struct ingest_position {
@@ -44,7 +45,12 @@ struct ingest_worker {
     bool left_out;
     bool unruled;
     bool lost;
-    struct kv_sse_link *link;    /* its sidecar's; NULL: the intake reads it */
+    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
+    struct ingest_name name[INTAKE_PLACES];      /* of the sockets of events */
+    struct ingest_lookup *lookup[INTAKE_PLACES]; /* that runs; or NULL */
+    bool untold[INTAKE_PLACES]; /* the intake does not know the address yet */
+    uint64_t replays_asked;     /* when its replay socket was last well */
+    uint64_t replay_well_us;
     struct fleet_worker *worker; /* a copy; NULL: no events */
     struct ingest_rank rank[INGEST_RANKS_MAX];
     struct ingest_position *position[INGEST_RANKS_MAX]; /* NULL: not known */
@@ -67,6 +73,7 @@ struct ingest {
     uint64_t looked_us;
     uint64_t started_us; /* 0: not yet */
     struct ingest_streams streams;
+    struct event_stream handing; /* what the intake was handed last */
     struct ingest_worker workers[WORKERS_MAX];
 };
 
@@ -92,6 +99,9 @@ void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
 /* Has its source go on from the names that are known, if it can. */
 void ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
+/* A piece of that. True: there is more to do. */
+bool ingest_hand_work(struct ingest *ingest, uint64_t now_us)
+    ON_CONTROL MUST_CHECK;
 
 /* ingest_image.c: where a rank's reading was, as the intake said; forgets it.
  * */
@@ -100,6 +110,19 @@ void ingest_position_take(struct ingest_worker *w,
                           const struct decoder_position *position);
 /* Forgets where the rank's reading was. */
 void ingest_position_drop(struct ingest_worker *w, uint32_t rank);
+
+/* Has a turn made, in this turn of the loop (ingest_out.c). */
+void ingest_wake(struct ingest *ingest);
+
+/* ingest_lookup.c: its source was opened: the names of its hosts are looked up,
+ * judged, and told the intake. */
+void ingest_lookup_begin(struct ingest *ingest, struct ingest_worker *w)
+    ON_CONTROL;
+/* Looks them up again where they led nowhere; to be called once a second. */
+void ingest_lookup_watch(struct ingest *ingest, struct ingest_worker *w,
+                         uint64_t now_us) ON_CONTROL;
+/* No lookup of the worker's is waited for any more. */
+void ingest_lookup_drop(struct ingest_worker *w);
 
 /* ingest_out.c: the streams' sink, which logs and asks sources. */
 void ingest_said(void *context, const struct ingest_rank *rank,

@@ -3,9 +3,9 @@
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 
-/* Publishes a view in this turn of the loop, because lanes may wait for one. */
-static void
-want_view(struct ingest *ingest)
+/* A view is published in this turn of the loop, because lanes may wait for one. */
+void
+ingest_wake(struct ingest *ingest)
 {
     if (!ingest->awake && !ingest->waking && !ingest->stopped) {
         ingest->waking = true;
@@ -68,7 +68,7 @@ ingest_did(void *context, struct ingest_rank *rank, unsigned did)
                     KV("rank", rank->stream.rank));
     }
     if ((did & INGEST_VIEW) != 0) {
-        want_view(ingest);
+        ingest_wake(ingest);
     }
     if ((did & INGEST_ASKED) != 0) {
         ingest_ask(ingest, w, rank->stream.rank);

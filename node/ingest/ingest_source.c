@@ -97,8 +97,8 @@ add_sidecar(struct ingest *ingest, struct ingest_worker *w)
     return kv_sse_link_new(&w->link, ingest->loop, &source);
 }
 
-static int
-add_events(struct ingest *ingest, const struct ingest_worker *w)
+static int ON_CONTROL
+add_events(struct ingest *ingest, struct ingest_worker *w)
 {
     const struct fleet_worker *worker = w->worker;
     struct intake_worker source = {
@@ -113,7 +113,11 @@ add_events(struct ingest *ingest, const struct ingest_worker *w)
 
     memcpy(source.topic, worker->topic, sizeof(source.topic));
     memcpy(source.id, worker->id, sizeof(source.id));
-    return intake_add(ingest->intake, &source);
+    int outcome = intake_add(ingest->intake, &source);
+    if (outcome == 0) {
+        ingest_lookup_begin(ingest, w);
+    }
+    return outcome;
 }
 
 static bool ON_CONTROL
@@ -154,6 +158,7 @@ static int ON_CONTROL
 close_source(struct ingest *ingest, struct ingest_worker *w)
 {
     if (w->link == NULL) {
+        ingest_lookup_drop(w);
         return intake_remove(ingest->intake, w->worker->slot, w->generation);
     }
     kv_sse_link_free(w->link); /* which may be what is calling */
@@ -265,6 +270,7 @@ ingest_reach_watch(struct ingest *ingest, struct ingest_worker *w,
 {
     (void)unstick(ingest, w);
     if (w->present) {
+        ingest_lookup_watch(ingest, w, now_us);
         ingest_reach_look(&w->reach, look(ingest, w), now_us);
         ingest_reach_settle(ingest, w);
     }
@@ -306,18 +312,38 @@ ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     r->unasked = outcome != 0;
 }
 
-/* Without memory, or a place in the queue, it is said again with the next
- * position. */
 void
 ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
 {
-    if (!w->reach.takes || w->link != NULL) {
-        return;
+    w->rank[rank].hands = w->reach.takes && w->link == NULL;
+    ingest_wake(ingest);
+}
+
+/* Without memory, or a place in the queue, it is said again with the next
+ * position. */
+bool
+ingest_hand_work(struct ingest *ingest, uint64_t now_us)
+{
+    struct ingest_rank *rank = NULL;
+
+    bool any = ingest_streams_hands(&ingest->streams, now_us);
+    if (intake_is_handing(ingest->intake)) {
+        gossip_hand_waits(ingest->streams.gossip, ingest->handing, now_us);
+        return false; /* the intake wakes us */
+    }
+    if (!any) {
+        return false;
     }
     struct decoder_hand *hand =
-        ingest_stream_hand(&ingest->streams, &w->rank[rank]);
-    if (hand != NULL && intake_hand(ingest->intake, w->worker->slot,
-                                    w->generation, rank, hand) != 0) {
-        decoder_hand_free(hand);
+        ingest_streams_hand(&ingest->streams, INGEST_HAND_BYTES, &rank, now_us);
+    if (hand != NULL) {
+        const struct fleet_worker *worker =
+            ingest->workers[rank->worker].worker;
+        if (intake_hand(ingest->intake, worker->slot, rank->generation,
+                        rank->stream.rank, hand) != 0) {
+            decoder_hand_free(hand);
+        }
+        ingest->handing = rank->stream;
     }
+    return true;
 }

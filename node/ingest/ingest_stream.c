@@ -87,6 +87,9 @@ void
 ingest_streams_remove(struct ingest_streams *s, uint32_t worker)
 {
     CHECK(worker < WORKERS_MAX);
+    for (uint32_t rank = 0; rank < s->workers[worker].ranks; rank++) {
+        ingest_hand_forget(s, &s->workers[worker].rank[rank]);
+    }
     if (s->workers[worker].ranks != 0) {
         s->workers[worker] = (struct ingest_source){.ranks = 0};
         index_workers(s);
@@ -218,17 +221,6 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
     }
 }
 
-struct decoder_hand *
-ingest_stream_hand(const struct ingest_streams *s,
-                   const struct ingest_rank *rank)
-{
-    struct gossip_names names;
-
-    return rank->replays && gossip_names(s->gossip, rank->stream, &names)
-               ? decoder_hand_new(names.table, names.seq, names.fingerprint)
-               : NULL;
-}
-
 void
 ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
                   uint64_t now_us)
@@ -236,6 +228,7 @@ ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
     rank->read = KV_STREAM_CONNECTING;
     rank->unasked = false;
     rank->begun = false;
+    ingest_hand_forget(s, rank);
     hub_local_end(s->hub, rank->stream, now_us);
     ingest_stream_tell(s, rank);
 }
@@ -406,6 +399,8 @@ ingest_streams_init(struct ingest_streams *s, const struct ingest_sink *sink)
     s->gossip = hub_gossip(s->hub);
     CHECK(s->gossip != NULL);
     s->caught_up = false;
+    s->handed = NULL;
+    names_twin_init(&s->twin);
     memset(s->workers, 0, sizeof s->workers);
     index_workers(s);
     hub_attach_streams(s->hub, &consumer);
@@ -431,10 +426,34 @@ ingest_stream_answer(struct ingest_streams *s, const struct fact_decision *fact,
         fact->prompt_tokens != fact->total) {
         return;
     }
+    /* What answers promised was not there; the events' word was true. */
+    if (rank->told == KV_STREAM_PARTIAL &&
+        fact->predicted_tokens > fact->cached_tokens &&
+        fact->held_tokens <= fact->cached_tokens + fact->block_tokens) {
+        return;
+    }
     if (mirror_writer_answer(s->writer, fact->slot, fact->generation,
                              fact->rank, &answer, now_us)) {
         rank->wrong = true;
     }
+}
+
+void
+ingest_stream_cleared(struct ingest_streams *s,
+                      const struct fact_decision *fact)
+{
+    mirror_writer_cleared(s->writer, fact->slot, fact->generation);
+}
+
+bool
+ingest_streams_lacks(const struct ingest_streams *s,
+                     const struct mirror_view *view, uint32_t slot)
+{
+    const struct ingest_rank *rank =
+        ingest_streams_rank(s, view->owner[slot], view->rank[slot]);
+
+    return rank != NULL && rank->told == KV_STREAM_PARTIAL &&
+           !worker_set_has(&view->windowed, slot);
 }
 
 static void ON_CONTROL

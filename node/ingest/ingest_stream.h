@@ -47,6 +47,7 @@ struct ingest_rank {
     bool unasked; /* ask did not reach the source yet */
     uint64_t ask; /* of the last REREAD */
     bool prove;   /* ... which proof will answer */
+    bool hands;   /* its source waits for ingest_streams_hand() */
 };
 
 /* What a call, or one of gossip's outputs, did to a stream, as bits. */
@@ -55,7 +56,7 @@ enum {
     INGEST_VIEW = 2,      /* the mirror writer has a view to publish */
     INGEST_NO_MEMORY = 4, /* part of a record was not applied */
     INGEST_ASKED = 8,     /* rank->ask: the source must be read again */
-    INGEST_RESUMES = 16,  /* the source may go on from ingest_stream_hand() */
+    INGEST_RESUMES = 16,  /* the source may go on (ingest_streams_hand()) */
 };
 
 /* The owner of the sources, who also logs. All are required. */
@@ -94,6 +95,8 @@ struct ingest_streams {
     struct expectations *expectations; /* NULL: none */
     struct ingest_sink sink;
     bool caught_up; /* with peers, so what was loaded is up to date */
+    struct ingest_rank *handed; /* whose names are being copied; or NULL */
+    struct names_twin twin;     /* ... into this */
     struct ingest_source workers[WORKERS_MAX]; /* by slot of the fleet */
     uint16_t by_identity[INGEST_HASH];         /* slot + 1; 0: none */
     uint64_t page[GOSSIP_PAGE_WORDS];
@@ -129,10 +132,23 @@ void ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
                         const struct event_record *record, uint64_t now_us)
     ON_CONTROL;
 
-/* What the rank's reading may go on from, for the source. The caller frees it or
- * hands it on. NULL: it goes on as it is. */
-struct decoder_hand *ingest_stream_hand(const struct ingest_streams *s,
-                                        const struct ingest_rank *rank)
+/*
+ * Sources that go on from the names that are known. Each rank whose `hands` the
+ * owner has set gets a copy of them; one is made at a time.
+ *
+ * ingest_streams_hand(): copies about so many bytes. Returns the hand once it is
+ * complete, for the source of *rank; the caller frees it or hands it on. NULL:
+ * there is none yet.
+ * ingest_streams_hands(): whether any rank waits, or is being copied. Those that
+ * wait are not judged meanwhile.
+ */
+struct decoder_hand *ingest_streams_hand(struct ingest_streams *s, size_t bytes,
+                                         struct ingest_rank **rank,
+                                         uint64_t now_us) ON_CONTROL;
+bool ingest_streams_hands(struct ingest_streams *s, uint64_t now_us) ON_CONTROL;
+
+/* The rank waits for no copy any more, and none is made for it. */
+void ingest_hand_forget(struct ingest_streams *s, struct ingest_rank *rank)
     ON_CONTROL;
 
 /* This node no longer reads the stream. */
@@ -144,11 +160,21 @@ void ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
 void ingest_stream_tell(struct ingest_streams *s, struct ingest_rank *rank)
     ON_CONTROL;
 
+/* That request had its worker clear its cache, of which engines tell late. */
+void ingest_stream_cleared(struct ingest_streams *s,
+                           const struct fact_decision *fact) ON_CONTROL;
+
 /* A request ended: checks its prediction. If it was wrong, the next
  * ingest_streams_heal() obtains the stream's state again. */
 void ingest_stream_answer(struct ingest_streams *s,
                           const struct fact_decision *fact, uint64_t now_us)
     ON_CONTROL;
+
+/* Whether the owner of a mirror's slot that is seen by lanes holds blocks that
+ * no event will tell of: its stream is partial. Where windows decide what is of
+ * use, answers prove nothing. */
+bool ingest_streams_lacks(const struct ingest_streams *s,
+                          const struct mirror_view *view, uint32_t slot);
 
 /* Obtains again the streams that answers showed to be wrong; and, about once a
  * second (look), those of which the mirror writer lost something. Not from

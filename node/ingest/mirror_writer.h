@@ -27,6 +27,10 @@
  * again. But such answers say how much of the engine's cache is unknown: trust is
  * stale_permille at first, and never full (accuracy.h).
  *
+ * Cleared. An engine whose cache is reset says so with its next events, when it
+ * next computes something. If the order passed through this node, nothing is
+ * trusted until then.
+ *
  * Unruled. Some engines keep caches of which nobody knows what a hit needs, and
  * the stream's shape (index/shape.h) says so: it is not in the view, and its
  * requests are routed by their text.
@@ -34,7 +38,7 @@
  * Contested. Two engines sit behind one address, or one engine keeps
  * restarting. Gossip reports it, and such a stream is not in the view.
  *
- * Only mirror_writer_work() publishes what lanes see. A slot in the published
+ * Only mirror_writer_work() and mirror_writer_cleared() publish what lanes see. A slot in the published
  * view is closed right after the next view, which omits it: so the mirror gives
  * it to another stream only when no reader is left who may take that stream's
  * blocks for the old owner's.
@@ -155,6 +159,12 @@ int mirror_writer_record(struct mirror_writer *writer, uint32_t worker,
                          uint32_t generation, uint32_t rank,
                          const struct event_record *record)
     ON_CONTROL MUST_CHECK;
+
+/* That worker was told to clear its cache, and said yes: what the mirror has of
+ * its ranks counts for nothing, each until its next record, the first that can
+ * tell of it. Lanes know it at once. */
+void mirror_writer_cleared(struct mirror_writer *writer, uint32_t worker,
+                           uint32_t generation) ON_CONTROL;
 
 /* What a snapshot held of a stream: its slot is open and filled. */
 struct mirror_writer_restored {

@@ -41,6 +41,9 @@ mirror_writer_stream_trust(const struct mirror_writer *writer,
     uint32_t stale = writer->limits.stale_permille;
 
     CHECK(trust <= 1000 && stale <= 1000);
+    if (stream->cleared) {
+        return 0;
+    }
     if (stream->state == KV_STREAM_PARTIAL && !stream->lost) {
         uint32_t partial = accuracy_partial_trust(
             &stream->accuracy, &writer->limits.accuracy, stale);
@@ -134,6 +137,7 @@ mirror_writer_reset(struct mirror_writer *writer, uint32_t worker,
     stream->in_step = false;
     stream->lost = false;
     stream->deaf = false;
+    stream->cleared = false;
     accuracy_reread(&stream->accuracy);
     forget(writer, stream);
     writer->stats.epochs++;
@@ -336,10 +340,29 @@ mirror_writer_record(struct mirror_writer *writer, uint32_t worker,
     if (!accept(writer, stream, record)) {
         return 0;
     }
+    if (record->seq > stream->seq) {
+        writer->changed |= stream->cleared;
+        stream->cleared = false;
+    }
     stream->seq = record->seq != 0 ? record->seq : stream->seq;
     stream->holes = record->holes;
     learn_shape(writer, &writer->worker[worker], stream, record->block_tokens);
     return apply(writer, stream, record);
+}
+
+void
+mirror_writer_cleared(struct mirror_writer *writer, uint32_t worker,
+                      uint32_t generation)
+{
+    CHECK(worker < WORKERS_MAX);
+    struct mirror_writer_worker *w = &writer->worker[worker];
+
+    for (uint32_t i = 0; i < w->ranks && w->generation == generation; i++) {
+        writer->changed |= !w->stream[i].cleared;
+        w->stream[i].cleared = true;
+    }
+    /* Without memory the next mirror_writer_work() does. */
+    writer->changed |= !mirror_writer_view_renew(writer);
 }
 
 bool

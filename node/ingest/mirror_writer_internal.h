@@ -19,6 +19,7 @@ struct mirror_writer_stream {
     bool deaf;      /* it takes no more records until it is read again */
     bool contested;
     bool left_out;
+    bool cleared; /* by order, of which its records do not tell yet */
     uint64_t epoch;
     uint64_t seq;
     uint32_t holes;

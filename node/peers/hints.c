@@ -6,11 +6,15 @@
 
 #include "index/base/rng.h"
 #include "index/base/role.h"
+#include "node/view/accuracy.h"
 
 #define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
 #define RANK_SALT  UINT64_C(0x72616e6b00000000)
 #define OPEN_SALT  UINT64_C(0x6f70656e00000000)
-#define RATE_US    UINT64_C(500000) /* over which the rate is evened out */
+#define FILES_SALT \
+    UINT64_C(0x66696c6573000000) /* a node has files; with their
+                                                   version: these */
+#define RATE_US UINT64_C(500000) /* over which the rate is evened out */
 /* A tenth longer than gossip waits between two frames: so gauges never wait
  * there and grow old. */
 #define TELL_US_PER_MS 1100U
@@ -21,6 +25,13 @@ static uint64_t
 rank_identity(uint64_t worker, uint32_t rank)
 {
     return rng_mix(worker ^ (RANK_SALT | rank));
+}
+
+/* The gauge of files of that version; 0: of any. */
+static uint64_t
+files_identity(uint64_t version)
+{
+    return rng_mix(version ^ FILES_SALT);
 }
 
 /* The gauge of its breaker. */
@@ -145,6 +156,24 @@ tell(struct hints *hints, uint64_t identity, const struct gossip_gauge *gauge,
     }
 }
 
+/* Nothing is told of files that there never were. */
+static void
+tell_files(struct hints *hints, uint64_t now_us)
+{
+    struct gossip_gauge none = {.inflight = 0};
+    struct gossip_gauge one = {.inflight = 1};
+
+    if (hints->files_told != 0 && hints->files_told != hints->files) {
+        tell(hints, files_identity(hints->files_told), &none, now_us);
+        tell(hints, files_identity(0), &none, now_us);
+    }
+    hints->files_told = hints->files;
+    if (hints->files != 0) {
+        tell(hints, files_identity(hints->files), &one, now_us);
+        tell(hints, files_identity(0), &one, now_us);
+    }
+}
+
 /* Gauges of breakers that were never open are not made. */
 static void
 tell_open(struct hints *hints, const struct fleet_view *view, uint64_t now_us)
@@ -187,6 +216,7 @@ tell_own(struct hints *hints, uint64_t now_us)
         tell(hints, rank_identity(worker, ranks->rank[slot]), &gauge, now_us);
     }
     tell_open(hints, view, now_us);
+    tell_files(hints, now_us);
     hints->stats.rounds++;
 }
 
@@ -251,6 +281,27 @@ put_peers(struct hints *hints)
     }
     put_ranks(hints, view);
     set_level(&board->unseen, (rate * UNSEEN_MS + 500) / 1000);
+}
+
+void
+hints_set_files(struct hints *hints, uint64_t version)
+{
+    hints->files = version;
+}
+
+uint32_t
+hints_files_differ(const struct hints *hints)
+{
+    if (hints->gossip == NULL || hints->files == 0) {
+        return 0;
+    }
+    uint32_t any =
+        gossip_gauge_others(hints->gossip, files_identity(0)).inflight;
+    uint32_t same =
+        gossip_gauge_others(hints->gossip, files_identity(hints->files))
+            .inflight;
+
+    return any > same ? any - same : 0;
 }
 
 /* The shell's side */
@@ -423,7 +474,8 @@ tell_expected(struct hints *hints, const struct fact_learn *fact,
               uint32_t known, uint32_t flag, uint64_t now_us)
 {
     CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
-    CHECK(fact->kind == FACT_EXPECT && fact->count <= FACT_KEYS_MAX);
+    CHECK(fact->kind == FACT_EXPECT || fact->kind == FACT_DECIDED);
+    CHECK(fact->count <= FACT_KEYS_MAX);
     const struct fleet_worker *worker =
         worker_of(hints, fact->owner, fact->generation);
     uint32_t rank = ranks_of(hints)->rank[fact->slot];
@@ -467,19 +519,110 @@ hints_take_back(struct hints *hints, const struct fact_learn *fact,
     (void)tell_expected(hints, fact, known, HINTS_TAKEN_BACK, now_us);
 }
 
+void
+hints_prove(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
+{
+    (void)tell_expected(hints, fact, 0, HINTS_PROVED, now_us);
+}
+
+void
+hints_disprove(struct hints *hints, const struct fact_learn *fact,
+               uint32_t known, uint64_t now_us)
+{
+    (void)tell_expected(hints, fact, known, HINTS_PROVED | HINTS_TAKEN_BACK,
+                        now_us);
+}
+
+/* An answer proved the blocks to a peer, or disproved them. A proof that comes
+ * after the engine cleared its cache is of no use: all is known by then. */
+static void ON_CONTROL
+hear_proof(struct hints *hints, const struct gossip_belief *belief,
+           uint32_t slot, uint64_t now_us)
+{
+    struct expectations *e = hints->world.expectations;
+
+    if ((belief->rank & HINTS_TAKEN_BACK) != 0) {
+        expectations_disprove(e, slot, belief->keys, belief->count);
+    } else if (ranks_of(hints)->trust_permille[slot] <= ACCURACY_PARTIAL) {
+        expectations_prove(e, slot, belief->keys, belief->count, now_us);
+    }
+    hints->stats.proofs_heard++;
+}
+
+static void ON_CONTROL
+tell_text(struct hints *hints, const struct fact_learn *fact, uint32_t known,
+          uint32_t flag, uint64_t now_us)
+{
+    const struct fleet_worker *worker =
+        worker_of(hints, fact->slot, fact->generation);
+
+    CHECK(fact->kind == FACT_LEARN && known < fact->count);
+    if (worker != NULL) {
+        struct gossip_belief belief = {
+            .worker = worker->identity,
+            .rank = HINTS_TEXT | flag,
+            .count = fact->count - known,
+            .keys = fact->keys + known,
+            .expected = true,
+        };
+        gossip_belief_add(hints->gossip, &belief, now_us);
+    }
+}
+
+void
+hints_expect_text(struct hints *hints, const struct fact_learn *fact,
+                  uint32_t known, uint64_t now_us)
+{
+    tell_text(hints, fact, known, 0, now_us);
+}
+
+void
+hints_take_back_text(struct hints *hints, const struct fact_learn *fact,
+                     uint32_t known, uint64_t now_us)
+{
+    tell_text(hints, fact, known, HINTS_TAKEN_BACK, now_us);
+}
+
+static void ON_CONTROL
+hear_text(struct hints *hints, const struct gossip_belief *belief,
+          uint64_t now_us)
+{
+    uint32_t slot = slot_of(view_of(hints), belief->worker);
+    struct expectations *text = hints->world.text;
+
+    if (slot == WORKER_NONE || text == NULL ||
+        !expectations_admit(text, slot)) {
+        hints->stats.unknown++;
+    } else if ((belief->rank & HINTS_TAKEN_BACK) != 0) {
+        expectations_take_back(text, slot, belief->keys, belief->count);
+        hints->stats.taken_back++;
+    } else {
+        expectations_add(text, slot, belief->keys, belief->count, now_us);
+        hints->stats.expected_heard++;
+    }
+}
+
 static void ON_CONTROL
 hear_expected(struct hints *hints, const struct gossip_belief *belief,
               uint64_t now_us)
 {
     uint32_t owner = slot_of(view_of(hints), belief->worker);
-    uint32_t rank = belief->rank & ~HINTS_TAKEN_BACK;
+    uint32_t rank = belief->rank & ~(HINTS_TAKEN_BACK | HINTS_PROVED);
     uint32_t slot = WORKER_NONE;
 
+    if ((belief->rank & HINTS_TEXT) != 0) {
+        hear_text(hints, belief, now_us);
+        return;
+    }
     if (owner != WORKER_NONE && hints->world.expectations != NULL) {
         slot = rank_slot(hints, view_of(hints)->worker[owner], rank);
     }
     if (slot == WORKER_NONE) {
         hints->stats.unknown++;
+        return;
+    }
+    if ((belief->rank & HINTS_PROVED) != 0) {
+        hear_proof(hints, belief, slot, now_us);
         return;
     }
     if (rank != belief->rank) {
@@ -491,6 +634,35 @@ hear_expected(struct hints *hints, const struct gossip_belief *belief,
     expectations_add_missing(hints->world.expectations, hints->world.mirror,
                              slot, belief->keys, belief->count, now_us);
     hints->stats.expected_heard++;
+}
+
+void
+hints_decided(struct hints *hints, const struct fact_learn *fact,
+              uint64_t now_us)
+{
+    CHECK(fact->kind == FACT_DECIDED);
+    (void)tell_expected(hints, fact, 0, HINTS_DECIDED, now_us);
+}
+
+/* A peer's prompt has its place in the order of decisions. */
+static void ON_CONTROL
+hear_decided(struct hints *hints, const struct gossip_belief *belief,
+             uint64_t now_us)
+{
+    const struct fleet_view *view = view_of(hints);
+    uint32_t owner = slot_of(view, belief->worker);
+    uint32_t slot = owner != WORKER_NONE && hints->world.expectations != NULL
+                        ? rank_slot(hints, view->worker[owner],
+                                    belief->rank & ~HINTS_DECIDED)
+                        : WORKER_NONE;
+
+    if (slot == WORKER_NONE || hints->world.decided == NULL) {
+        hints->stats.unknown++;
+        return;
+    }
+    decided_add(hints->world.decided, slot, belief->keys, belief->count,
+                now_us);
+    hints->stats.decided_heard++;
 }
 
 /* What peers tell */
@@ -505,6 +677,10 @@ hints_belief_out(struct hints *hints, const struct gossip_out *out,
     uint32_t slot = slot_of(view_of(hints), belief->worker);
 
     CHECK(out->kind == GOSSIP_BELIEF);
+    if (belief->expected && (belief->rank & HINTS_DECIDED) != 0) {
+        hear_decided(hints, belief, now_us);
+        return;
+    }
     if (belief->expected) {
         hear_expected(hints, belief, now_us);
         return;
@@ -515,6 +691,11 @@ hints_belief_out(struct hints *hints, const struct gossip_out *out,
     }
     int outcome = radix_insert(hints->world.belief, belief->root, belief->keys,
                                belief->count, slot, 0, now_us);
+    if (hints->world.text != NULL &&
+        expectations_is_open(hints->world.text, slot)) {
+        expectations_learned(hints->world.text, slot, belief->keys,
+                             belief->count);
+    }
     if (outcome != 0) {
         hints->stats.refused++;
     } else {

@@ -26,6 +26,10 @@
  * the worker is not closed; the board says how many peers told so
  * (fleet_outlier.c).
  *
+ * Files. A node that has models' own files (node/local) tells so under one
+ * name, and their version under another: who counts fewer of the second than of
+ * the first has other files than some peer.
+ *
  * Belief. When a lane sends a prompt somewhere (FACT_LEARN), the peers hear of a
  * request; its block keys go to them once its answer has begun. For peers that
  * is a request that ends and begins again, because keys count as one sent. A prompt that a peer reports goes into this node's tree as if
@@ -41,6 +45,13 @@
  * event that came sooner leaves nothing to expect. Blocks of an attempt that
  * came to nothing are taken back in the same way, under HINTS_TAKEN_BACK; a
  * peer that does not know that sees no such rank, and forgets them by time.
+ * Blocks of text are told in the same way, under HINTS_TEXT, from the request on
+ * until its answer begins; the belief that is told then ends them.
+ *
+ * Order. The kept keys of each prompt in tokens (FACT_DECIDED) go to peers when
+ * it is sent, so that the order of decisions (decided.h) and what is hot are
+ * those of the whole mesh. They go under HINTS_DECIDED; a peer that does not know that sees no such
+ * rank.
  *
  * Grammar: after a turn's calls, pull gossip's outputs (hub_pull()).
  *
@@ -57,6 +68,7 @@
 #include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/peers/hub.h"
+#include "node/view/decided.h"
 #include "node/view/expectations.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
@@ -64,6 +76,14 @@
 
 /* In the rank of an expectation: its blocks are not on their way any more. */
 #define HINTS_TAKEN_BACK (UINT32_C(1) << 31)
+/* ... an answer proved them; with the other one: it disproved them. A node of an
+ * earlier version knows no such rank. */
+#define HINTS_PROVED (UINT32_C(1) << 30)
+
+/* The same for a decision: kept keys of a whole prompt (decided.h). */
+#define HINTS_DECIDED (UINT32_C(1) << 29)
+/* ... or its blocks are of text, and of the worker as a whole. */
+#define HINTS_TEXT (UINT32_C(1) << 28)
 
 /* A node's numbers, all of which outlive the hints. */
 struct hints_world {
@@ -72,6 +92,8 @@ struct hints_world {
     const struct mirror *mirror;
     const struct publish *mirror_view;
     struct expectations *expectations; /* NULL: nothing is */
+    struct decided *decided;           /* NULL: likewise */
+    struct expectations *text;         /* the same, by slot of the fleet */
     const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
     struct gauge *rank_peers;          /* the same, of peers */
 };
@@ -81,7 +103,9 @@ struct hints_stats {
     uint64_t learned;        /* decisions of peers */
     uint64_t expected_told;  /* decisions of this node in tokens */
     uint64_t expected_heard; /* ... of peers */
+    uint64_t decided_heard;  /* ... of peers, in kept keys */
     uint64_t taken_back;     /* ... of peers, that came to nothing */
+    uint64_t proofs_heard;   /* of peers' answers */
     uint64_t unknown;        /* decisions of peers for no worker or rank that is
                                here */
     uint64_t refused;        /* ... for which belief had no room */
@@ -100,6 +124,8 @@ struct hints {
     uint64_t view_heard; /* version of the view it was put there by */
     uint64_t requests;   /* sent out up to told_us */
     uint64_t rate_milli; /* sent out per second, in thousandths */
+    uint64_t files;      /* version of this node's models' files; 0: none */
+    uint64_t files_told; /* ... as told */
     uint64_t open[WORKERS_MAX]; /* by slot: the worker whose breaker was told
                                    to be open, or 0 */
     struct hints_stats stats;
@@ -123,6 +149,13 @@ void hints_attach(struct hints *hints, struct hub *hub);
 bool hints_tick(struct hints *hints, uint64_t now_us);
 uint64_t hints_deadline(const struct hints *hints);
 
+/* The version of this node's models' files (0: it has none), for peers. */
+void hints_set_files(struct hints *hints, uint64_t version);
+
+/* Peers that have models' files, but others than this node; 0 when it has
+ * none. */
+uint32_t hints_files_differ(const struct hints *hints);
+
 /* A lane of this node's sent a request to a worker: peers count it. */
 void hints_sent(struct hints *hints, const struct fact_learn *fact,
                 uint64_t now_us);
@@ -136,11 +169,27 @@ void hints_learn(struct hints *hints, const struct fact_learn *fact,
 void hints_expect(struct hints *hints, const struct fact_learn *fact,
                   uint64_t now_us) ON_CONTROL;
 
+/* A FACT_DECIDED: to the peers. */
+void hints_decided(struct hints *hints, const struct fact_learn *fact,
+                   uint64_t now_us) ON_CONTROL;
+
 /* The attempt of such blocks came to nothing: tells peers that those after the
  * first `known` are not on their way. Call it before they are taken back
  * here. */
 void hints_take_back(struct hints *hints, const struct fact_learn *fact,
                      uint32_t known, uint64_t now_us) ON_CONTROL;
+
+/* An answer proved that the worker held the blocks of a FACT_EXPECT; or that it
+ * had evicted some of those after the first `known`. Tells peers. */
+void hints_prove(struct hints *hints, const struct fact_learn *fact,
+                 uint64_t now_us) ON_CONTROL;
+void hints_disprove(struct hints *hints, const struct fact_learn *fact,
+                    uint32_t known, uint64_t now_us) ON_CONTROL;
+/* The same of a FACT_LEARN's blocks of text, after the first `known`. */
+void hints_expect_text(struct hints *hints, const struct fact_learn *fact,
+                       uint32_t known, uint64_t now_us) ON_CONTROL;
+void hints_take_back_text(struct hints *hints, const struct fact_learn *fact,
+                          uint32_t known, uint64_t now_us) ON_CONTROL;
 
 /* A request that this node had sent to a worker is over: the same way. */
 void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,

@@ -24,6 +24,17 @@ at_most(uint32_t count)
     return count < FACT_KEYS_MAX ? count : FACT_KEYS_MAX;
 }
 
+/* Blocks of text that are not to be expected of the chosen worker: those that
+ * it is known to hold, if they were counted; all where tokens are expected. */
+static uint32_t
+held_of(const struct route_choice *choice, const struct route_scratch *scratch,
+        uint32_t count)
+{
+    uint32_t held = scratch->tokens.known ? 0 : choice->elect.overlap;
+
+    return choice->placed || held > count ? count : held;
+}
+
 uint32_t
 attempt_prefixes(const struct route_choice *choice,
                  const struct route_scratch *scratch, bool text,
@@ -40,6 +51,7 @@ attempt_prefixes(const struct route_choice *choice,
         .root = scratch->blocks.root,
         .keys = scratch->blocks.keys,
     };
+    prefixes[0].held = held_of(choice, scratch, prefixes[0].count);
     if (!choice->placed) {
         return 1;
     }
@@ -55,28 +67,66 @@ attempt_prefixes(const struct route_choice *choice,
         .slot = best->slot,
         .generation = choice->lease.generation,
         .owner = choice->lease.slot,
+        .from = stored,
         .count = at_most(tokens->count - stored),
         .keys = tokens->keys + stored,
     };
+    if (prefixes[1].count < FACT_KEYS_MAX) {
+        prefixes[1].end = token_match_end(&scratch->tokens, best);
+    }
     return 2;
+}
+
+bool
+attempt_decided(const struct route_choice *choice,
+                const struct route_scratch *scratch,
+                struct attempt_prefix *prefix)
+{
+    const struct token_match *match = &scratch->tokens;
+
+    CHECK_SLOW(choice->lease.taken && choice->lease.slot < WORKERS_MAX);
+    if (!choice->placed) {
+        return false;
+    }
+    const struct token_blocks *tokens =
+        token_match_blocks(match, choice->best.block_tokens);
+    CHECK(tokens != NULL && tokens->count <= match->depth_max);
+    *prefix = (struct attempt_prefix){
+        .kind = FACT_DECIDED,
+        .slot = choice->best.slot,
+        .generation = choice->lease.generation,
+        .owner = choice->lease.slot,
+        .keys = match->order_keys,
+        .count = at_most(decided_told(tokens->keys, tokens->count,
+                                      tokens->block_tokens, match->longest,
+                                      match->order_keys)),
+    };
+    return prefix->count != 0;
 }
 
 void
 attempt_prefix_write(const struct attempt_prefix *prefix,
                      struct fact_learn *fact)
 {
-    CHECK(prefix->count <= FACT_KEYS_MAX);
+    uint32_t count = prefix->count + (prefix->end != 0);
+
+    CHECK(count <= FACT_KEYS_MAX);
     CHECK_SLOW(prefix->count == 0 || prefix->keys != NULL);
     *fact = (struct fact_learn){
         .kind = prefix->kind,
         .slot = prefix->slot,
         .generation = prefix->generation,
-        .count = prefix->count,
+        .count = count,
         .owner = prefix->owner,
+        .from = prefix->from,
+        .held = prefix->held,
         .root = prefix->root,
         .ticket = prefix->ticket,
     };
     memcpy(fact->keys, prefix->keys, prefix->count * sizeof(*prefix->keys));
+    if (prefix->end != 0) {
+        fact->keys[prefix->count] = prefix->end;
+    }
 }
 
 void

@@ -5,6 +5,7 @@
  *   route_elect(..., tried, rng, &choice)        takes a lease
  *   attempt_begin(&choice, ...)                 counts unread tokens
  *   attempt_prefixes(&choice, ...)               -> FACT_LEARN, FACT_EXPECT
+ *   attempt_decided(&choice, ...)                -> FACT_DECIDED
  *   fleet_lease_answered(&choice.lease, board)   a head came
  *   fleet_lease_began(&choice.lease, board)      ... and a body begins
  *   attempt_fail(&choice, ..., &tried)           no head came: elect again
@@ -43,16 +44,20 @@ struct attempt_prefix {
     uint32_t slot;
     uint32_t generation;
     uint32_t owner;
-    uint32_t count; /* FACT_KEYS_MAX at most */
+    uint32_t from;
+    uint32_t held;
+    uint32_t count; /* FACT_KEYS_MAX at most, the end left out */
     uint64_t root;
     uint64_t ticket;
     const uint64_t *keys;
+    uint64_t end; /* FACT_EXPECT: one more key, after these; 0: none */
 };
 
 static inline size_t
 attempt_prefix_size(const struct attempt_prefix *prefix)
 {
-    return sizeof(struct fact_learn) + prefix->count * sizeof(*prefix->keys);
+    return sizeof(struct fact_learn) +
+           (prefix->count + (prefix->end != 0)) * sizeof(*prefix->keys);
 }
 
 /* fact: as large as that. */
@@ -62,11 +67,19 @@ void attempt_prefix_write(const struct attempt_prefix *prefix,
 /*
  * FACT_LEARN, of no blocks unless `text`: the request's text was split; then,
  * if it is known where they will be, FACT_EXPECT of the blocks of tokens that
- * are not held there. Returns how many.
+ * are not held there, and of the prompt's end where windows are kept. Returns
+ * how many.
  */
 uint32_t attempt_prefixes(const struct route_choice *choice,
                           const struct route_scratch *scratch, bool text,
                           struct attempt_prefix prefixes[2]);
+
+/* FACT_DECIDED: the prompt's place in the order of decisions. False: it is not
+ * known where its tokens go, or they are too few. Overwrites the scratch's kept
+ * keys. */
+bool attempt_decided(const struct route_choice *choice,
+                     const struct route_scratch *scratch,
+                     struct attempt_prefix *prefix) MUST_CHECK;
 
 /* Control counts successes of a worker that is watched only (fleet_view.h). */
 static inline bool

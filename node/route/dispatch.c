@@ -90,6 +90,9 @@ tell_prefixes(struct dispatch *d)
         prefixes[i].ticket = d->ticket;
         tell_prefix(d->lane, &prefixes[i]);
     }
+    if (attempt_decided(&d->choice, d->lane->scratch, &prefixes[0])) {
+        tell_prefix(d->lane, &prefixes[0]);
+    }
 }
 
 /* learned: an answer of success has begun. Repeating it is harmless. */
@@ -110,6 +113,7 @@ settle(struct dispatch *d, bool learned)
         };
         fact_commit(d->lane);
     }
+    d->answered = learned ? d->ticket : 0;
     d->ticket = 0;
 }
 
@@ -139,6 +143,14 @@ since_begun(const struct dispatch *d, uint64_t at_us)
     return at_us != 0 ? at_us - d->begun_us : 0;
 }
 
+static uint32_t
+held_tokens(const struct token_match_rank *best)
+{
+    uint64_t held = (uint64_t)best->held * best->block_tokens;
+
+    return held < best->tokens ? (uint32_t)held : best->tokens;
+}
+
 static void
 tell_decision(struct dispatch *d, const struct dispatch_report *report)
 {
@@ -155,19 +167,29 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .slot = placed ? choice->lease.slot : WORKER_NONE,
         .generation = placed ? choice->lease.generation : 0,
         .mode = choice->elect.mode,
+        .reason = choice->elect.reason,
+        .candidates = choice->elect.candidates,
+        .load = choice->elect.load,
+        .cost = choice->elect.cost,
+        .front_tokens = choice->lease.front_tokens,
         .overlap = choice->elect.overlap,
         .total = d->total,
         .exact = choice->exact,
         .whole = choice->placed && d->total_whole,
         .predicted_tokens = choice->exact ? choice->best.tokens : 0,
+        .held_tokens = choice->exact ? held_tokens(&choice->best) : 0,
         .block_tokens = choice->exact ? choice->best.block_tokens : 0,
         .rank = choice->exact ? choice->best.rank : 0,
         .attempts = d->attempts_count + (d->status != 0),
         .status = report->end == DISPATCH_REFUSED ? report->status : d->status,
         .stream = d->stream,
+        .tenant = d->tenant,
+        .cleared =
+            d->clears && report->end == DISPATCH_DONE && d->status / 100 == 2,
         .imbalanced = choice->elect.imbalanced,
         .severed = report->end == DISPATCH_SEVERED,
         .cancelled = report->end == DISPATCH_CANCELLED,
+        .ticket = d->answered,
         .wall_ms = report->wall_ms - duration_us / 1000,
         .route_us = since_begun(d, d->routed_us),
         .first_byte_us = since_begun(d, d->first_byte_us),

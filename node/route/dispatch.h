@@ -138,9 +138,11 @@ struct dispatch {
     struct dispatch_lane *lane;
 
     /* The request: the caller sets these before dispatch_start(). */
-    bool routed;    /* by its prompt: belief may learn from it */
-    bool stream;    /* it asks for an answer in pieces */
-    uint32_t total; /* of what overlap counts: blocks, or tokens */
+    bool routed;     /* by its prompt: belief may learn from it */
+    bool stream;     /* it asks for an answer in pieces */
+    bool clears;     /* route_clears_cache() */
+    uint32_t tenant; /* its slot of keys.h */
+    uint32_t total;  /* of what overlap counts: blocks, or tokens */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */
 
@@ -151,11 +153,12 @@ struct dispatch {
 
     /* The attempt that runs, or the last one. */
     struct route_choice choice;
-    int elected;      /* outcome of route_elect() */
-    bool watched;     /* control wants to hear of a success at this worker */
-    bool total_whole; /* the tokens are all of the prompt's */
-    bool began;       /* a byte of the answer's body came */
-    uint64_t ticket;  /* control waits to hear how it went; 0: it does not */
+    int elected;       /* outcome of route_elect() */
+    bool watched;      /* control wants to hear of a success at this worker */
+    bool total_whole;  /* the tokens are all of the prompt's */
+    bool began;        /* a byte of the answer's body came */
+    uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
+    uint64_t answered; /* the ticket of the attempt that was; 0: none had one */
     char worker[FLEET_ID_BYTES];
 
     struct worker_set tried;

@@ -44,22 +44,44 @@ route_scratch_fini(struct route_scratch *scratch)
     scratch->blocks.keys = NULL;
 }
 
-bool
-route_is_rendered(const struct http_head *head)
+enum scan_api
+route_api(const struct http_head *head)
 {
-    return slice_equal(head->path, SLICE("/v1/chat/completions")) ||
-           slice_equal(head->path, SLICE("/v1/completions"));
+    static const struct {
+        const char *path;
+        enum scan_api api;
+    } apis[] = {
+        {"/v1/chat/completions", SCAN_API_CHAT},
+        {"/v1/completions", SCAN_API_TEXT},
+        {"/v1/responses", SCAN_API_RESPONSES},
+        {"/v1/messages", SCAN_API_MESSAGES},
+    };
+
+    for (size_t i = 0; i < sizeof(apis) / sizeof(apis[0]); i++) {
+        if (slice_equal(head->path, slice_of(apis[i].path))) {
+            return apis[i].api;
+        }
+    }
+    return SCAN_API_OTHER;
 }
 
-/* Placeholders of two images are the same tokens, so such a prompt is routed by
- * text, where each image has its own digest. For several texts no engine
- * returns the tokens, and of ids that are truncated only the engine knows which
- * ones stay. */
+/* Pictures have names where a renderer tells them, and only in chats of any API;
+ * in others the text is looked up, where each picture has its own digest. For
+ * several texts no engine returns the tokens, of ids that are truncated only the
+ * engine knows which ones stay, and a prompt that goes on with what an engine
+ * has stored is known to nobody else. */
 static bool
 has_tokens(const struct scan *scan)
 {
-    if (scan->prompt_is_input || scan->media || scan->spans_truncated) {
+    bool is_responses = scan->api == SCAN_API_RESPONSES;
+
+    if (scan->api == SCAN_API_OTHER || scan->prompt_is_input != is_responses ||
+        scan->spans_truncated) {
         return false;
+    }
+    if (is_responses) {
+        return !scan->stateful &&
+               (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
     }
     switch (scan->shape) {
     case SCAN_MESSAGES:
@@ -94,14 +116,16 @@ find_model(struct route_scratch *scratch, const char *body)
 }
 
 int
-route_read(struct route_scratch *scratch, struct slice body, bool rendered)
+route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
 {
     struct scan_span *spans = scratch->scan.spans;
+
+    scratch->scan.api = api;
     int outcome =
         scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
 
     CHECK(scratch->scan.spans == spans);
-    scratch->by_tokens = outcome == 0 && rendered && has_tokens(&scratch->scan);
+    scratch->by_tokens = outcome == 0 && has_tokens(&scratch->scan);
     token_match_forget(&scratch->tokens);
     scratch->tokens.cold = scratch->scan.rescored;
     if (outcome != 0) {
@@ -175,6 +199,44 @@ route_wants_tokens(const struct route_scratch *scratch,
     return !worker_set_empty(&mirrored);
 }
 
+static uint32_t
+depth_of(const struct radix_match *match, uint32_t slot)
+{
+    return worker_set_has(&match->workers, slot) ? match->depth[slot] : 0;
+}
+
+/* Continues where belief ends with what is expected: all workers of one depth
+ * at a time, because there are few depths. */
+static void
+add_expected(struct route_scratch *scratch, const struct mirror *expected,
+             struct worker_set left)
+{
+    const struct blocks *blocks = &scratch->blocks;
+    struct radix_match *match = &scratch->match;
+    struct mirror_match *more = &scratch->tokens.expected;
+
+    for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
+         first = worker_set_next(&left, first)) {
+        struct worker_set alike;
+        uint32_t from = depth_of(match, first);
+        worker_set_clear(&alike);
+        WORKER_SET_EACH (slot, &left) {
+            if (depth_of(match, slot) == from) {
+                worker_set_add(&alike, slot);
+            }
+        }
+        left = worker_set_minus(&left, &alike);
+        mirror_match(expected, &alike, blocks->keys + from,
+                     blocks->count - from, more);
+        WORKER_SET_EACH (slot, &more->slots) {
+            uint32_t depth = from + more->depth[slot];
+            worker_set_add(&match->workers, slot);
+            match->depth[slot] = depth;
+            match->best = depth > match->best ? depth : match->best;
+        }
+    }
+}
+
 /* Workers without a mirror: their part of the text, as a part of the tokens. */
 static void
 estimate_others(struct route_scratch *scratch, const struct worker_set *asked)
@@ -209,6 +271,52 @@ take_tokens(struct route_scratch *scratch)
     }
 }
 
+/* Those of the asked where prompts wait; none if that is not asked for. */
+static struct worker_set
+waiting_workers(const struct worker_set *asked, const struct elect_input *input)
+{
+    struct worker_set waiting;
+
+    worker_set_clear(&waiting);
+    WORKER_SET_EACH (slot, asked) {
+        if (input->queued != NULL && input->queued[slot] > 0) {
+            worker_set_add(&waiting, slot);
+        }
+    }
+    return waiting;
+}
+
+/* How hot the longest prefix is that a worker holds, for each that holds it. */
+static uint32_t
+heat_at(struct token_match *match, const struct token_match_world *world)
+{
+    const struct token_match_rank *best = NULL;
+    uint32_t holders = 0;
+
+    match->longest = 0;
+    WORKER_SET_EACH (slot, &match->workers) {
+        const struct token_match_rank *rank = &match->best[slot];
+        best = best == NULL || rank->tokens > best->tokens ? rank : best;
+    }
+    if (best == NULL || world->decided == NULL) {
+        return 0;
+    }
+    const struct token_blocks *blocks =
+        token_match_blocks(match, best->block_tokens);
+    uint32_t stride = decided_stride(best->block_tokens);
+    uint32_t kept = best->tokens / best->block_tokens / stride;
+    if (kept == 0 || kept * stride > blocks->count) {
+        return 0;
+    }
+    WORKER_SET_EACH (slot, &match->workers) {
+        holders +=
+            match->best[slot].tokens >= kept * stride * best->block_tokens;
+    }
+    CHECK_SLOW(holders > 0);
+    match->longest = blocks->keys[kept * stride - 1];
+    return decided_heat(world->decided, match->longest) / holders;
+}
+
 void
 route_look_up(struct route_scratch *scratch, const struct route_world *world,
               const struct worker_set *asked, struct elect_input *input)
@@ -224,11 +332,17 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     }
     radix_match(world->belief, blocks->root, blocks->keys,
                 scratch->tokens.cold ? 0 : blocks->count, match);
+    if (world->expected != NULL && expectations_any(world->expected) &&
+        !scratch->tokens.cold) {
+        add_expected(scratch, expectations_index(world->expected), *asked);
+    }
     if (scratch->tokens.known) {
         scratch->total = scratch->tokens.prompt.tokens;
+        scratch->tokens.waiting = waiting_workers(asked, input);
         token_match_find(&scratch->tokens, &world->tokens, asked);
         estimate_others(scratch, asked);
         take_tokens(scratch);
+        input->heat_milli = heat_at(&scratch->tokens, &world->tokens);
         input->unit_tokens = 1;
     }
     input->match = match;
@@ -254,7 +368,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         .candidates = left,
         .load = scratch->load,
         .unseen = gauge_read(&world->board->unseen),
-        .queued = scratch->queued,
+        .queued = world->elect->recompute_weight != 0 ? scratch->queued : NULL,
         .kv_usage = scratch->kv_usage,
         .total_blocks = scratch->blocks.count,
         .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
@@ -265,6 +379,10 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
                       scratch->kv_usage);
     if (world->elect->recompute_weight != 0) {
         fleet_board_queued(world->board, &input->candidates, scratch->queued);
+        input->slowness = fleet_board_slowness(world->board, &input->candidates,
+                                               scratch->slowness)
+                              ? scratch->slowness
+                              : NULL;
     }
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;

@@ -23,6 +23,7 @@
 #include "node/route/token_match_internal.h"
 #include "node/scan/blocks.h"
 #include "node/scan/scan.h"
+#include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
 
 #define ROUTE_MODEL_MAX 256U /* bytes of a name that has escapes */
@@ -51,6 +52,7 @@ struct route_scratch {
     uint32_t rank_load[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
+    uint32_t slowness[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     struct elect_state elect;
     struct scan_limits limits;
@@ -81,6 +83,7 @@ struct route_world {
     const struct fleet_view *view;
     struct fleet_board *board;
     const struct radix *belief;
+    const struct expectations *expected; /* of text; NULL: nothing is */
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
     struct token_match_world tokens;
@@ -97,17 +100,20 @@ void route_scratch_fini(struct route_scratch *scratch);
  * addition, between blanks; one that ends in * is a prefix (config.paths). */
 enum route_kind route_kind_of(const struct http_head *head, const char *more);
 
-/* Whether engines' renderers know the bodies of this path: chats and
- * completions. Other prompts (/v1/responses, /v1/messages, /v1/embeddings, ...)
- * are rendered by rules of their own, or fill no cache at all. */
-bool route_is_rendered(const struct http_head *head);
+/* Whether an engine that answers well to this has an empty cache then: a POST
+ * (SGLang: also a GET) of a path that resets it, or puts the engine to sleep. */
+bool route_clears_cache(const struct http_head *head);
+
+/* The API of that path, by whose rules engines render the body.
+ * SCAN_API_OTHER: they render none (/v1/embeddings, ...). */
+enum scan_api route_api(const struct http_head *head);
 
 /*
- * Scans a body and splits its prompt. rendered: route_is_rendered() is true for
- * the body's path. 0 or ROUTE_E_SYNTAX.
+ * Scans a body and splits its prompt. api: route_api() of the body's path, or
+ * SCAN_API_GUESSED where that is not known. 0 or ROUTE_E_SYNTAX.
  */
-int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
-    MUST_CHECK;
+int route_read(struct route_scratch *scratch, struct slice body,
+               enum scan_api api) MUST_CHECK;
 
 /* Takes a request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);

@@ -78,7 +78,7 @@ is_json(const struct http_head *head)
 static bool
 climbs(struct slice path)
 {
-    return memmem(path.ptr, path.len, "/.", 2) != NULL ||
+    return path.ptr == NULL || memmem(path.ptr, path.len, "/.", 2) != NULL ||
            memmem(path.ptr, path.len, "//", 2) != NULL ||
            memchr(path.ptr, '%', path.len) != NULL;
 }
@@ -107,6 +107,24 @@ is_forwarded(struct slice path, struct slice more)
     while (more.len != 0) {
         if (matches(path, slice_take(&more, ' '))) {
             return true;
+        }
+    }
+    return false;
+}
+
+bool
+route_clears_cache(const struct http_head *head)
+{
+    static const struct slice paths[] = {
+        {"/reset_prefix_cache", 19},
+        {"/sleep", 6},
+        {"/flush_cache", 12},
+        {"/release_memory_occupation", 26},
+    };
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+        if (slice_equal(head->path, paths[i])) {
+            return head->method_id == HTTP_POST || head->method_id == HTTP_GET;
         }
     }
     return false;

@@ -7,6 +7,12 @@
 #include <string.h>
 
 #define FACTS_BYTES ((size_t)4 << 20) /* of one lane's ring */
+#define DECIDED_BYTES_MAX \
+    ((size_t)64 << 20) /* 5 million keys: 600 million tokens of caches */
+
+/* Lanes say how each request went, within their timeouts. This is for what
+ * peers told that died since, and for answers that are long in coming. */
+#define TEXT_EXPECTED_MS 60000U
 
 /* What engines say they hold, and what was just sent to them. */
 static int
@@ -16,12 +22,21 @@ init_mirror(struct node_shared *node, const struct config *config)
     struct expectations_limits expected = {
         .bytes_max = config->mirror.expected_bytes_max,
         .ttl_ms = config->mirror.expected_ms,
+        .proved_ms = EXPECTATIONS_PROVED_MS,
     };
     int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
 
-    return error < 0
-               ? error
-               : expectations_new(&node->expectations, &expected, &node->qsbr);
+    if (error == 0) {
+        error = expectations_new(&node->expectations, &expected, &node->qsbr);
+    }
+    if (error == 0) {
+        error = decided_new(&node->decided, DECIDED_BYTES_MAX,
+                            config->belief.depth_max, &node->qsbr);
+    }
+    expected.ttl_ms = TEXT_EXPECTED_MS;
+    return error < 0 ? error
+                     : expectations_new(&node->text_expectations, &expected,
+                                        &node->qsbr);
 }
 
 struct elect_config
@@ -138,17 +153,37 @@ shared_init(struct node_shared *node, const struct config *config)
         }
         node->lanes_count++;
     }
+    if (local_turns_new(&node->local_turns,
+                        config->tokens.cache_bytes_max / 4) < 0 ||
+        local_samples_new(&node->local_samples) < 0) {
+        return -ENOMEM;
+    }
     int error = radix_new(&node->belief, &limits, &node->qsbr);
     return error < 0 ? error : init_mirror(node, config);
 }
 
 void
+shared_free_tls(struct node_tls *tls)
+{
+    if (tls != NULL) {
+        sock_tls_context_free(tls->context);
+        free(tls);
+    }
+}
+
+void
 shared_fini(struct node_shared *node)
 {
+    local_turns_free(node->local_turns);
+    local_samples_free(node->local_samples);
+    expectations_free(node->text_expectations);
     expectations_free(node->expectations);
+    decided_free(node->decided);
     mirror_free(node->mirror);
     radix_free(node->belief);
     free((void *)(uintptr_t)publish_get(&node->live));
+    shared_free_tls((void *)(uintptr_t)publish_get(&node->tls));
+    keys_free((void *)(uintptr_t)publish_get(&node->keys));
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         ring_fini(&node->lanes[i].facts);

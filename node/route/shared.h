@@ -18,14 +18,34 @@
 #include "index/base/ring.h"
 #include "index/index.h"
 #include "node/base/quota.h"
+#include "node/base/sock_tls.h"
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/http/http_tokens.h"
+#include "node/keys/keys.h"
+#include "node/local/local_samples.h"
+#include "node/local/local_table.h"
+#include "node/local/local_turns.h"
 #include "node/route/route.h"
+#include "node/view/decided.h"
 #include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
 #include "node/view/metrics.h"
 #include "node/view/mirror_view.h"
+
+/* TLS of the serving port; connections keep what they began with. */
+struct node_tls {
+    struct qsbr_node retired; /* first */
+    struct sock_tls_context *context;
+};
+
+/* Of one tenant's requests; the lane writes. */
+struct tenant_counts {
+    struct counter requests;
+    struct counter refused;       /* of these: its models do not allow them */
+    struct counter prompt_tokens; /* as engines reported, as the next */
+    struct counter cached_tokens;
+};
 
 /* One per lane. */
 struct lane_shared {
@@ -34,6 +54,7 @@ struct lane_shared {
     struct qsbr_reader *reader;  /* the lane's */
     struct gauge connections;
     struct gauge streams; /* exchanges open now */
+    struct tenant_counts tenant[KEYS_TENANTS_MAX];
 };
 
 /* What lanes take over while they run; each has a copy. */
@@ -52,16 +73,25 @@ struct node_live {
 struct node_shared {
     const struct config *config; /* as the node was started */
     struct publish live;         /* const struct node_live *, by control */
-    struct elect_config elect;   /* control's; lanes have theirs */
+    struct publish tls;  /* const struct node_tls *, by control; NULL: none */
+    struct publish keys; /* const struct keys *, by control; NULL: none are
+                            needed, and none will be */
+    struct elect_config elect; /* control's; lanes have theirs */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */
     struct expectations
-        *expectations;            /* the same: sent, and not heard of yet */
+        *expectations;    /* the same: sent, and not heard of yet */
+    struct publish local; /* const struct local_table *, by control; or NULL */
+    struct local_turns *local_turns;     /* for lanes and their threads */
+    struct local_samples *local_samples; /* lanes, the intake and control */
+    struct expectations
+        *text_expectations;       /* the same of text: sent, not answered */
     struct publish mirror_view;   /* const struct mirror_view *, by control */
     struct fleet_board *board;    /* control publishes, lanes read and count */
     struct counter held_bytes;    /* in lanes' buffers */
     struct quota quota;           /* who of the clients holds how much */
+    struct decided *decided;      /* what was sent where, in order: as belief */
     struct quota_bucket engines;  /* what is held of engines' answers */
     struct gauge connections_max; /* by the limit, and by descriptors */
     int fd_max; /* those from here on are not for clients and their requests */
@@ -106,6 +136,9 @@ int shared_publish_operators(struct node_shared *node,
 /* How requests are placed, by the configuration. */
 struct elect_config shared_elect(const struct config_policy *policy);
 
+/* Of an object that nobody can reach any more. NULL is fine. */
+void shared_free_tls(struct node_tls *tls);
+
 /* After control_fini(). */
 void shared_fini(struct node_shared *node);
 
@@ -121,11 +154,13 @@ shared_world(const struct node_shared *node, const struct elect_config *elect)
         .view = fleet_view_get(node->board),
         .board = node->board,
         .belief = node->belief,
+        .expected = node->text_expectations,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
         .tokens = {.mirror = node->mirror,
                    .expected = expectations_index(node->expectations),
                    .view = mirror_view_get(&node->mirror_view),
+                   .decided = node->decided,
                    .weights = {.permille =
                                    {
                                        [TIER_DEVICE] = 1000,

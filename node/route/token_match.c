@@ -7,6 +7,8 @@
 
 #include "index/base/mutant.h"
 
+#define ENDS_MAX 64U /* depths at which a prompt on its way may end */
+
 int
 token_match_init(struct token_match *match, uint32_t depth_max)
 {
@@ -18,7 +20,10 @@ token_match_init(struct token_match *match, uint32_t depth_max)
     match->ids = calloc(match->ids_max, sizeof(*match->ids));
     match->keys =
         calloc((size_t)depth_max * MIRROR_GROUPS_MAX, sizeof(*match->keys));
-    if (match->ids == NULL || match->keys == NULL) {
+    match->order_keys =
+        calloc(depth_max + (size_t)1, sizeof(*match->order_keys));
+    if (match->ids == NULL || match->keys == NULL ||
+        match->order_keys == NULL) {
         token_match_fini(match);
         return -ENOMEM;
     }
@@ -30,6 +35,8 @@ token_match_fini(struct token_match *match)
 {
     free(match->ids);
     free(match->keys);
+    free(match->order_keys);
+    match->order_keys = NULL;
     match->ids = NULL;
     match->keys = NULL;
 }
@@ -65,7 +72,8 @@ read_ids(struct token_match *match, const char *raw, size_t len)
 
 /* Keys of the full blocks of the ids that were read. */
 static void
-split_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
+split_ids(struct token_match *match, const struct token_media *media,
+          uint32_t block_tokens, uint32_t at)
 {
     CHECK(block_tokens != 0 && at < MIRROR_GROUPS_MAX);
     uint32_t count = match->prompt.tokens / block_tokens;
@@ -75,8 +83,8 @@ split_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
         count = match->depth_max;
         match->prompt.whole = false;
     }
-    (void)key_chain(match->root, match->ids, count,
-                    block_tokens * sizeof(*match->ids), keys);
+    token_media_chain(media, match->root, match->ids, count, block_tokens,
+                      keys);
     match->prompt.groups[at] = (struct token_blocks){
         .block_tokens = block_tokens,
         .count = count,
@@ -87,7 +95,7 @@ split_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
 /* What ids holds is the whole request, unless there was no room for more. */
 static void
 split_all(struct token_match *match, const struct mirror_view *view,
-          uint64_t root, uint32_t count)
+          uint64_t root, uint32_t count, const struct token_media *media)
 {
     CHECK_SLOW(count <= match->ids_max);
     CHECK_SLOW(view->groups_count <= MIRROR_GROUPS_MAX);
@@ -99,19 +107,21 @@ split_all(struct token_match *match, const struct mirror_view *view,
         .groups_count = view->groups_count,
     };
     for (uint32_t g = 0; g < view->groups_count; g++) {
-        split_ids(match, view->groups[g].block_tokens, g);
+        split_ids(match, media, view->groups[g].block_tokens, g);
     }
 }
 
 void
 token_match_take(struct token_match *match, const struct mirror_view *view,
-                 uint64_t root, const uint32_t *tokens, uint32_t count)
+                 uint64_t root, const struct token_text *prompt)
 {
-    count = count < match->ids_max ? count : match->ids_max;
+    uint32_t count =
+        prompt->count < match->ids_max ? prompt->count : match->ids_max;
+
     if (count != 0) {
-        memcpy(match->ids, tokens, count * sizeof(*tokens));
+        memcpy(match->ids, prompt->tokens, count * sizeof(*prompt->tokens));
     }
-    split_all(match, view, root, count);
+    split_all(match, view, root, count, prompt->media);
 }
 
 void
@@ -122,7 +132,7 @@ token_match_read_ids(struct token_match *match, const struct mirror_view *view,
         const struct scan_span *span = &scan->spans[i];
         if (span->kind == SCAN_IDS) {
             split_all(match, view, root,
-                      read_ids(match, body + span->at, span->len));
+                      read_ids(match, body + span->at, span->len), NULL);
             return;
         }
     }
@@ -221,8 +231,59 @@ usable_blocks(const struct token_match *match,
     return usable < blocks->count ? usable : blocks->count;
 }
 
-/* Lowers what the mirror promises of slots to what sliding windows serve: all
- * slots of one shape at a time, because there are few shapes. */
+/* The name by which a block is expected to end a prompt (expectations.h). */
+static uint64_t
+end_at(const struct token_blocks *blocks, uint32_t depth)
+{
+    CHECK_SLOW(depth > 0 && depth <= blocks->count);
+    return key_in_window(blocks->keys[depth - 1], 0);
+}
+
+uint64_t
+token_match_end(const struct token_match *match,
+                const struct token_match_rank *rank)
+{
+    const struct token_blocks *blocks =
+        token_match_blocks(match, rank->block_tokens);
+
+    if (!worker_set_has(&match->limited, rank->slot) || blocks == NULL ||
+        !match->prompt.whole) {
+        return 0;
+    }
+    uint32_t usable = usable_blocks(match, blocks);
+    return usable > match->stored[rank->slot] ? end_at(blocks, usable) : 0;
+}
+
+/* The most that a prompt on its way to the slot, and ours, have in common up to
+ * that one's end; as much as windows serve now when there is none. */
+static uint32_t
+expected_end(struct token_match *match, const struct token_match_world *world,
+             const struct token_blocks *blocks, uint32_t slot, uint32_t usable)
+{
+    uint32_t depth = match->depth[slot] < usable ? match->depth[slot] : usable;
+    uint32_t steps = 0;
+    struct worker_set one;
+
+    worker_set_clear(&one);
+    worker_set_add(&one, slot);
+    for (; depth > match->stored[slot] && steps < ENDS_MAX; depth--, steps++) {
+        uint64_t key = end_at(blocks, depth);
+        mirror_match(world->expected, &one, &key, 1, &match->expected);
+        if (match->expected.best != 0) {
+            return depth;
+        }
+    }
+    return held_by(match, slot);
+}
+
+/*
+ * Lowers what the mirror promises of slots to what sliding windows serve: all
+ * slots of one shape at a time, because there are few shapes.
+ *
+ * An engine keeps windows where a prompt ends. So what is on its way counts up
+ * to where a prompt on its way ends, as long as events have not told of that
+ * end's block; then they have told of its windows, too.
+ */
 static void
 limit_to_windows(struct token_match *match,
                  const struct token_match_world *world,
@@ -245,13 +306,63 @@ limit_to_windows(struct token_match *match,
         mirror_match_windows(world->mirror, &alike, blocks->keys, shape, usable,
                              &match->mirrored);
         WORKER_SET_EACH (slot, &alike) {
-            if (match->depth[slot] == match->stored[slot] ||
-                match->depth[slot] < usable) {
-                match->depth[slot] = held_by(match, slot);
-            }
+            match->depth[slot] =
+                expected_end(match, world, blocks, slot, usable);
         }
         left = worker_set_minus(&left, &alike);
     }
+}
+
+/* Slots whose tree of decisions says what is left when the request's turn comes:
+ * their workers have prompts waiting, and the trees are full. */
+static struct worker_set
+doubtful(const struct token_match *match, const struct token_match_world *world,
+         const struct worker_set *slots)
+{
+    struct worker_set doubted;
+
+    worker_set_clear(&doubted);
+    if (world->decided == NULL || worker_set_empty(&match->waiting)) {
+        return doubted;
+    }
+    WORKER_SET_EACH (slot, slots) {
+        if (worker_set_has(&match->waiting, world->view->owner[slot]) &&
+            decided_counts(world->decided, slot)) {
+            worker_set_add(&doubted, slot);
+        }
+    }
+    return doubted;
+}
+
+static void
+look_ahead(struct token_match *match, const struct token_match_world *world,
+           const struct token_blocks *blocks, const struct worker_set *slots)
+{
+    match->doubted = doubtful(match, world, slots);
+    if (worker_set_empty(&match->doubted)) {
+        return;
+    }
+    match->order_count = decided_keys(blocks->keys, blocks->count,
+                                      blocks->block_tokens, match->order_keys);
+    CHECK_SLOW(match->order_count <= match->depth_max);
+    radix_match(decided_tree(world->decided), DECIDED_ROOT, match->order_keys,
+                match->order_count, &match->order);
+}
+
+/* Tokens that the slot will hold of the prompt when it is this request's turn,
+ * if it holds all of it now. */
+static uint32_t
+lasting_tokens(const struct token_match *match,
+               const struct token_blocks *blocks, uint32_t slot)
+{
+    uint32_t kept = worker_set_has(&match->order.workers, slot)
+                        ? match->order.depth[slot]
+                        : 0;
+
+    if (!worker_set_has(&match->doubted, slot) || kept == match->order_count) {
+        return UINT32_MAX;
+    }
+    return kept * decided_stride(blocks->block_tokens) * blocks->block_tokens;
 }
 
 /* Blocks on their way count as in the device: that is where they go. */
@@ -295,10 +406,13 @@ offer(struct token_match *match, const struct token_match_world *world,
         usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
                                     blocks->block_tokens);
     }
-    if (match->cold) {
-        usable = 0;
+    if (match->cold || world->view->trust_permille[slot] == 0) {
+        usable = 0; /* not even what is on its way there: it was cleared */
     }
+    /* What is predicted is what it holds now; what counts is what lasts. */
+    uint32_t lasting = lasting_tokens(match, blocks, slot);
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
+    usable = usable < lasting ? usable : lasting;
     rank.worth = rank.worth < usable ? rank.worth : usable;
     worker_set_add(&match->slots, slot);
     match->rank[slot] = rank;
@@ -326,6 +440,7 @@ match_group(struct token_match *match, const struct token_match_world *world,
     if (!worker_set_empty(&windowed)) {
         limit_to_windows(match, world, blocks, windowed);
     }
+    look_ahead(match, world, blocks, &group->slots);
     WORKER_SET_EACH (slot, &group->slots) {
         if (worker_set_has(asked, world->view->owner[slot])) {
             offer(match, world, blocks, slot);

@@ -27,6 +27,7 @@
 #include "node/config/config.h"
 #include "node/scan/scan.h"
 #include "node/tokens/token_cache.h"
+#include "node/view/decided.h"
 #include "node/view/mirror_view.h"
 
 #define TOKEN_MATCH_IDS_PER 32U /* tokens kept for each block of depth_max */
@@ -39,6 +40,7 @@ struct token_match_world {
     const struct mirror *mirror;
     const struct mirror *expected; /* under the mirror's slots */
     const struct mirror_view *view;
+    const struct decided *decided; /* NULL: not known */
     struct mirror_weights weights;
 };
 
@@ -69,6 +71,13 @@ struct token_match {
     uint32_t walk_left;       /* blocks whose tier may still be looked up */
     struct mirror_match mirrored;
     struct mirror_match expected;
+    struct worker_set waiting; /* workers where prompts wait: the caller's */
+    struct worker_set doubted; /* slots of these that order_depth limits */
+    struct radix_match order;  /* kept keys (decided.h), by slot */
+    uint64_t longest;     /* the kept key of the longest prefix held; 0: none */
+    uint64_t *order_keys; /* depth_max, and one more */
+    uint32_t order_count;
+
     struct worker_set limited;    /* slots that windows may limit, and */
     uint32_t stored[WORKERS_MAX]; /* what these hold but for windows */
     uint32_t depth[WORKERS_MAX];  /* of both, by slot of the mirror */
@@ -93,7 +102,7 @@ void token_match_read_ids(struct token_match *match,
 
 /* Takes the request's tokens, at most ids_max of them. */
 void token_match_take(struct token_match *match, const struct mirror_view *view,
-                      uint64_t root, const uint32_t *tokens, uint32_t count);
+                      uint64_t root, const struct token_text *prompt);
 
 /* The request was tokenised; keys are borrowed until the next request. */
 void token_match_set(struct token_match *match, uint64_t root,
@@ -118,6 +127,12 @@ token_match_stored(const struct token_match *match,
                ? match->stored[rank->slot]
                : rank->held;
 }
+
+/* Where windows are kept of the request at a slot that was looked up: the key
+ * of the last block that can be cached, in the first window group. 0: the slot
+ * has no windows, its prompt's end is not known, or is held by now. */
+uint64_t token_match_end(const struct token_match *match,
+                         const struct token_match_rank *rank);
 
 /* The most that can be cached of a prompt of this many tokens. */
 static inline uint32_t

@@ -55,6 +55,11 @@ static const struct slice option_names[SCAN_OPTIONS] = {
     [SCAN_MM_PROCESSOR_KWARGS] = NAME("mm_processor_kwargs"),
     [SCAN_MEDIA_IO_KWARGS] = NAME("media_io_kwargs"),
     [SCAN_TRUNCATE_PROMPT_TOKENS] = NAME("truncate_prompt_tokens"),
+    [SCAN_REASONING] = NAME("reasoning"),
+    [SCAN_THINKING] = NAME("thinking"),
+    [SCAN_OUTPUT_CONFIG] = NAME("output_config"),
+    [SCAN_PREVIOUS_RESPONSE_ID] = NAME("previous_response_id"),
+    [SCAN_CONVERSATION] = NAME("conversation"),
 };
 
 const char *
@@ -229,22 +234,28 @@ option(struct top *top, struct slice name, struct token t)
     return true;
 }
 
-/* The option of that name; SCAN_OPTIONS: none. Each name's length is its own,
- * but for two. */
+/* The option of that name; SCAN_OPTIONS: none. The length tells names apart,
+ * or else the first letter. */
 static enum scan_option
 option_named(struct slice name)
 {
     enum scan_option option;
 
     switch (name.len) {
+    case 8:
+        option = SCAN_THINKING;
+        break;
     case 9:
-        option = SCAN_DOCUMENTS;
+        option = name.ptr[0] == 'd' ? SCAN_DOCUMENTS : SCAN_REASONING;
         break;
     case 11:
         option = SCAN_TOOL_CHOICE;
         break;
+    case 12:
+        option = SCAN_CONVERSATION;
+        break;
     case 13:
-        option = SCAN_CHAT_TEMPLATE;
+        option = name.ptr[0] == 'c' ? SCAN_CHAT_TEMPLATE : SCAN_OUTPUT_CONFIG;
         break;
     case 15:
         option = SCAN_MEDIA_IO_KWARGS;
@@ -259,7 +270,8 @@ option_named(struct slice name)
         option = SCAN_MM_PROCESSOR_KWARGS;
         break;
     case 20:
-        option = SCAN_CHAT_TEMPLATE_KWARGS;
+        option = name.ptr[0] == 'c' ? SCAN_CHAT_TEMPLATE_KWARGS
+                                    : SCAN_PREVIOUS_RESPONSE_ID;
         break;
     case 21:
         option = SCAN_ADD_GENERATION_PROMPT;
@@ -330,17 +342,39 @@ walk_top(struct top *top)
     return t.kind == '}' && ends_here(w);
 }
 
+static bool
+has_value(const char *body, const struct scan_text *raw)
+{
+    return raw->present && body[raw->at] != 'n';
+}
+
+static enum scan_api
+guess(const struct scan *scan)
+{
+    if (scan->prompt_is_input) {
+        return SCAN_API_RESPONSES;
+    }
+    return scan->shape == SCAN_MESSAGES ? SCAN_API_CHAT : SCAN_API_TEXT;
+}
+
 /* From what was found to what was asked. */
 static void
 conclude(struct top *top)
 {
     struct scan *scan = top->scan;
     struct sections_found found = sections_finish(&top->sections, &top->walk);
+    const char *body = top->walk.body;
 
     scan->shape = found.prompt.shape;
     scan->prompts = found.prompt.prompts;
     scan->prompt_raw = found.raw;
     scan->prompt_is_input = found.is_input;
+    scan->stateful =
+        has_value(body, &scan->options[SCAN_PREVIOUS_RESPONSE_ID]) ||
+        has_value(body, &scan->options[SCAN_CONVERSATION]);
+    if (scan->api == SCAN_API_GUESSED) {
+        scan->api = guess(scan);
+    }
     scan->tools_raw = found.tools;
     scan->spans_count = top->walk.spans_count;
     scan->spans_truncated = top->walk.spans_truncated;
@@ -370,7 +404,8 @@ refuse(struct slice body, const struct scan_limits *limits, struct scan *scan)
     int outcome =
         scan_fault_find(body.ptr, body.len, limits->depth_max, &fault);
 
-    *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
+    *scan = (struct scan){
+        .spans = scan->spans, .api = scan->api, .n = 1, .prompts = 1};
     if (outcome == 0) {
         /* The two judges disagree: tests say that this does not happen. */
         fault = (struct scan_fault){.what = SCAN_DISPUTED};
@@ -389,7 +424,8 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
 
     CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
     CHECK(limits->spans_max == 0 || scan->spans != NULL);
-    *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
+    *scan = (struct scan){
+        .spans = scan->spans, .api = scan->api, .n = 1, .prompts = 1};
     memset(&top.sections, 0, sizeof(top.sections));
     memset(top.maxes, 0, sizeof(top.maxes));
     memset(&top.scores, 0, sizeof(top.scores));

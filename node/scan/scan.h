@@ -33,7 +33,8 @@ struct scan_text {
 enum scan_span_kind {
     SCAN_ROLE,  /* a message begins: its role (empty when it has none) */
     SCAN_TEXT,  /* text the model reads: string content or a text part */
-    SCAN_MEDIA, /* identity of an image, audio or file part: its URL or data */
+    SCAN_MEDIA, /* identity of an image, audio or file part: its uuid, URL or
+                   data */
     SCAN_TOOLS, /* raw JSON of `tools` or `functions`, of a message's
                    `tool_calls`, or of a part of unknown type */
     SCAN_IDS,   /* raw JSON of an array of token ids, brackets included */
@@ -44,6 +45,18 @@ struct scan_span {
     uint32_t len;
     uint8_t kind; /* enum scan_span_kind */
     bool escaped; /* string kinds: holds a backslash */
+};
+
+/* The API that a body is written for: engines render each by rules of its
+ * own. */
+enum scan_api {
+    SCAN_API_GUESSED,   /* nobody said: of the next three, by its shape */
+    SCAN_API_TEXT,      /* /v1/completions */
+    SCAN_API_CHAT,      /* /v1/chat/completions */
+    SCAN_API_RESPONSES, /* /v1/responses */
+    SCAN_API_MESSAGES,  /* /v1/messages */
+    SCAN_API_OTHER,     /* no prompt that engines render */
+    SCAN_APIS,
 };
 
 /* Further keys of the body that change how it is rendered into tokens. */
@@ -59,6 +72,11 @@ enum scan_option {
     SCAN_MM_PROCESSOR_KWARGS,
     SCAN_MEDIA_IO_KWARGS,
     SCAN_TRUNCATE_PROMPT_TOKENS,
+    SCAN_REASONING,     /* of Responses */
+    SCAN_THINKING,      /* of Messages */
+    SCAN_OUTPUT_CONFIG, /* the same */
+    SCAN_PREVIOUS_RESPONSE_ID,
+    SCAN_CONVERSATION,
     SCAN_OPTIONS,
 };
 
@@ -100,6 +118,7 @@ struct scan_limits {
 };
 
 struct scan {
+    enum scan_api api; /* the caller's; a guess is made good */
     struct scan_text model;
     struct scan_text user;
     struct scan_text salt;    /* cache_salt */
@@ -114,6 +133,8 @@ struct scan {
                           include_usage alone does not switch on */
     bool truncated; /* truncate_prompt_tokens has a value: engines leave out a
                        part of the prompt, its beginning in general */
+    bool stateful;  /* previous_response_id or conversation has a value: the
+                       prompt goes on with what the engine has stored */
     bool rescored;  /* it wants probabilities of the prompt's own tokens
                       (prompt_logprobs, or echo with logprobs): engines
                       compute all of it, whatever they hold */
@@ -137,13 +158,14 @@ struct scan {
      *   2. `system` or else `instructions`: a string or an array of parts;
      *   3. the first of `messages`, `input`, `prompt` that has a known shape.
      * A message is its SCAN_ROLE, the spans of its content, its `name`,
-     * `reasoning_content` and `reasoning` as SCAN_TEXT, its `tool_calls` and
-     * `function_call` as SCAN_TOOLS. An item with neither role nor content (a function call's
+     * `reasoning_content` and `reasoning` as SCAN_TEXT, its `tool_calls`,
+     * `function_call` and `summary` as SCAN_TOOLS. An item with neither role nor content (a function call's
      * output, say) is an empty SCAN_ROLE and itself as SCAN_TOOLS. What is
      * not an object among messages is passed over.
      * A part is SCAN_TEXT (text, input_text, output_text, refusal, or a bare
      * string), SCAN_MEDIA (image_url, input_image, audio_url, video_url,
-     * input_audio, file, image, document: the string itself or its url, data,
+     * input_audio, file, image, document: the part's uuid, by which vLLM names
+     * it whatever is behind its URL, or the string itself or its url, data,
      * file_data or file_id), or itself as SCAN_TOOLS. The array is the
      * caller's.
      */
@@ -167,7 +189,8 @@ enum {
 };
 
 /*
- * Scans body. The caller sets scan->spans before; everything else is written.
+ * Scans body. The caller sets scan->spans and scan->api before; everything else
+ * is written.
  * 0, or an outcome above with fault and fault_at. Reads nothing beyond len.
  */
 int scan_body(const char *body, size_t len, const struct scan_limits *limits,

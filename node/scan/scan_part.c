@@ -101,12 +101,29 @@ key_of_type(struct slice type)
     return PART_KEYS;
 }
 
+/* Blocks of Anthropic's messages that are no media, and that are kept raw: their
+ * tokens follow from their JSON. A tool's result may have an image in it, whose
+ * object is its `source`. */
+static bool
+is_plain_block(struct slice type, struct slice raw)
+{
+    static const struct slice plain[] = {NAME("thinking"),
+                                         NAME("redacted_thinking"),
+                                         NAME("tool_use"), NAME("tool_result")};
+    size_t count = sizeof(plain) / sizeof(plain[0]);
+    size_t i = find(type, plain, count);
+
+    return i + 1 < count ||
+           (i < count && memmem(raw.ptr, raw.len, "\"source\"", 8) == NULL);
+}
+
 /* An object that is a part; one that we cannot read is kept raw. */
 static void
 part(struct walk *w, uint32_t at)
 {
     struct scan_text values[PART_KEYS + 1] = {{.present = false}};
     struct scan_text type = {.present = false};
+    struct scan_text uuid = {.present = false};
     struct scan_name room;
     struct token t = walk_token(w);
 
@@ -118,13 +135,24 @@ part(struct walk *w, uint32_t at)
             type = walk_text(w, value);
             continue;
         }
+        if (WALK_IS(name, "uuid")) {
+            uuid = walk_text(w, value);
+            continue;
+        }
         size_t key = find(name, part_keys, PART_KEYS);
         bool nested = key > PART_REFUSAL && key < PART_KEYS;
         values[key] = nested ? media(w, value) : walk_text(w, value);
     }
     enum part_key key =
         type.present ? key_of_type(walk_name(w, type, &room)) : PART_TEXT;
-    w->media |= key > PART_REFUSAL;
+    struct slice raw = {w->body + at, t.at + 1 - at};
+    w->media |=
+        key > PART_REFUSAL && !(key == PART_KEYS && type.present &&
+                                is_plain_block(walk_name(w, type, &room), raw));
+    if (key > PART_REFUSAL && key < PART_KEYS && uuid.present &&
+        uuid.len != 0) {
+        values[key] = uuid;
+    }
     if (key == PART_KEYS || !values[key].present) {
         walk_push(w, SCAN_TOOLS,
                   (struct scan_text){

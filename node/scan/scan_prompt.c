@@ -11,6 +11,7 @@ struct message {
     struct scan_text reasoning; /* the newer name of the same */
     struct scan_text calls;
     struct scan_text call;
+    struct scan_text summary; /* of an item of reasoning */
     bool known; /* it has a role or content: not an item of another sort */
 };
 
@@ -56,6 +57,8 @@ message_value(struct walk *w, struct scan_text key, struct message *m,
         m->calls = walk_raw(w, value);
     } else if (WALK_IS(name, "function_call")) {
         m->call = walk_raw(w, value);
+    } else if (WALK_IS(name, "summary")) {
+        m->summary = walk_raw(w, value);
     } else {
         walk_skip(w, value);
     }
@@ -95,6 +98,7 @@ message(struct walk *w, uint32_t at)
     walk_push(w, SCAN_TEXT, m.reasoning);
     walk_push(w, SCAN_TOOLS, m.calls);
     walk_push(w, SCAN_TOOLS, m.call);
+    walk_push(w, SCAN_TOOLS, m.summary);
 }
 
 /* The elements of an array of messages, of which t is the first. */

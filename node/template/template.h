@@ -26,6 +26,7 @@
 #include "index/base/buf.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/template/template_clock.h"
 #include "node/text/json_tree.h"
 
 #define TEMPLATE_SOURCE_MAX ((size_t)1 << 20)
@@ -53,19 +54,6 @@ struct template_limits {
         .output_bytes = (size_t)64 << 20,  \
         .depth_max = 1000,                 \
     })
-
-/* The local time that strftime_now() shows; the fields of <time.h>. */
-struct template_clock {
-    int year;  /* 2026 */
-    int month; /* 1 to 12 */
-    int day;
-    int hour;
-    int minute;
-    int second;
-    int microsecond;
-    int weekday; /* 0: Sunday */
-    int yearday; /* 0 to 365 */
-};
 
 /*
  * Compiles a template. The source is copied. NULL: *error says why and where.

@@ -95,7 +95,7 @@ tpl_case(struct tpl_run *run, struct json_value value, enum tpl_case how)
         uint32_t c = tpl_text_next(text, &at);
         size_t n = convert(text, from, at, c, how, &cased, out);
         for (size_t i = 0; i < n; i++) {
-            len += tpl_text_put(out[i], to + len);
+            len += utf8_write(out[i], to + len);
         }
     }
     value = tpl_text(run, (struct slice){to, len});

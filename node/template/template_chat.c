@@ -261,6 +261,14 @@ choose(const struct template_chat *chat, bool tools)
     return chosen;
 }
 
+bool
+template_chat_takes_parts(const struct template_chat *chat, bool tools)
+{
+    const struct named *named = choose(chat, tools);
+
+    return named != NULL && template_takes_parts(named->compiled);
+}
+
 /* A member put into a copy of a message; `first`: before all others, unless it
  * is there already. Room for two more is behind the members. */
 static void

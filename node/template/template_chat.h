@@ -31,6 +31,11 @@ struct template_chat *template_chat_new(struct slice config,
 /* Gives it back; NULL is fine. */
 void template_chat_free(struct template_chat *chat);
 
+/* template_takes_parts() of the template that a request with or without tools
+ * gets. */
+bool template_chat_takes_parts(const struct template_chat *chat, bool tools)
+    MUST_CHECK;
+
 /*
  * Appends the text of a request to *out. request: the body of a chat completion;
  * its messages, tools, documents, add_generation_prompt (true when it is

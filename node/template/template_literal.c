@@ -70,7 +70,7 @@ escape(struct tpl_parser *parser, struct slice text, size_t *at, char *out)
         size_t n = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         value = hex(parser, text, *at, n);
         *at += n;
-        return tpl_text_put(value, out);
+        return utf8_write(value, out);
     }
     if (c == 'N') {
         tpl_parse_fail(parser, parser->line,
@@ -83,7 +83,7 @@ escape(struct tpl_parser *parser, struct slice text, size_t *at, char *out)
                text.ptr[*at] <= '7') {
             value = value * 8 + (uint32_t)(text.ptr[(*at)++] - '0');
         }
-        return tpl_text_put(value, out);
+        return utf8_write(value, out);
     }
     out[0] = '\\';
     out[1] = c;

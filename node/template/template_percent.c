@@ -134,7 +134,7 @@ put_char(struct tpl_run *run, struct json_value value)
         (value.as.integer >= 0xD800 && value.as.integer <= 0xDFFF)) {
         tpl_fail_type(run, "%c requires int or char", value);
     }
-    buf_add(run->out, text, tpl_text_put((uint32_t)value.as.integer, text));
+    buf_add(run->out, text, utf8_write((uint32_t)value.as.integer, text));
 }
 
 /* An integer for %d; %x and %o take no reals. */

@@ -28,33 +28,6 @@ tpl_text_next(struct slice text, size_t *at)
            (uint32_t)(from[2] & 0x3F) << 6 | (from[3] & 0x3F);
 }
 
-size_t
-tpl_text_put(uint32_t c, char *out)
-{
-    unsigned char *to = (unsigned char *)out;
-
-    if (c < 0x80) {
-        to[0] = (unsigned char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (unsigned char)(0xC0 | c >> 6);
-        to[1] = (unsigned char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (unsigned char)(0xE0 | c >> 12);
-        to[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F));
-        to[2] = (unsigned char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    to[0] = (unsigned char)(0xF0 | c >> 18);
-    to[1] = (unsigned char)(0x80 | (c >> 12 & 0x3F));
-    to[2] = (unsigned char)(0x80 | (c >> 6 & 0x3F));
-    to[3] = (unsigned char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 static bool
 continues(char c)
 {

@@ -10,12 +10,10 @@
 #include <stdint.h>
 
 #include "index/base/slice.h"
+#include "index/base/utf8.h"
 
 /* The code point at text[*at], which moves behind it. *at < text.len. */
 uint32_t tpl_text_next(struct slice text, size_t *at);
-
-/* Writes a code point, 1 to 4 bytes. */
-size_t tpl_text_put(uint32_t c, char *out);
 
 /* Bytes of the character that ends at `end`, which is above 0. */
 size_t tpl_text_before(struct slice text, size_t end);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "index/base/ascii.h"
+#include "index/base/utf8.h"
 #include "node/text/json_pull.h"
 
 #define SORT_FROM 9 /* members from which an object is searched by halves */
@@ -87,34 +88,6 @@ hex4(const char *at)
     return value;
 }
 
-/* Writes a code point, which is no surrogate, as UTF-8. */
-static size_t
-encode(uint32_t c, char *out)
-{
-    unsigned char *to = (unsigned char *)out;
-
-    if (c < 0x80) {
-        to[0] = (unsigned char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (unsigned char)(0xC0 | c >> 6);
-        to[1] = (unsigned char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (unsigned char)(0xE0 | c >> 12);
-        to[1] = (unsigned char)(0x80 | (c >> 6 & 0x3F));
-        to[2] = (unsigned char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    to[0] = (unsigned char)(0xF0 | c >> 18);
-    to[1] = (unsigned char)(0x80 | (c >> 12 & 0x3F));
-    to[2] = (unsigned char)(0x80 | (c >> 6 & 0x3F));
-    to[3] = (unsigned char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 /* The code point of the \u escape at *at, which it moves; 0xD800: it was half
  * of a pair alone. */
 static uint32_t
@@ -164,7 +137,7 @@ read_text(struct reader *reader, struct json_value *value)
             if (c == 0xD800) {
                 return fail(reader, "half of a surrogate pair");
             }
-            len += encode(c, out + len);
+            len += utf8_write(c, out + len);
         } else {
             static const char from[] = "\"\\/bfnrt";
             static const char to[] = "\"\\/\b\f\n\r\t";

@@ -200,6 +200,12 @@ url_equal(const struct url *a, const struct url *b)
            strcmp(a->path, b->path) == 0;
 }
 
+bool
+url_is_address(const struct url *url)
+{
+    return is_address(url->host, AF_INET) || is_address(url->host, AF_INET6);
+}
+
 int
 url_sockaddr(const struct url *url, struct sockaddr_storage *out)
 {

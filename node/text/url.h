@@ -50,6 +50,9 @@ const char *url_authority(const struct url *url, char *out);
 /* Whether host, port and path are the same. */
 bool url_equal(const struct url *a, const struct url *b);
 
+/* Whether its host is an IP address, not a name (or ""). */
+bool url_is_address(const struct url *url);
+
 /* The socket address of a url whose host is an IP address. 0, or -EINVAL when
  * it is a name. */
 int url_sockaddr(const struct url *url, struct sockaddr_storage *out)

@@ -107,6 +107,9 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch);
 int tokenizer_encode(struct tokenizer_scratch *scratch, struct slice text,
                      unsigned flags, struct tokenizer_ids *ids) MUST_CHECK;
 
+/* What an outcome means, for people; NULL: TOKENIZER_OK. */
+const char *tokenizer_outcome_text(int outcome);
+
 /*
  * The end of the last added token in text[0, limit) after which the text can be
  * cut exactly: the ids of the text, without special tokens around it, are those

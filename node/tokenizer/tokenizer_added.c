@@ -127,6 +127,11 @@ set_make(struct tok_load *load, struct added_set *set, bool normalized)
     for (uint32_t i = set->count; i > 0; i--) {
         set->starts[(uint8_t)set->tokens[i - 1]->matched.ptr[0]] = true;
     }
+    set->one_start = set->count > 0;
+    for (uint32_t i = 1; i < set->count; i++) {
+        set->one_start = set->one_start && set->tokens[i]->matched.ptr[0] ==
+                                               set->tokens[0]->matched.ptr[0];
+    }
     uint32_t at = 0;
     for (unsigned byte = 0; byte < 257; byte++) {
         while (at < set->count &&
@@ -254,6 +259,21 @@ space_after(const struct tokenizer *t, struct slice text, size_t at)
     return at;
 }
 
+/* The next place from text[at] on where a token may begin. */
+static inline size_t
+next_start(const struct added_set *set, struct slice text, size_t at)
+{
+    if (set->one_start) {
+        const char *found = memchr(
+            text.ptr + at, set->tokens[0]->matched.ptr[0], text.len - at);
+        return found != NULL ? (size_t)(found - text.ptr) : text.len;
+    }
+    while (at < text.len && !set->starts[(uint8_t)text.ptr[at]]) {
+        at++;
+    }
+    return at;
+}
+
 bool
 added_next(const struct tokenizer *t, const struct added_set *set,
            struct slice text, size_t *at, size_t taken,
@@ -262,10 +282,8 @@ added_next(const struct tokenizer *t, const struct added_set *set,
     if (set->count == 0) {
         return false;
     }
-    for (size_t i = *at; i < text.len; i++) {
-        if (LIKELY(!set->starts[(uint8_t)text.ptr[i]])) {
-            continue;
-        }
+    for (size_t i = next_start(set, text, *at); i < text.len;
+         i = next_start(set, text, i + 1)) {
         const struct added_token *token = longest_at(set, text, i);
         if (token == NULL) {
             continue;

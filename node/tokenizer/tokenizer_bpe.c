@@ -3,6 +3,7 @@
  * the pair of the smallest rank first and the leftmost of equals, until no pair
  * is left that merges. Short words look for the smallest rank by going through
  * all of them, long ones keep a heap, so that a word of n bytes costs n log n.
+ * Before that, words are parted where no merge can be: tokenizer_bpe_gaps.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "node/tokenizer/tokenizer_internal.h"
 
 #define SHORT_MAX 48
+#define PIECE_MAX 15 /* what is not longer is not looked through for gaps */
 
 struct bpe_symbol {
     uint32_t id;
@@ -262,9 +264,9 @@ emit_long(struct tokenizer_scratch *s, size_t count)
     }
 }
 
-/* A word of bytes. */
+/* Bytes between two gaps. */
 static void
-folded_word(struct tokenizer_scratch *s, struct slice word)
+folded_piece(struct tokenizer_scratch *s, struct slice word)
 {
     const struct bpe *bpe = &s->tokenizer->bpe;
     const uint8_t *bytes = (const uint8_t *)word.ptr;
@@ -285,6 +287,28 @@ folded_word(struct tokenizer_scratch *s, struct slice word)
         s->bpe.symbols[i].id = bpe->byte_id[bytes[i]];
     }
     emit_long(s, word.len);
+}
+
+/* A word of bytes: what lies between two gaps merges by itself. */
+static void
+folded_word(struct tokenizer_scratch *s, struct slice word)
+{
+    const struct bpe *bpe = &s->tokenizer->bpe;
+    bool cached = !bpe->whole_word; /* which pieces of words are not */
+
+    if (word.len <= PIECE_MAX || bpe->gaps.bridges == NULL) {
+        folded_piece(s, word);
+        return;
+    }
+    for (size_t at = 0, end = 0; at < word.len; at = end) {
+        end = bpe_gap(bpe, word, at);
+        struct slice piece = {.ptr = word.ptr + at, .len = end - at};
+        if (cached && piece.len <= PIECE_MAX) {
+            cache_word(s, piece);
+        } else {
+            folded_piece(s, piece);
+        }
+    }
 }
 
 /* What a character becomes before anything merges: its token, its bytes'

@@ -135,8 +135,9 @@ find_ascii(const struct vocab *vocab, struct bpe *bpe)
 }
 
 bool
-bpe_load(struct tok_load *load, struct slice model)
+bpe_load(struct tok_load *load, const struct tok_model_parts *parts)
 {
+    struct slice model = parts->rest;
     struct tokenizer *t = load->t;
     struct bpe *bpe = &t->bpe;
     struct slice value;
@@ -156,18 +157,18 @@ bpe_load(struct tok_load *load, struct slice model)
     if (bpe->prefix.len > 64 || bpe->suffix.len > 64) {
         return tok_fail(load, "model: a prefix or suffix of more than 64");
     }
-    if (load->failed || !json_member(model, "vocab", &value) ||
-        !vocab_load(load, value)) {
+    if (load->failed || parts->vocab.ptr == NULL ||
+        !vocab_load(load, parts->vocab)) {
         return tok_fail(load, "model: no vocab");
     }
     bpe->has_unk = tok_member_text(load, model, "unk_token", &unk);
     bpe->unk = bpe->has_unk ? vocab_find(&t->vocab, unk) : TOK_NONE;
     find_fallback(&t->vocab, bpe->fallback);
     find_ascii(&t->vocab, bpe);
-    if (!json_member(model, "merges", &value)) {
+    if (parts->merges.ptr == NULL) {
         return tok_fail(load, "model: no merges");
     }
-    return !load->failed && merges_load(load, value);
+    return !load->failed && merges_load(load, parts->merges);
 }
 
 /* The bytes of a byte-level token, in room; false: it is not one. */
@@ -224,7 +225,7 @@ bpe_fold(struct tok_load *load)
     }
     memcpy(t->bpe.byte_id, bytes, sizeof bytes);
     t->bpe.folded = true;
-    return vocab_index(load, vocab, keys);
+    return bpe_find_gaps(load, keys) && vocab_index(load, vocab, keys);
 }
 
 /* Each way to cut the token in two tokens is a merge of its rank. */
@@ -281,7 +282,7 @@ bpe_from_ranks(struct tok_load *load)
     for (uint32_t id = 0; id < t->vocab.ids_end; id++) {
         (void)rank_merges(t, id, true);
     }
-    return true;
+    return bpe_find_gaps(load, t->vocab.tokens);
 }
 
 #define METASPACE "\xe2\x96\x81"

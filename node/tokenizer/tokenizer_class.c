@@ -196,6 +196,15 @@ fill_page(uint32_t page, size_t *later, uint8_t *flags)
     }
 }
 
+/* Whether a page has characters: beyond plane 3 only the tags of plane 14 do,
+ * and no flag is set for what is unassigned or private. */
+static bool
+page_is_used(uint32_t page)
+{
+    return page < 0x33000 / TOK_PAGE_CHARS ||
+           page == 0xe0000 / TOK_PAGE_CHARS || page == 0xe0100 / TOK_PAGE_CHARS;
+}
+
 /* The number of an equal page, or pages. */
 static uint16_t
 same_page(const struct tok_classes *classes, uint16_t pages,
@@ -225,7 +234,10 @@ tok_classes_new(struct tok_load *load)
         return NULL;
     }
     for (uint32_t page = 0; page < TOK_PAGES; page++) {
-        fill_page(page, &later, flags);
+        memset(flags, 0, sizeof flags);
+        if (page_is_used(page)) {
+            fill_page(page, &later, flags);
+        }
         uint16_t at = same_page(classes, pages, flags);
         if (at == pages) {
             memcpy(classes->flags[pages++], flags, sizeof flags);

@@ -13,8 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "index/base/slice.h"
+#include "index/base/utf8.h"
 
 enum {
     TOK_LETTER = 1, /* L */
@@ -80,6 +82,21 @@ utf8_len(uint8_t lead)
     return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
+/* A place up to which text[at, ...) is ASCII, in steps of 32 bytes. */
+static inline size_t
+ascii_until(struct slice text, size_t at)
+{
+    for (; text.len - at >= 32; at += 32) {
+        uint64_t words[4];
+        memcpy(words, text.ptr + at, sizeof words);
+        if (((words[0] | words[1] | words[2] | words[3]) &
+             UINT64_C(0x8080808080808080)) != 0) {
+            break;
+        }
+    }
+    return at;
+}
+
 /* Whether a character may take part in a composition (tokenizer_nfc.c). */
 bool norm_needs_look(int32_t c);
 
@@ -101,32 +118,6 @@ utf8_read(const char *text)
     }
     return (uint32_t)(b[0] & 7) << 18 | (uint32_t)(b[1] & 0x3f) << 12 |
            (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
-}
-
-/* Writes a character, 1 to 4 bytes; how many. */
-static inline size_t
-utf8_write(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
 }
 
 /* The start of the character before text[at]; at > 0. */

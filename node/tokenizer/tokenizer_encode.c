@@ -107,19 +107,33 @@ tokenizer_scratch_free(struct tokenizer_scratch *s)
     free(s);
 }
 
+/* Whether a character of three bytes begins at b, as most letters beyond Latin
+ * do. */
+static inline bool
+is_three(const uint8_t *b, size_t left)
+{
+    return left >= 3 && (b[0] & 0xf0) == 0xe0 && (b[1] & 0xc0) == 0x80 &&
+           (b[2] & 0xc0) == 0x80 && (b[0] != 0xe0 || b[1] >= 0xa0) &&
+           (b[0] != 0xed || b[1] < 0xa0);
+}
+
 size_t
 utf8_valid(struct slice text)
 {
     size_t at = 0;
 
     while (at < text.len) {
-        if (text.len - at >= 8 &&
-            (tok_load64(text.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
-            at += 8;
-            continue;
+        const uint8_t *b = (const uint8_t *)text.ptr + at;
+        size_t len = 0;
+        if (b[0] < 0x80) {
+            size_t plain = ascii_until(text, at);
+            len = plain > at ? plain - at : 1;
+        } else if (is_three(b, text.len - at)) {
+            len = 3;
+        } else {
+            len = json_text_char(
+                (struct slice){.ptr = text.ptr + at, .len = text.len - at});
         }
-        size_t len = json_text_char(
-            (struct slice){.ptr = text.ptr + at, .len = text.len - at});
         if (len == 0) {
             return at;
         }
@@ -256,11 +270,11 @@ tokenizer_encode(struct tokenizer_scratch *s, struct slice text, unsigned flags,
     bool special = (flags & TOKENIZER_SPECIAL) != 0;
 
     CHECK(ids->count <= ids->room);
-    s->ids = ids;
-    s->fault = TOKENIZER_OK;
     if (text.len > TOKENIZER_TEXT_MAX) {
         return TOKENIZER_E_LONG;
     }
+    s->ids = ids;
+    s->fault = TOKENIZER_OK;
     if (special) {
         tok_emit_many(s, post->before, post->before_count);
     }
@@ -277,4 +291,23 @@ tokenizer_encode(struct tokenizer_scratch *s, struct slice text, unsigned flags,
     }
     s->ids = NULL;
     return s->fault;
+}
+
+const char *
+tokenizer_outcome_text(int outcome)
+{
+    switch (outcome) {
+    case TOKENIZER_E_LONG:
+        return "the text is too long";
+    case TOKENIZER_E_ROOM:
+        return "too many tokens";
+    case TOKENIZER_E_MEMORY:
+        return "out of memory";
+    case TOKENIZER_E_WORK:
+        return "a pattern took too many steps";
+    case TOKENIZER_E_UNKNOWN:
+        return "a character without a token, and no unknown token";
+    default:
+        return NULL;
+    }
 }

@@ -39,6 +39,13 @@ struct bpe_pair {
     uint32_t id;
 };
 
+/* Which characters some merge joins: tokenizer_bpe_gaps.c. */
+struct bpe_gaps {
+    uint64_t *bridges;   /* pairs of characters; NULL: no gap is looked for */
+    uint64_t mask;       /* open addressing */
+    uint8_t parts[8192]; /* a bit for each pair of bytes */
+};
+
 struct bpe {
     struct bpe_merge *merges; /* open addressing */
     uint64_t merges_mask;
@@ -55,6 +62,7 @@ struct bpe {
     bool whole_word; /* a word in the vocabulary is taken as it is */
     bool cuts;       /* words may be cut before the metaspace, see bpe_cuts */
     bool glued[256]; /* but not after a character that ends in this byte */
+    struct bpe_gaps gaps; /* folded */
 };
 
 struct unigram {
@@ -99,6 +107,7 @@ struct added_set {
     uint32_t count;
     uint32_t first[257]; /* where those with each first byte begin */
     bool starts[256];    /* some token begins with this byte */
+    bool one_start;      /* all tokens begin with one byte */
 };
 
 struct added {
@@ -270,9 +279,9 @@ struct tokenizer_scratch {
 };
 
 /* Loading, each from its part of the file. False: load->why says it. */
-bool bpe_load(struct tok_load *load, struct slice model);
-bool unigram_load(struct tok_load *load, struct slice model);
-bool wordpiece_load(struct tok_load *load, struct slice model);
+bool bpe_load(struct tok_load *load, const struct tok_model_parts *model);
+bool unigram_load(struct tok_load *load, const struct tok_model_parts *model);
+bool wordpiece_load(struct tok_load *load, const struct tok_model_parts *model);
 bool added_load(struct tok_load *load, struct slice tokens);
 bool norm_load(struct tok_load *load, struct slice normalizer);
 bool pre_load(struct tok_load *load, struct slice pre_tokenizer);
@@ -295,6 +304,14 @@ bool bpe_fold(struct tok_load *load);
 
 /* Finds out where long words may be cut. */
 bool bpe_find_cuts(struct tok_load *load);
+
+/* Finds which characters merges join. keys: the bytes of each token, by id. */
+bool bpe_find_gaps(struct tok_load *load, const struct slice *keys);
+
+/* The next place in a word of bytes, after from, that no merge bridges; it
+ * depends on nothing before from, which is such a place itself or the word's
+ * start. word.len: there is none. */
+size_t bpe_gap(const struct bpe *bpe, struct slice word, size_t from);
 
 /* Lists the tokens by id for decoding, when all are known. */
 bool decode_finish(struct tok_load *load);
@@ -360,6 +377,10 @@ void wordpiece_word(struct tokenizer_scratch *s, struct slice word);
 
 /* Through the cache of words; same as bpe_word() in its effect. */
 void cache_word(struct tokenizer_scratch *s, struct slice word);
+
+/* All words that the scanner finds in the text. */
+void cache_words(struct tokenizer_scratch *s, struct slice text,
+                 tok_scan *scan);
 struct word_cache *cache_new(void);
 void cache_free(struct word_cache *cache);
 

@@ -69,6 +69,18 @@ bool json_walk_next(struct json_walk *walk, struct slice *key, bool *escaped,
  * the value is no object. The last of several with one name counts. */
 bool json_member(struct slice object, const char *name, struct slice *value);
 
+/* The object of a model, gone through once: what is large, as it is written
+ * (ptr NULL: it has none), and an object of its other members. */
+struct tok_model_parts {
+    struct slice vocab;
+    struct slice merges;
+    struct slice rest;
+};
+
+/* False: the load has failed. */
+bool tok_model_parts(struct tok_load *load, struct slice model,
+                     struct tok_model_parts *parts);
+
 /* Whether a value is absent (false from json_member()) or null. */
 bool json_is_null(struct slice value);
 

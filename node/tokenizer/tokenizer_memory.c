@@ -206,6 +206,59 @@ json_member(struct slice object, const char *name, struct slice *value)
     return there;
 }
 
+static char *
+put(char *to, const char *from, size_t len)
+{
+    if (len != 0) {
+        memcpy(to, from, len);
+    }
+    return to + len;
+}
+
+bool
+tok_model_parts(struct tok_load *load, struct slice model,
+                struct tok_model_parts *parts)
+{
+    struct json_walk walk;
+    struct slice key = {.ptr = NULL};
+    struct slice value;
+    size_t bytes = 2;
+
+    *parts = (struct tok_model_parts){.rest = SLICE("{}")};
+    if (!json_walk_open(&walk, model) || !walk.object) {
+        return true;
+    }
+    while (json_walk_next(&walk, &key, NULL, &value)) {
+        if (slice_equal(key, SLICE("vocab"))) {
+            parts->vocab = value;
+        } else if (slice_equal(key, SLICE("merges"))) {
+            parts->merges = value;
+        } else {
+            bytes += key.len + value.len + 4;
+        }
+    }
+    char *rest = tok_alloc(load, bytes);
+    if (rest == NULL || !json_walk_open(&walk, model)) {
+        return false;
+    }
+    char *end = put(rest, "{", 1);
+    while (json_walk_next(&walk, &key, NULL, &value)) {
+        if (slice_equal(key, SLICE("vocab")) ||
+            slice_equal(key, SLICE("merges"))) {
+            continue;
+        }
+        end = put(end, ",", end == rest + 1 ? 0 : 1);
+        end = put(end, "\"", 1);
+        end = put(end, key.ptr, key.len);
+        end = put(end, "\":", 2);
+        end = put(end, value.ptr, value.len);
+    }
+    end = put(end, "}", 1);
+    CHECK((size_t)(end - rest) <= bytes);
+    parts->rest = (struct slice){.ptr = rest, .len = (size_t)(end - rest)};
+    return true;
+}
+
 bool
 json_is_null(struct slice value)
 {

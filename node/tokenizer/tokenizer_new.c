@@ -82,29 +82,33 @@ model_word(struct tokenizer_scratch *s, struct slice word)
 static bool
 model_load(struct tok_load *load, struct slice model)
 {
+    struct tok_model_parts parts;
     struct slice type = {.ptr = NULL};
-    struct slice value = {.ptr = NULL};
+    struct slice value;
     char shown[TOK_SHOWN + 4];
 
-    if (!json_member(model, "type", &type)) { /* files of old */
-        type = json_member(model, "merges", &value) ? SLICE("\"BPE\"")
-               : json_member(model, "max_input_chars_per_word", &value)
+    if (!tok_model_parts(load, model, &parts)) {
+        return false;
+    }
+    if (!json_member(parts.rest, "type", &type)) { /* files of old */
+        type = parts.merges.ptr != NULL ? SLICE("\"BPE\"")
+               : json_member(parts.rest, "max_input_chars_per_word", &value)
                    ? SLICE("\"WordPiece\"")
-               : json_member(model, "vocab", &value) && value.ptr[0] == '['
+               : parts.vocab.ptr != NULL && parts.vocab.ptr[0] == '['
                    ? SLICE("\"Unigram\"")
                    : SLICE("without a type");
     }
     if (slice_equal(type, SLICE("\"BPE\""))) {
-        return bpe_load(load, model);
+        return bpe_load(load, &parts);
     }
     if (slice_equal(type, SLICE("\"Unigram\""))) {
-        return unigram_load(load, model);
+        return unigram_load(load, &parts);
     }
     load->t->model = slice_equal(type, SLICE("\"WordLevel\"")) ? TOK_WORDLEVEL
                                                                : TOK_WORDPIECE;
     if (load->t->model == TOK_WORDLEVEL ||
         slice_equal(type, SLICE("\"WordPiece\""))) {
-        return wordpiece_load(load, model);
+        return wordpiece_load(load, &parts);
     }
     return tok_fail(load, "model: %s is not understood", tok_show(type, shown));
 }
@@ -125,46 +129,61 @@ struct parts {
     struct slice model, added, normalizer, pre, post, decoder, truncation;
 };
 
+/* The rest of the file, which json_walk_next() took for its end, is none. */
+static bool
+parts_check(struct tok_load *load, struct json_pull *pull, struct slice model,
+            struct slice version)
+{
+    enum pull_token token = PULL_OBJECT;
+
+    while (token > PULL_END) {
+        token = json_pull_next(pull);
+    }
+    if (token == PULL_BAD) {
+        return tok_fail(load, "no JSON: %s at byte %zu", pull->fault, pull->at);
+    }
+    if (!slice_equal(version, SLICE("\"1.0\""))) {
+        return tok_fail(load, "a version other than 1.0");
+    }
+    return model.ptr[0] == '{' || tok_fail(load, "no model");
+}
+
 static bool
 parts_find(struct tok_load *load, struct slice json, struct parts *parts)
 {
-    struct json_pull pull;
-    enum pull_token token = PULL_OBJECT;
+    struct slice version = SLICE("\"1.0\"");
+    const char *const names[] = {
+        "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+        "decoder",      "truncation", "model",         "version"};
+    struct slice *const places[] = {
+        &parts->added,   &parts->normalizer, &parts->pre,   &parts->post,
+        &parts->decoder, &parts->truncation, &parts->model, &version};
+    struct slice key = SLICE("");
     struct slice value;
+    struct json_walk walk;
 
-    json_pull_init(&pull, json);
-    while (token > PULL_END) {
-        token = json_pull_next(&pull);
-    }
-    if (token == PULL_BAD) {
-        return tok_fail(load, "no JSON: %s at byte %zu", pull.fault, pull.at);
-    }
-    if (json_member(json, "version", &value) &&
-        !slice_equal(value, SLICE("\"1.0\""))) {
-        return tok_fail(load, "a version other than 1.0");
-    }
-    if (!json_member(json, "model", &parts->model) ||
-        parts->model.ptr[0] != '{') {
-        return tok_fail(load, "no model");
-    }
-    const char *const names[] = {"added_tokens",  "normalizer",
-                                 "pre_tokenizer", "post_processor",
-                                 "decoder",       "truncation"};
-    struct slice *const places[] = {&parts->added,   &parts->normalizer,
-                                    &parts->pre,     &parts->post,
-                                    &parts->decoder, &parts->truncation};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < 7; i++) {
         *places[i] = SLICE("null");
-        (void)json_member(json, names[i], places[i]);
     }
-    return true;
+    bool open = json_walk_open(&walk, json) && walk.object;
+    while (open && json_walk_next(&walk, &key, NULL, &value)) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            if (slice_equal(key, slice_of(names[i]))) {
+                *places[i] = value;
+            }
+        }
+    }
+    return parts_check(load, &walk.pull, parts->model, version);
 }
 
-/* What files of both kinds need in the end. */
+/* What files of both kinds need in the end. The classes take longest of what
+ * does not depend on the file, so a file that is refused does not wait. */
 static bool
 finish(struct tok_load *load)
 {
-    return added_finish(load) && decode_finish(load);
+    load->t->classes = tok_classes_new(load);
+    return load->t->classes != NULL && added_finish(load) &&
+           decode_finish(load);
 }
 
 static bool
@@ -200,7 +219,6 @@ begin(struct tok_load *load, struct slice file, char *why)
                        TOKENIZER_FILE_MAX);
     } else {
         t->post.truncate = SIZE_MAX;
-        t->classes = tok_classes_new(load);
     }
     return t;
 }

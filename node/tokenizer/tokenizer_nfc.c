@@ -78,9 +78,10 @@ composed_until(const struct tok_classes *classes, struct slice text, size_t at,
 
     *boundary = at;
     while (at < text.len) {
-        if (text.len - at >= 8 &&
-            (tok_load64(text.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
-            at += 8;
+        size_t plain =
+            (uint8_t)text.ptr[at] < 0x80 ? ascii_until(text, at) : at;
+        if (plain > at) {
+            at = plain;
             *boundary = at - 1;
             class = 0;
             continue;

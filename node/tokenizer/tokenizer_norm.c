@@ -272,10 +272,21 @@ run_stage(struct tokenizer_scratch *s, const struct norm_stage *stage,
     }
 }
 
+/* The vowels am of Thai and Lao: NFKD makes a mark and a letter of them, the
+ * only characters of which a mark goes first and something stays. When accents
+ * are stripped, the letter still stands at the start. */
+static bool
+starts_with_am(struct slice text)
+{
+    return text.len >= 3 && (memcmp(text.ptr, "\xe0\xb8\xb3", 3) == 0 ||
+                             memcmp(text.ptr, "\xe0\xba\xb3", 3) == 0);
+}
+
 struct slice
 norm_run(struct tokenizer_scratch *s, struct slice text, bool *first)
 {
     const struct tokenizer *t = s->tokenizer;
+    bool am_first = *first && starts_with_am(text);
     unsigned which = 0;
 
     for (size_t i = 0; i < t->norms_count && s->fault == TOKENIZER_OK; i++) {
@@ -290,6 +301,9 @@ norm_run(struct tokenizer_scratch *s, struct slice text, bool *first)
         }
         buf_clear(out);
         run_stage(s, stage, text, first, out);
+        if (stage->kind == NORM_STRIP_ACCENTS && am_first) {
+            *first = true;
+        }
         if (out->failed) {
             tok_fault(s, TOKENIZER_E_LONG);
         }

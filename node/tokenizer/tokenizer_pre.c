@@ -473,19 +473,10 @@ only_scan(const struct tokenizer *t)
                : NULL;
 }
 
-/* The common case, made for each scanner so that it is inlined. */
-#define SCAN_WORDS(scan)                                                      \
-    for (size_t at = 0; at < text.len && s->fault == TOKENIZER_OK;) {         \
-        size_t end = scan(classes, text, at);                                 \
-        cache_word(s, (struct slice){.ptr = text.ptr + at, .len = end - at}); \
-        at = end;                                                             \
-    }
-
 void
 pre_run(struct tokenizer_scratch *s, struct slice text, bool first)
 {
     const struct tokenizer *t = s->tokenizer;
-    const struct tok_classes *classes = t->classes;
     tok_scan *scan = NULL;
 
     if (text.len == 0) {
@@ -497,7 +488,7 @@ pre_run(struct tokenizer_scratch *s, struct slice text, bool first)
     }
     scan = only_scan(t);
     if (scan != NULL) {
-        SCAN_WORDS(scan);
+        cache_words(s, text, scan);
     } else {
         run_stages(s, text, first);
     }

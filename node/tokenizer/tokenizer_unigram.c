@@ -4,6 +4,7 @@
  * with costs more than the rarest token; such characters in a row become one
  * unknown token, or the tokens of their bytes.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,28 +30,96 @@ struct unigram_step {
     uint32_t next_id;
 };
 
+/* 10^exponent, 308 at most, rounded to the nearest. */
+static double
+power_of_ten(int exponent)
+{
+    static const double small[] = {
+        1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    char text[16];
+
+    if (exponent < (int)(sizeof small / sizeof small[0])) {
+        return small[exponent];
+    }
+    (void)snprintf(text, sizeof text, "1e%d", exponent);
+    return strtod(text, NULL);
+}
+
+/* An exponent behind "e", or 0; far ones are as good as 9999. */
+static int
+exponent_read(const char *at, const char *end)
+{
+    bool negative = at < end && *at == '-';
+    int exponent = 0;
+
+    for (at += at < end && (*at == '-' || *at == '+'); at < end; at++) {
+        exponent = exponent > 999 ? 9999 : exponent * 10 + (*at - '0');
+    }
+    return negative ? -exponent : exponent;
+}
+
+/*
+ * A number of JSON as the library reads it (serde_json without
+ * float_roundtrip): up to 64 bits of digits, the others dropped, and one
+ * multiplication or division by a power of ten. That is not always the nearest
+ * double, and where two ways to cut a word cost the same, the last bit decides.
+ */
+static bool
+score_read(struct slice text, double *score)
+{
+    const char *end = text.ptr + text.len;
+    const char *at = text.ptr + (text.len > 0 && text.ptr[0] == '-');
+    uint64_t digits = 0;
+    int exponent = 0;
+    bool point = false;
+    bool full = false;
+
+    if (at == end || *at < '0' || *at > '9') {
+        return false;
+    }
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        unsigned digit = (unsigned)(*at - '0');
+        if (*at == '.') {
+            point = true;
+            continue;
+        }
+        full = full || digits > (UINT64_MAX - digit) / 10;
+        digits = full ? digits : digits * 10 + digit;
+        exponent += (full ? 1 : 0) - (point ? 1 : 0);
+    }
+    if (at < end) {
+        exponent += exponent_read(at + 1, end);
+    }
+    double value = (double)digits;
+    for (; exponent < -308 && value > 0; exponent += 308) {
+        value /= 1e308;
+    }
+    if (exponent >= 0) {
+        value *= exponent <= 308 ? power_of_ten(exponent) : INFINITY;
+    } else if (value > 0) {
+        value /= power_of_ten(-exponent);
+    }
+    *score = text.ptr[0] == '-' ? -value : value;
+    return isfinite(value);
+}
+
 static bool
 entry_load(struct tok_load *load, struct slice value, struct slice *token,
            double *score)
 {
     struct json_walk walk;
     struct slice part;
-    char number[64];
     char shown[TOK_SHOWN + 4];
 
     if (!json_walk_open(&walk, value) || walk.object ||
         !json_walk_next(&walk, NULL, NULL, &part) ||
         !tok_text(load, part, token) || token->len > TOKENIZER_TOKEN_MAX ||
-        !json_walk_next(&walk, NULL, NULL, &part) ||
-        part.len >= sizeof number) {
+        !json_walk_next(&walk, NULL, NULL, &part)) {
         return tok_fail(load, "vocab: %s is no token and score",
                         tok_show(value, shown));
     }
-    memcpy(number, part.ptr, part.len);
-    number[part.len] = '\0';
-    char *end = NULL;
-    *score = strtod(number, &end);
-    return *end == '\0' ||
+    return score_read(part, score) ||
            tok_fail(load, "vocab: %s is no score", tok_show(part, shown));
 }
 
@@ -170,16 +239,16 @@ trie_make(struct tok_load *load)
 }
 
 bool
-unigram_load(struct tok_load *load, struct slice model)
+unigram_load(struct tok_load *load, const struct tok_model_parts *parts)
 {
     struct tokenizer *t = load->t;
-    struct slice vocab;
+    struct slice model = parts->rest;
     uint64_t unk = 0;
 
     t->model = TOK_UNIGRAM;
     t->unigram.byte_fallback =
         tok_member_bool(load, model, "byte_fallback", false);
-    if (!json_member(model, "vocab", &vocab) || !entries_load(load, vocab)) {
+    if (parts->vocab.ptr == NULL || !entries_load(load, parts->vocab)) {
         return tok_fail(load, "model: no vocab");
     }
     unk = tok_member_uint(load, model, "unk_id", TOK_NONE);

@@ -7,13 +7,13 @@
 #define CHARS_MAX 4096 /* of a word; a search costs their square */
 
 bool
-wordpiece_load(struct tok_load *load, struct slice model)
+wordpiece_load(struct tok_load *load, const struct tok_model_parts *parts)
 {
     struct tokenizer *t = load->t;
-    struct slice vocab;
+    struct slice model = parts->rest;
     struct slice unk = {.ptr = NULL};
 
-    if (!json_member(model, "vocab", &vocab) || !vocab_load(load, vocab)) {
+    if (parts->vocab.ptr == NULL || !vocab_load(load, parts->vocab)) {
         return tok_fail(load, "model: no vocab");
     }
     if (!tok_member_text(load, model, "unk_token", &unk)) {

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/base/log.h"
 #include "node/tokens/token_ask_internal.h"
 
 int
@@ -94,6 +93,8 @@ finish(struct token_question *q, enum token_outcome outcome)
     if (outcome == TOKEN_OK) {
         answer.tokens = ask->ids.ids;
         answer.count = ask->ids.count;
+        answer.rendered = q->way == ASK_RENDER;
+        answer.media = ask->media.count != 0 ? &ask->media : NULL;
     }
     q->done(q->context, &answer);
     free_question(q);
@@ -161,6 +162,21 @@ ask_failed(struct token_question *q, enum ask_fault fault)
     finish(q, TOKEN_FAILED);
 }
 
+/* What the answer says of pictures. False: they are not named, so that the
+ * tokens alone would not tell this prompt from others. */
+static bool
+take_media(struct token_question *q, struct slice body)
+{
+    struct token_media *media = &q->ask->media;
+
+    media->count = 0;
+    if (q->way != ASK_RENDER || memmem(body.ptr, body.len, "\"mm_hashes\"",
+                                       strlen("\"mm_hashes\"")) == NULL) {
+        return !q->media;
+    }
+    return token_media_read(media, body) == 0;
+}
+
 /* False: it is an answer without any, to a question that was not understood:
  * llama.cpp's /tokenize reads `content` alone. */
 static bool
@@ -177,7 +193,7 @@ take_ids(struct token_question *q, struct slice body)
         return false;
     }
     ask_learn_good(q);
-    finish(q, TOKEN_OK);
+    finish(q, take_media(q, body) ? TOKEN_OK : TOKEN_REFUSED);
     return true;
 }
 
@@ -193,30 +209,10 @@ is_missing(unsigned status, struct slice body)
     return status == 403 || status == 405 || status == 501;
 }
 
-/* Once for each worker. */
-static void
-tell_shut(const struct token_question *q)
-{
-    struct ask_slot *s = &q->ask->slots[q->slot];
-    char place[URL_TEXT_MAX];
-
-    if (s->generation == q->generation && !s->told_shut) {
-        s->told_shut = true;
-        LOG_INFO(
-            "renderer_shut", KV("worker", url_authority(&q->url, place)),
-            KV("advice", "predictions of chats are exact with vLLM's flag "
-                         "--enable-scale-out; until then /tokenize is asked"));
-    }
-}
-
 void
 ask_answered(struct token_question *q, unsigned status, struct slice body)
 {
     bool missing = is_missing(status, body);
-
-    if (status == 403 && q->way == ASK_RENDER) {
-        tell_shut(q);
-    }
 
     if (status == 200 && take_ids(q, body)) {
         return;
@@ -230,7 +226,7 @@ ask_answered(struct token_question *q, unsigned status, struct slice body)
         finish(q, TOKEN_REFUSED);
         return;
     }
-    q->way++;
+    q->way = ask_way_after(q);
     ask_now(q);
 }
 
@@ -240,7 +236,21 @@ is_askable(const struct scan *scan)
     bool text = scan->shape == SCAN_STRING ||
                 (scan->shape == SCAN_STRINGS && scan->prompts == 1);
 
-    return (text || scan->shape == SCAN_MESSAGES) && !scan->prompt_is_input;
+    switch (scan->api) {
+    case SCAN_API_TEXT:
+        return text && !scan->prompt_is_input;
+    case SCAN_API_CHAT:
+    case SCAN_API_MESSAGES:
+        return scan->shape == SCAN_MESSAGES && !scan->prompt_is_input;
+    case SCAN_API_RESPONSES:
+        return scan->prompt_is_input && !scan->stateful &&
+               (scan->shape == SCAN_STRING || scan->shape == SCAN_MESSAGES);
+    case SCAN_API_GUESSED:
+    case SCAN_API_OTHER:
+    case SCAN_APIS:
+        break;
+    }
+    return false;
 }
 
 /* Of one text in brackets, the text. */
@@ -258,25 +268,12 @@ without_brackets(const char *body, struct scan_text raw)
 }
 
 bool
-token_ask_able(const struct token_ask *ask, const struct fleet_worker *worker)
+token_ask_able(const struct token_ask *ask, const struct fleet_worker *worker,
+               enum scan_api api)
 {
-    uint32_t slot = worker->slot;
-    uint32_t generation = worker->generation;
-
     return worker->address_len != 0 &&
-           (ask_way_now(ask, slot, generation, true) != ASK_NOTHING ||
-            ask_way_now(ask, slot, generation, false) != ASK_NOTHING);
-}
-
-static bool
-has_media(const struct scan *scan)
-{
-    uint32_t i = 0;
-
-    while (i < scan->spans_count && scan->spans[i].kind != SCAN_MEDIA) {
-        i++;
-    }
-    return i != scan->spans_count;
+           ask_way_now(ask, worker->slot, worker->generation, api) !=
+               ASK_NOTHING;
 }
 
 /* A question with copies of all it needs, not open yet. */
@@ -296,8 +293,8 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
     q->address = worker->address;
     bool sound = url_parse_http(slice_of(worker->url), &q->url) == NULL;
     CHECK(sound); /* the configuration was read with the same */
-    q->chat = scan->shape == SCAN_MESSAGES;
-    q->media = has_media(scan);
+    q->api = scan->api;
+    q->media = scan->media;
     q->parts.model = scan->model;
     q->parts.prompt = scan->shape == SCAN_STRINGS
                           ? without_brackets(body.ptr, scan->prompt_raw)
@@ -338,7 +335,9 @@ token_ask_start(struct token_ask *ask, struct token_question **out,
 {
     CHECK(!ask->closing && done != NULL);
     *out = NULL;
-    if (!is_askable(scan)) {
+    if (!is_askable(scan) ||
+        (scan->media && ask_way_now(ask, worker->slot, worker->generation,
+                                    scan->api) != ASK_RENDER)) {
         return TOKEN_ASK_E_SHAPE;
     }
     if (ask->stats.open >= ask->limits.open_max) {
@@ -352,7 +351,7 @@ token_ask_start(struct token_ask *ask, struct token_question **out,
     q->context = context;
     q->done = done;
     ask_slot_renew(ask, q->slot, q->generation);
-    q->way = ask_way_now(ask, q->slot, q->generation, q->chat);
+    q->way = ask_way_now(ask, q->slot, q->generation, q->api);
     enter(q);
     if (worker->address_len == 0) {
         finish_soon(q, TOKEN_FAILED);

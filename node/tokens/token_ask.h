@@ -1,16 +1,20 @@
 /*
  * Asks an engine's own renderer for the token ids of a prompt.
  *
- * It sends POST /v1/chat/completions/render (or /v1/completions/render) with
- * the client's body. If an engine has no such path (404, 405, 501), it sends
- * POST /tokenize with the relevant parts of the body. Only the former is exact:
+ * It sends POST /v1/chat/completions/render (or that of /v1/completions,
+ * /v1/responses, /v1/messages) with the client's body. If an engine has no such
+ * path (404, 405, 501), it sends POST /tokenize with the relevant parts of a
+ * chat or a text; of the other two APIs nothing then. Only the former is exact:
  * the latter does not know what templates see beside messages, tools and the
- * options of scan.h. What an engine can do is remembered for each worker,
- * separately for chats and for texts, and tried again after retry_ms. A path
+ * options of scan.h. What an engine can do is remembered for each worker and
+ * API, and tried again after retry_ms. A path
  * that has once worked is given up only after four refusals in a row, not after
  * a single 404; a 404 that names a model is a refusal, not a missing path. A
  * path that refuses four times from the start counts as missing. A worker that
  * failed to answer four times in a row is left alone for retry_ms as well.
+ *
+ * Of a prompt with pictures only a renderer's answer that names them
+ * (token_media.h) is good: to /tokenize they are all alike.
  *
  * Connections are kept (httpc.h). A connection that turns out dead before an
  * answer began costs a second attempt on a new one. A late answer is still an
@@ -33,6 +37,7 @@
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "node/scan/scan.h"
+#include "node/tokens/token_media.h"
 #include "node/view/fleet_view.h"
 
 struct token_ask;
@@ -57,6 +62,8 @@ struct token_answer {
     enum token_outcome outcome;
     const uint32_t *tokens; /* TOKEN_OK; borrowed for the call */
     uint32_t count;
+    const struct token_media *media; /* the same; NULL: there are none */
+    bool rendered; /* TOKEN_OK: by a renderer, not by /tokenize */
 };
 
 /* 0 and *out, the caller's to token_ask_free(), or -ENOMEM and *out is NULL.
@@ -68,15 +75,17 @@ int token_ask_new(struct token_ask **out, uv_loop_t *loop,
  * its handles are closed. ask may be NULL. */
 void token_ask_free(struct token_ask *ask);
 
-/* Whether that worker may be asked: it is known to answer about chats or about
- * texts, or not known to fail with both. */
+/* Whether that worker may be asked about bodies of that API: it is not known to
+ * fail with them. */
 bool token_ask_able(const struct token_ask *ask,
-                    const struct fleet_worker *worker);
+                    const struct fleet_worker *worker, enum scan_api api);
 
 enum {
     TOKEN_ASK_E_BUSY = 1, /* open_max questions are open */
     TOKEN_ASK_E_SHAPE,    /* not a prompt that a renderer takes: of ids, of
-                             several texts, or `input` */
+                             several texts, of another API than the four, one
+                             that goes on with what the engine stored, or one
+                             with pictures for an engine that only tokenizes */
 };
 
 /*

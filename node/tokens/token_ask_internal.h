@@ -34,7 +34,7 @@ enum ask_way {
     ASK_NOTHING,
 };
 
-/* What is known about a worker, for one kind of prompt. */
+/* What is known about a worker, for one API. */
 struct ask_skill {
     enum ask_way way;
     bool proven;       /* that way has answered well */
@@ -43,11 +43,10 @@ struct ask_skill {
 };
 
 struct ask_slot {
-    uint32_t generation;       /* of the worker all this is about */
-    struct ask_skill skill[2]; /* texts, chats */
-    bool told_shut;            /* the log says that its renderer is shut */
-    uint32_t failures;         /* in a row */
-    uint64_t rest_until_ms;    /* not asked before */
+    uint32_t generation; /* of the worker all this is about */
+    struct ask_skill skill[SCAN_APIS];
+    uint32_t failures;                       /* in a row */
+    uint64_t rest_until_ms;                  /* not asked before */
     struct httpc_conn *idle[ASK_PLACES_MAX]; /* connections that wait */
     uint32_t taken; /* bit per place: a question has it */
 };
@@ -60,7 +59,8 @@ struct token_ask {
     struct token_question *first;
     struct deadline_list soon; /* fail from the loop, not from the call */
     struct token_ask_stats stats;
-    struct token_ids ids; /* of the answer being given */
+    struct token_ids ids;     /* of the answer being given */
+    struct token_media media; /* the same */
     struct ask_slot slots[WORKERS_MAX];
 };
 
@@ -86,7 +86,7 @@ struct token_question {
     struct url url;   /* the worker's */
     struct buf lines; /* Content-Type and, with a key, Authorization */
     uint64_t end_ms;  /* loop time */
-    bool chat;
+    enum scan_api api;
     bool media;              /* the prompt has images or the like */
     enum ask_way way;        /* that it is asked with now */
     enum token_outcome soon; /* its outcome, when in that list */
@@ -122,7 +122,11 @@ void ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation);
 /* The best way to ask that worker now; ASK_NOTHING: leave it alone. A worker of
  * an unknown generation is asked in the best way. */
 enum ask_way ask_way_now(const struct token_ask *ask, uint32_t slot,
-                         uint32_t generation, bool chat);
+                         uint32_t generation, enum scan_api api);
+
+/* What to try when the question's way is none: /tokenize knows chats and texts
+ * alone, and no pictures. */
+enum ask_way ask_way_after(const struct token_question *q);
 
 /* The question was answered well: its way works. */
 void ask_learn_good(const struct token_question *q);

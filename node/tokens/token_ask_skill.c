@@ -28,9 +28,9 @@ is_known(const struct token_ask *ask, const struct ask_skill *skill)
 
 enum ask_way
 ask_way_now(const struct token_ask *ask, uint32_t slot, uint32_t generation,
-            bool chat)
+            enum scan_api api)
 {
-    CHECK(slot < WORKERS_MAX);
+    CHECK(slot < WORKERS_MAX && api < SCAN_APIS);
     const struct ask_slot *s = &ask->slots[slot];
 
     if (s->generation != generation) {
@@ -39,7 +39,23 @@ ask_way_now(const struct token_ask *ask, uint32_t slot, uint32_t generation,
     if (uv_now(ask->loop) < s->rest_until_ms) {
         return ASK_NOTHING;
     }
-    return is_known(ask, &s->skill[chat]) ? s->skill[chat].way : ASK_RENDER;
+    return is_known(ask, &s->skill[api]) ? s->skill[api].way : ASK_RENDER;
+}
+
+/* /tokenize knows chats and texts alone. */
+static enum ask_way
+way_after(enum scan_api api, enum ask_way way)
+{
+    bool known = api == SCAN_API_CHAT || api == SCAN_API_TEXT;
+
+    CHECK(way < ASK_NOTHING);
+    return way == ASK_RENDER && known ? ASK_TOKENIZE : ASK_NOTHING;
+}
+
+enum ask_way
+ask_way_after(const struct token_question *q)
+{
+    return q->media ? ASK_NOTHING : way_after(q->api, q->way);
 }
 
 /* Where to keep what q taught; NULL: the worker is another by now, or that
@@ -48,7 +64,7 @@ static struct ask_skill *
 skill_of(const struct token_question *q)
 {
     struct ask_slot *s = &q->ask->slots[q->slot];
-    struct ask_skill *skill = &s->skill[q->chat];
+    struct ask_skill *skill = &s->skill[q->api];
 
     CHECK(q->way < ASK_NOTHING);
     if (s->generation != q->generation) {
@@ -92,7 +108,7 @@ ask_learn_refused(const struct token_question *q, bool missing)
         return false;
     }
     *skill = (struct ask_skill){
-        .way = q->way + 1,
+        .way = way_after(q->api, q->way),
         .until_ms = uv_now(q->ask->loop) + q->ask->limits.retry_ms};
     return true;
 }

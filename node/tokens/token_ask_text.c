@@ -42,15 +42,16 @@ static void
 write_tokenize(const struct token_question *q, struct buf *out)
 {
     const struct ask_parts *parts = &q->parts;
+    bool chat = q->api == SCAN_API_CHAT;
     struct scan_text model = quoted(&parts->model);
 
-    add_part(out, &q->body, q->chat ? "messages" : "prompt", &parts->prompt);
+    add_part(out, &q->body, chat ? "messages" : "prompt", &parts->prompt);
     add_part(out, &q->body, "model", &model);
-    if (q->chat) {
+    if (chat) {
         add_part(out, &q->body, "tools", &parts->tools);
     }
     for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
-        if (q->chat || i == SCAN_ADD_SPECIAL_TOKENS) {
+        if (chat || i == SCAN_ADD_SPECIAL_TOKENS) {
             add_part(out, &q->body, scan_option_name((enum scan_option)i),
                      &parts->options[i]);
         }
@@ -76,14 +77,16 @@ write_media_render(const struct token_question *q, struct buf *out)
 const char *
 ask_text_path(const struct token_question *q, char out[ASK_PATH_MAX])
 {
-    const char *path = "/tokenize";
+    static const char *const renderers[SCAN_APIS] = {
+        [SCAN_API_TEXT] = "/v1/completions/render",
+        [SCAN_API_CHAT] = "/v1/chat/completions/render",
+        [SCAN_API_RESPONSES] = "/v1/responses/render",
+        [SCAN_API_MESSAGES] = "/v1/messages/render",
+    };
 
-    CHECK(q->way != ASK_NOTHING);
-    if (q->way == ASK_RENDER) {
-        path =
-            q->chat ? "/v1/chat/completions/render" : "/v1/completions/render";
-    }
-    (void)snprintf(out, ASK_PATH_MAX, "%s%s", q->url.path, path);
+    CHECK(q->way != ASK_NOTHING && renderers[q->api] != NULL);
+    (void)snprintf(out, ASK_PATH_MAX, "%s%s", q->url.path,
+                   q->way == ASK_RENDER ? renderers[q->api] : "/tokenize");
     return out;
 }
 

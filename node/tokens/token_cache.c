@@ -298,8 +298,8 @@ enter(struct token_cache *cache, struct turn *turn, struct line *line)
 void
 token_cache_add(struct token_cache *cache,
                 const struct conversation *conversation, uint64_t root,
-                const uint32_t *tokens, uint32_t count,
-                const uint32_t *block_tokens, uint32_t sizes_count)
+                const struct token_text *prompt, const uint32_t *block_tokens,
+                uint32_t sizes_count)
 {
     struct line shape;
     struct line *line;
@@ -313,7 +313,7 @@ token_cache_add(struct token_cache *cache,
     if (conversation->count == 0 || sizes_count == 0) {
         return;
     }
-    token_line_shape(&shape, count, block_tokens, sizes_count);
+    token_line_shape(&shape, prompt->count, block_tokens, sizes_count);
     before = line_to_extend(cache, conversation, &shape);
     if (!make_room(cache, token_line_size(&shape) + sizeof(*turn), before) ||
         !allocate(&shape, &line, &turn)) {
@@ -322,10 +322,10 @@ token_cache_add(struct token_cache *cache,
     }
     *turn = (struct turn){.name = conversation->keys[last],
                           .bytes = conversation->bytes[last],
-                          .tokens = count,
+                          .tokens = prompt->count,
                           .whole = true};
     memcpy(turn->count, shape.count, sizeof(turn->count));
-    token_line_fill(line, root, tokens);
+    token_line_fill(line, root, prompt);
     old = find_turn(cache, turn->name);
     if (old != NULL) {
         token_line_forget(cache, old);

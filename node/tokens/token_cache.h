@@ -46,6 +46,7 @@
 
 #include "index/base/check.h"
 #include "node/scan/scan.h"
+#include "node/tokens/token_media.h"
 #include "node/view/mirror_view.h"
 
 #define CONVERSATION_MAX 1024
@@ -60,8 +61,8 @@ struct conversation {
 
 /*
  * Names the prompt in a scanned body: its messages or its string, under
- * everything that changes how it is rendered (model, tools, and the options
- * that scan.h keeps), and the namespace root. Different escapes of one text
+ * everything that changes how it is rendered (API, model, tools, and the
+ * options that scan.h keeps), and the namespace root. Different escapes of one text
  * give one name; options and tools count as they are written. Of several
  * strings the first counts. A prompt that is truncated has one name, for the
  * whole. There are no names (count 0) for a prompt of token
@@ -91,6 +92,13 @@ struct token_prompt {
     struct token_blocks groups[MIRROR_GROUPS_MAX];
 };
 
+/* A whole prompt in tokens; borrowed. */
+struct token_text {
+    const uint32_t *tokens;
+    uint32_t count;
+    const struct token_media *media; /* NULL: none */
+};
+
 struct token_cache;
 
 /* 0 and *out, which the caller frees with token_cache_free(), or -ENOMEM.
@@ -113,14 +121,14 @@ bool token_cache_find(struct token_cache *cache,
                       struct token_prompt *prompt);
 
 /*
- * Keeps the keys of a whole prompt of `count` tokens, split into blocks of each
+ * Keeps the keys of a whole prompt, split into blocks of each
  * size (at most MIRROR_GROUPS_MAX sizes, none 0) below root. Replaces an
  * earlier entry of the same name. Tokens are borrowed for the call. A prompt
  * that exceeds the bound or finds no memory is refused, which is counted.
  */
 void token_cache_add(struct token_cache *cache,
                      const struct conversation *conversation, uint64_t root,
-                     const uint32_t *tokens, uint32_t count,
+                     const struct token_text *prompt,
                      const uint32_t *block_tokens, uint32_t sizes_count);
 
 /* What was found under that name was wrong: drops it and all turns that share

@@ -41,14 +41,15 @@ token_line_same_sizes(const struct line *a, const struct line *b)
 }
 
 void
-token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens)
+token_line_fill(struct line *line, uint64_t root,
+                const struct token_text *prompt)
 {
     uint64_t *keys = line->keys;
 
     CHECK(line->groups_count <= MIRROR_GROUPS_MAX);
     for (uint32_t g = 0; g < line->groups_count; g++) {
-        (void)key_chain(root, tokens, line->count[g],
-                        line->block_tokens[g] * sizeof(*tokens), keys);
+        token_media_chain(prompt->media, root, prompt->tokens, line->count[g],
+                          line->block_tokens[g], keys);
         keys += line->count[g];
     }
 }

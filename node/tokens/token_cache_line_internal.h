@@ -66,7 +66,8 @@ bool token_line_same_sizes(const struct line *a, const struct line *b);
 
 /* Computes all keys of the line below `root`; tokens are as many as its shape
  * was made for. */
-void token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens);
+void token_line_fill(struct line *line, uint64_t root,
+                     const struct token_text *prompt);
 
 /* Puts a line into the cache, as the warmest; the cache owns it now. */
 void token_line_enter(struct token_cache *cache, struct line *line);

@@ -98,8 +98,8 @@ add_head(struct namer *c, const struct scan *scan)
 {
     const struct scan_text *model = &scan->model;
 
-    (void)add_item(c, ITEM_MODEL + (scan->shape == SCAN_MESSAGES), model->at,
-                   model->len, model->escaped);
+    (void)add_item(c, ITEM_MODEL + (uint32_t)scan->api, model->at, model->len,
+                   model->escaped);
     for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
         const struct scan_text *option = &scan->options[i];
         if (option->present) {

@@ -17,7 +17,11 @@
 
 enum fact_kind {
     FACT_LEARN,
-    FACT_EXPECT, /* struct fact_learn: blocks of tokens, those held left out */
+    /* struct fact_learn, too: blocks of tokens, those held left out, and where
+     * windows are kept the name of the prompt's end (expectations.h). */
+    FACT_EXPECT,
+    /* The same, with what decided_told() makes of all its tokens. */
+    FACT_DECIDED,
     FACT_SETTLED,
     FACT_OUTCOME,
     FACT_DECISION,
@@ -35,6 +39,9 @@ struct fact_learn {
     uint32_t priority;   /* 0..255 */
     uint32_t count;      /* FACT_KEYS_MAX at most */
     uint32_t owner;      /* FACT_EXPECT: the worker's slot of the fleet */
+    uint32_t from; /* FACT_EXPECT: blocks of the prompt before the first */
+    uint32_t held; /* FACT_LEARN: blocks of it that need not be expected,
+                            from the first on */
     uint64_t root;
     uint64_t ticket; /* of the attempt; 0: it has no blocks to learn */
     uint64_t keys[]; /* count of them */
@@ -69,23 +76,34 @@ struct fact_decision {
     uint32_t kind;
     uint32_t slot; /* of the last attempt; WORKER_NONE: none */
     uint32_t generation;
-    uint32_t mode;    /* enum elect_mode */
+    uint32_t mode;      /* enum elect_mode */
+    const char *reason; /* of the last election: static text, or NULL */
+    uint32_t candidates;
+    uint32_t load;    /* of the worker, before this request */
+    uint32_t cost;    /* likewise; elect.h */
     uint32_t overlap; /* blocks */
     uint32_t total;   /* blocks */
+    uint32_t
+        front_tokens; /* to be computed before its answer: those that waited
+                              there, and its own */
     uint32_t attempts;
     uint32_t status;        /* as sent to the client; 0: cancelled before */
     uint32_t prompt_tokens; /* as the engine reported; 0 when it did not */
     uint32_t cached_tokens;
     uint32_t predicted_tokens; /* that would be cached; with exact */
+    uint32_t held_tokens;      /* of these, by events alone; with exact */
     uint32_t block_tokens;     /* the worker's; with exact */
     uint32_t rank;             /* of the worker; with exact */
+    uint32_t tenant;           /* its slot of keys.h */
     bool exact;        /* overlap and total count tokens, by its mirror */
     bool whole;        /* ... and the whole prompt was tokenised */
     bool cached_known; /* the engine reported cached_tokens */
     bool stream;
+    bool cleared; /* by this request the worker's cache is empty now */
     bool imbalanced;
     bool severed;     /* broke off after the first byte */
     bool cancelled;   /* the client went away */
+    uint64_t ticket;  /* of the attempt that was answered; 0: none had one */
     uint64_t wall_ms; /* since 1970, when the request was whole */
     uint64_t route_us;
     uint64_t first_byte_us;  /* 0: none */

@@ -59,6 +59,12 @@ find_listed(const struct fleet_models *models, struct slice name)
     return NULL;
 }
 
+const struct fleet_model *
+fleet_view_model(const struct fleet_view *view, struct slice name)
+{
+    return find_listed(view->models, name);
+}
+
 struct worker_set
 fleet_view_find_model(const struct fleet_view *view, struct slice name)
 {
@@ -172,6 +178,49 @@ fleet_board_queued(const struct fleet_board *board,
     }
 }
 
+void
+fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
+                  const struct speed *speed)
+{
+    uint32_t permille[WORKERS_MAX];
+    bool uneven = speed_slowness(speed, set, permille);
+
+    WORKER_SET_EACH (slot, set) {
+        gauge_set(&board->slowness_permille[slot], (int32_t)permille[slot]);
+    }
+    gauge_set(&board->uneven, uneven ? 1 : 0);
+}
+
+static uint32_t
+slowness_of(const struct fleet_board *board, uint32_t slot)
+{
+    uint32_t known = gauge_read(&board->slowness_permille[slot]);
+
+    return known + (known == 0) * UINT32_C(1000);
+}
+
+bool
+fleet_board_slowness(const struct fleet_board *board,
+                     const struct worker_set *set, uint32_t *slowness)
+{
+    if (gauge_read(&board->uneven) == 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot++) {
+                slowness[slot] = slowness_of(board, slot);
+            }
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            slowness[slot] = slowness_of(board, slot);
+        }
+    }
+    return true;
+}
+
 bool
 fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
                  const struct fleet_view *view, uint32_t slot)
@@ -208,6 +257,7 @@ fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
     CHECK(lease->taken && lease->queued_tokens == 0);
     lease->queued_tokens =
         tokens < FLEET_QUEUED_MAX ? (uint32_t)tokens : FLEET_QUEUED_MAX;
+    lease->front_tokens = queued_at(board, lease->slot) + lease->queued_tokens;
     gauge_add(&board->queued_tokens[lease->slot],
               (int32_t)lease->queued_tokens);
 }

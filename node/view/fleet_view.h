@@ -42,6 +42,7 @@
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "node/config/config.h"
+#include "node/view/speed.h"
 
 #define FLEET_ID_BYTES   CONFIG_LABEL_MAX /* with the closing NUL */
 #define FLEET_QUEUED_MAX (1U << 22)       /* tokens of one prompt */
@@ -182,6 +183,10 @@ struct fleet_board {
     _Alignas(64) struct gauge trial[WORKERS_MAX];
     /* When bytes of an answer last came from there: fleet_board_heard(). */
     _Alignas(64) struct gauge heard[WORKERS_MAX];
+    /* Time for the same work, in thousandths of the usual worker's (speed.h);
+     * 0: not known. */
+    _Alignas(64) struct gauge slowness_permille[WORKERS_MAX];
+    struct gauge uneven; /* 1: some slowness is neither 0 nor 1,000 */
     /* Requests that peers have probably sent out to all workers since they told
      * `peers`. */
     _Alignas(64) struct gauge unseen;
@@ -195,6 +200,7 @@ struct fleet_lease {
     uint32_t slot;
     uint32_t generation;
     uint32_t queued_tokens; /* on the board */
+    uint32_t front_tokens;  /* these, and those that waited before them */
     bool taken;
     bool trial; /* holds the worker's one trial */
 };
@@ -213,6 +219,10 @@ fleet_view_get(const struct fleet_board *board)
  */
 struct worker_set fleet_view_find_model(const struct fleet_view *view,
                                         struct slice name);
+
+/* What workers tell of a model; NULL: none lists it. The name is not empty. */
+const struct fleet_model *fleet_view_model(const struct fleet_view *view,
+                                           struct slice name);
 
 /* Whether the name is a LoRA adapter's: blocks of it are a namespace of their
  * own. */
@@ -258,6 +268,15 @@ void fleet_board_loads(const struct fleet_board *board,
  * known, likewise. */
 void fleet_board_queued(const struct fleet_board *board,
                         const struct worker_set *set, uint32_t *queued);
+
+/* Tells lanes what was learned of the workers' speeds. */
+void fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
+                       const struct speed *speed) ON_CONTROL;
+
+/* How slow each worker of the set is, into an array of WORKERS_MAX by slot, for
+ * elect.h; false: all alike, and nothing was written. */
+bool fleet_board_slowness(const struct fleet_board *board,
+                          const struct worker_set *set, uint32_t *slowness);
 
 /*
  * Takes a lease at a worker of the view; *lease holds none before. False: the

@@ -12,6 +12,7 @@ metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
 #undef MERGE
     histogram_merge(&total->route, &lane->route);
     histogram_merge(&total->tokens, &lane->tokens);
+    histogram_merge(&total->tokens_made, &lane->tokens_made);
     histogram_merge(&total->first_byte, &lane->first_byte);
     histogram_merge(&total->first_token, &lane->first_token);
     histogram_merge(&total->duration, &lane->duration);
@@ -39,6 +40,8 @@ metrics_print(const struct metrics_lane *total, struct buf *out)
                     "Request whole to worker elected", out);
     histogram_print(&total->tokens, "kvasir_tokenise_seconds",
                     "Asking an engine for tokens to its answer", out);
+    histogram_print(&total->tokens_made, "kvasir_tokenise_local_seconds",
+                    "Tokenising a prompt by the model's own files", out);
     histogram_print(&total->first_byte, "kvasir_time_to_first_byte_seconds",
                     "Request whole to the answer's first byte", out);
     histogram_print(&total->first_token, "kvasir_time_to_first_token_seconds",

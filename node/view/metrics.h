@@ -27,6 +27,8 @@
     X(requests_too_large, "Requests over a size limit")                        \
     X(requests_overload, "Requests over inflight or buffer limits (503)")      \
     X(requests_over_share, "Requests over the bytes of their address (429)")   \
+    X(tls_failed, "Client connections over which TLS failed")                  \
+    X(requests_unauthorized, "Requests without a known key (401)")             \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
     X(requests_no_model, "Requests for a model no worker serves (404)")        \
     X(forwarded, "Requests sent to a worker")                                  \
@@ -71,6 +73,10 @@
     X(tokens_busy, "Prompts not asked about because of tokens.open_max")       \
     X(tokens_evicted, "Remembered turns given up for others")                  \
     X(tokens_unkept, "Turns not remembered, for want of memory")               \
+    X(tokens_local, "Prompts tokenised by this node")                          \
+    X(tokens_local_refused, "Prompts that their model's files did not do for") \
+    X(tokens_local_busy, "Prompts not tokenised because of tokens.open_max")   \
+    X(tokens_local_wrong, "Prompts whose tokens an engine counted otherwise")  \
     X(tokens_wrong, "Remembered turns that promised more than there was")      \
     X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
     X(loop_turns, "Turns of the lanes' event loops")                           \
@@ -91,9 +97,10 @@
 struct metrics_lane {
     METRICS_LANE(METRICS_MEMBER)
     METRICS_LEVELS(METRICS_MEMBER)
-    struct histogram route;      /* request whole to worker elected */
-    struct histogram tokens;     /* asking an engine for tokens to its answer */
-    struct histogram first_byte; /* request whole to answer's first byte */
+    struct histogram route;  /* request whole to worker elected */
+    struct histogram tokens; /* asking an engine for tokens to its answer */
+    struct histogram tokens_made; /* tokenising by this node */
+    struct histogram first_byte;  /* request whole to answer's first byte */
     struct histogram first_token; /* ... to the first of a stream's body */
     struct histogram duration;    /* request whole to answer's end */
 };

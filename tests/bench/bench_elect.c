@@ -22,6 +22,7 @@ struct scene {
     struct rng rng;
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
+    uint32_t slowness[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
@@ -50,6 +51,11 @@ elect_rounds(uint64_t rounds)
         if (scene.config.recompute_weight != 0) {
             fleet_board_queued(&scene.board, &scene.input.candidates,
                                scene.queued);
+            scene.input.slowness =
+                fleet_board_slowness(&scene.board, &scene.input.candidates,
+                                     scene.slowness)
+                    ? scene.slowness
+                    : NULL;
         }
         elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng,
                    &choice);
@@ -82,9 +88,10 @@ measure(void (*run)(uint64_t), uint64_t rounds)
     return (double)best / (double)rounds;
 }
 
-/* holders: workers that hold a part of the prefix; hot: one is overloaded. */
+/* holders: workers that hold a part of the prefix; hot: one is overloaded;
+ * uneven: each third one is three times slower. */
 static void
-arrange(uint32_t workers, uint32_t holders, bool hot)
+arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven)
 {
     scene = (struct scene){.config = ELECT_CONFIG_DEFAULT};
     rng_init(&scene.rng, 1);
@@ -93,8 +100,10 @@ arrange(uint32_t workers, uint32_t holders, bool hot)
         gauge_set(&scene.board.inflight[i], (int32_t)rng_below(&scene.rng, 30));
         gauge_set(&scene.board.queued_tokens[i],
                   (int32_t)rng_below(&scene.rng, 4000));
+        gauge_set(&scene.board.slowness_permille[i], i % 3 == 0 ? 3000 : 1000);
         scene.identity[i] = rng_next(&scene.rng);
     }
+    gauge_set(&scene.board.uneven, uneven ? 1 : 0);
     for (uint32_t i = 0; i < holders; i++) {
         uint32_t w = (uint32_t)rng_below(&scene.rng, workers);
         worker_set_add(&scene.match.workers, w);
@@ -120,20 +129,25 @@ main(int argc, char **argv)
 
     printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
            "256 workers");
-    double base[3];
-    for (unsigned row = 0; row < 11; row++) {
+    double base[3] = {0};
+    for (unsigned row = 0; row < 13; row++) {
         static const struct {
             const char *name;
             enum elect_policy policy;
             bool prefix;
             bool hot;
             bool shares;
+            bool uneven;
         } rows[] = {
             {"reading the board alone", ELECT_KVASIR, false, false, false},
             {"round_robin", ELECT_ROUND_ROBIN, false, false, true},
             {"kvasir, a prefix", ELECT_KVASIR, true, false, false},
             {"kvasir, no prefix", ELECT_KVASIR, false, false, false},
             {"kvasir, imbalanced", ELECT_KVASIR, true, true, false},
+            {"kvasir, a prefix, uneven", ELECT_KVASIR, true, false, false,
+             true},
+            {"kvasir, no prefix, uneven", ELECT_KVASIR, false, false, false,
+             true},
             {"weight 0, a prefix", ELECT_KVASIR, true, false, true},
             {"weight 0, no prefix", ELECT_KVASIR, false, false, true},
             {"weight 0, imbalanced", ELECT_KVASIR, true, true, true},
@@ -144,7 +158,7 @@ main(int argc, char **argv)
         printf("%-34s", rows[row].name);
         for (unsigned c = 0; c < 3; c++) {
             arrange(counts[c], rows[row].prefix ? counts[c] / 4 : 0,
-                    rows[row].hot);
+                    rows[row].hot, rows[row].uneven);
             scene.config.policy = rows[row].policy;
             if (rows[row].shares) {
                 scene.config.recompute_weight = 0;

@@ -18,6 +18,8 @@
 
 #define STREAMS      64
 #define TOKENS       16
+#define HAND_BYTES   ((size_t)256 << 10) /* as INGEST_HAND_BYTES */
+#define HAND_BUDGET  512U                /* as in node/events/intake_hand.c */
 #define CONVERSATION 64
 #define BATCH        16 /* conversations that are timed together */
 #define SECOND_NS    1e9
@@ -155,16 +157,50 @@ measure(const struct shape *shape)
     ledger_free(ledger);
 }
 
-/* One stream of so many blocks. */
+/* The longest step and all of them. */
+struct steps {
+    double longest;
+    double total;
+    uint32_t count;
+};
+
+static void
+add_step(struct steps *steps, double start)
+{
+    double ns = cpu_ns() - start;
+
+    steps->longest = ns > steps->longest ? ns : steps->longest;
+    steps->total += ns;
+    steps->count++;
+}
+
+static void
+say_steps(const char *what, const struct steps *steps, uint32_t count)
+{
+    printf("%-28s %8.1f ns/block, %5u steps, the longest %8.1f us, all "
+           "%8.1f ms\n",
+           what, steps->total / count, steps->count, steps->longest / 1e3,
+           steps->total / 1e6);
+}
+
+/* Handing one stream of so many blocks over, in the pieces that a node does. */
 static void
 hand_over(uint32_t count)
 {
-    struct ledger_limits limits = {.bytes_max = (size_t)2 << 30};
-    struct names_room room = {.bytes_max = (size_t)2 << 30};
+    struct ledger_limits limits = {.bytes_max = (size_t)4 << 30};
+    struct names_room room = {.bytes_max = (size_t)4 << 30};
     struct names table = {.count = 0};
-    struct names_block *blocks = calloc(count + 1, sizeof *blocks);
-    uint64_t next = 0;
+    struct names_twin twin;
+    struct steps copy = {.count = 0};
+    struct steps list = {.count = 0};
+    struct steps adopt = {.count = 0};
+    struct steps ends = {.count = 0};
+    struct names_block *blocks = malloc((count + 1) * sizeof *blocks);
+    struct ledger_adoption *adoption;
+    uint32_t listed = 0;
     uint32_t into;
+    bool done = false;
+    int rc = LEDGER_E_MORE;
 
     CHECK(blocks != NULL);
     for (uint32_t i = 0; i < count; i++) {
@@ -175,20 +211,40 @@ hand_over(uint32_t count)
                                     .has_parent = i % CONVERSATION != 0};
         CHECK(names_fill(&table, &room, &block) == 0);
     }
-    double start = cpu_ns();
-    CHECK(names_page(&table, 0, blocks, count + 1, &next) == count);
-    double copied = cpu_ns() - start;
-    CHECK(ledger_new(&ledger, &limits) == 0);
+    names_twin_init(&twin);
+    while (!done) {
+        double start = cpu_ns();
+        done = names_twin_copy(&twin, &table, HAND_BYTES);
+        add_step(&copy, start);
+    }
+    for (uint32_t part = NAMES_PARTS; part-- > 0;) {
+        double start = cpu_ns();
+        listed +=
+            names_take_part(&twin.table, &twin.room, part, blocks + listed);
+        add_step(&list, start);
+    }
+    CHECK(listed == count && ledger_new(&ledger, &limits) == 0);
     CHECK(ledger_open(ledger, &into) == 0);
+    double start = cpu_ns();
+    CHECK(ledger_adopt_begin(ledger, into, blocks, count, &adoption) == 0);
+    add_step(&ends, start);
+    while (rc == LEDGER_E_MORE) {
+        start = cpu_ns();
+        rc = ledger_adopt_step(adoption, HAND_BUDGET);
+        add_step(&adopt, start);
+    }
     start = cpu_ns();
-    CHECK(ledger_adopt(ledger, into, blocks, count) == 0);
-    double adopted = cpu_ns() - start;
-    printf(
-        "handed over, %u blocks: ns per block: %.1f to copy, %.1f to adopt\n",
-        count, copied / count, adopted / count);
+    ledger_adopt_end(adoption);
+    free(blocks);
+    add_step(&ends, start);
+    CHECK(rc == 0 && ledger_blocks(ledger, into) == count);
+    printf("handed over, %u blocks\n", count);
+    say_steps("control: a twin", &copy, count);
+    say_steps("intake: a list", &list, count);
+    say_steps("intake: the ledger", &adopt, count);
+    say_steps("intake: begin and end", &ends, count);
     ledger_free(ledger);
     names_clear(&table, &room);
-    free(blocks);
 }
 
 int
@@ -216,6 +272,7 @@ main(int argc, char **argv)
     }
     if (only == SIZE_MAX || only == sizeof(shapes) / sizeof(shapes[0])) {
         hand_over(300000);
+        hand_over(3000000);
     }
     return 0;
 }

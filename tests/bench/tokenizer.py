@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""node/tokenizer beside the libraries `tokenizers`, `tiktoken` and `fastokens`.
+"""node/tokenizer beside `tokenizers`, `tiktoken`, `fastokens` and `bpe-openai`.
 
     tokenizer.py --build BUILD [MODEL...]   each MODEL a folder with tokenizer.json
 
-One core, one process each, the same texts: prompts of 2, 32 and 400 KB of
-../shared/data, prose, code, Chinese and mixed. Prints MB/s (the best of several
-rounds, so caches are warm) and the ratio to the fastest of the others. Runs with
-a Python that has the packages; what is missing is left out.
+One core, one process each, the same texts: different prompts of 2, 32 and 400 KB
+of ../shared/data, prose, code, Chinese and mixed, and 10,000 short ones. A round
+encodes all prompts of one kind and size. Prints MB/s of the first round (texts
+never seen, caches of words empty) and of the best of 12 (words known; a library
+that keeps whole texts or their starts meets another text in between), and the
+ratio to the fastest of the others in each.
+
+Runs with a Python that has the packages `tokenizers` and `tiktoken`; what is
+missing is left out. fastokens and bpe-openai are crates, run by
+tokenizer_rivals/ when there is a cargo; bpe-openai has vocabularies of its own
+and is compared for the model gpt4o only (o200k).
 """
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import time
@@ -20,6 +28,8 @@ os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
 HERE = pathlib.Path(__file__).resolve().parent
 TRACES = HERE.parent.parent.parent / "shared" / "data" / "traces"
 SIZES = [2 << 10, 32 << 10, 400 << 10]
+ROUND_BYTES = 1 << 20
+ROUNDS = 12
 
 
 def data(name, member=None):
@@ -29,57 +39,91 @@ def data(name, member=None):
 
 def texts():
     meetings = [json.loads(line) for line in data("qmsum_val.jsonl.zst").splitlines()]
-    prose = "\n".join(turn["content"] for m in meetings for turn in m["meeting_transcripts"])
+    turns = [turn["content"] for m in meetings for turn in m["meeting_transcripts"]]
     code = "".join(p.read_text() for p in sorted(HERE.parent.parent.glob("node/*/*.c")))
-    chinese = "\n".join(p["context"] for a in json.loads(data("xquad_dev.tar.zst", "*xquad.zh.json"))["data"] for p in a["paragraphs"])
-    mixed = "".join(a + b + c for a, b, c in zip(*[[t[i:i + 500] for i in range(0, 150_000, 500)] for t in (prose, code, chinese)]))
-    return {"prose": prose, "code": code, "chinese": chinese, "mixed": mixed}
+    paragraphs = [p for a in json.loads(data("xquad_dev.tar.zst", "*xquad.zh.json"))["data"] for p in a["paragraphs"]]
+    chinese = "\n".join(p["context"] + "\n" + "\n".join(q["question"] for q in p["qas"]) for p in paragraphs)
+    prose = "\n".join(turns)
+    mixed = "".join(a + b + c for a, b, c in zip(*[[t[i:i + 500] for i in range(0, len(chinese), 500)] for t in (prose, code, chinese)]))
+    return {"prose": prose, "code": code, "chinese": chinese, "mixed": mixed}, turns[:10_000]
 
 
-def best(call, rounds):
-    least = 1e9
-    for _ in range(rounds):
+def prompts():
+    """(kind, size in words, prompts): prompts of one size, ROUND_BYTES of them at most."""
+    kinds, turns = texts()
+    for kind, whole in kinds.items():
+        raw = whole.encode()[:ROUND_BYTES]
+        for size in SIZES:
+            parts = [raw[at:at + size].decode("utf-8", "ignore") for at in range(0, max(1, len(raw) - size + 1), size)]
+            yield kind, f"{min(size, len(raw)) >> 10:4} KB", parts
+    yield "turns", f"{len(turns):5} of", turns
+
+
+def measured(encode, parts):
+    first, best = None, 1e9
+    for _ in range(ROUNDS):
         start = time.process_time()
-        call()
-        least = min(least, time.process_time() - start)
-    return least
+        for part in parts:
+            encode(part)
+        took = time.process_time() - start
+        first = took if first is None else first
+        best = min(best, took)
+    return first, best
 
 
-def rivals(path):
+def framed(parts):
+    return b"".join(struct.pack("<I", len(p)) + p for p in (part.encode() for part in parts))
+
+
+def run(command, parts):
+    done = subprocess.run([*command, str(ROUNDS)], input=framed(parts), capture_output=True, check=True)
+    return [float(word) for word in done.stdout.split()[:2]]
+
+
+def crates():
+    """The driver of the crates, built where there is a cargo; else None."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        print("fastokens, bpe-openai: left out, no cargo")
+        return None
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache" / "kvasir-rivals"))
+    done = subprocess.run([cargo, "build", "--release", "--quiet", "--manifest-path", HERE / "tokenizer_rivals" / "Cargo.toml", "--target-dir", target])
+    return target / "release" / "tokenizer_rivals" if done.returncode == 0 else None
+
+
+def rivals(path, driver):
+    """Names and functions from prompts to seconds."""
     out = {}
+    if driver is not None:
+        out["fastokens"] = lambda parts: run([driver, "fastokens", path], parts)
+        if path.parent.name == "gpt4o":
+            out["bpe-openai"] = lambda parts: run([driver, "bpe-openai", "o200k"], parts)
     try:
         import tokenizers
         library = tokenizers.Tokenizer.from_file(str(path))
-        out["tokenizers"] = lambda t: library.encode_batch_fast([t], add_special_tokens=False)
+        out["tokenizers"] = lambda parts: measured(lambda t: library.encode_batch_fast([t], add_special_tokens=False), parts)
     except ImportError:
-        pass
-    try:
-        import fastokens
-        fast = getattr(fastokens, "Tokenizer", None) and fastokens.Tokenizer.from_file(str(path))
-        if fast:
-            out["fastokens"] = lambda t: fast.encode(t)
-    except Exception as error:
-        print("fastokens:", error)
+        print("tokenizers: left out, no package")
     try:
         import tiktoken
-        spec = json.loads(path.read_text())
-        vocabulary = spec["model"]["vocab"]
-        keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
-        rest = [b for b in range(256) if b not in keep]
-        byte_of = {chr(b) if b in keep else chr(256 + rest.index(b)): b for b in range(256)}
-        pattern = spec["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
-        ranks = {bytes(byte_of[c] for c in token): id for token, id in vocabulary.items() if all(c in byte_of for c in token)}
-        encoding = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-        out["tiktoken"] = lambda t: encoding.encode_ordinary(t)
-    except (ImportError, KeyError, TypeError):
-        pass
+        encoding = tiktoken.Encoding("x", **tiktoken_spec(json.loads(path.read_text())))
+        out["tiktoken"] = lambda parts: measured(encoding.encode_ordinary, parts)
+    except (ImportError, KeyError, TypeError) as error:
+        print("tiktoken: left out,", error)
     return out
 
 
-def ours(build, path, text, rounds):
-    framed = struct.pack("<I", len(text)) + text
-    done = subprocess.run([build / "tests" / "integration" / "tokenize_many", path, "", str(rounds)], input=framed, capture_output=True, check=True)
-    return float(done.stdout.split()[0]), int(done.stdout.split()[2])
+def tiktoken_spec(spec):
+    vocabulary = spec["model"]["vocab"]
+    keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in keep]
+    byte_of = {chr(b) if b in keep else chr(256 + rest.index(b)): b for b in range(256)}
+    return {"pat_str": spec["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"], "special_tokens": {},
+            "mergeable_ranks": {bytes(byte_of[c] for c in token): id for token, id in vocabulary.items() if all(c in byte_of for c in token)}}
+
+
+def ours(build, path, parts):
+    return run([build / "tests" / "integration" / "tokenize_many", path, ""], parts)
 
 
 def main():
@@ -87,19 +131,17 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("models", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
+    driver = crates()
     for model in options.models:
         path = model / "tokenizer.json"
-        others = rivals(path)
-        for kind, whole in texts().items():
-            for size in SIZES:
-                raw = whole.encode()[:size]
-                text = raw.decode("utf-8", "ignore")
-                rounds = max(3, min(60, (4 << 20) // max(1, len(raw))))
-                seconds, memory = ours(options.build, path, text.encode(), rounds)
-                rate = {n: len(raw) / best(lambda c=c: c(text), rounds) / 1e6 for n, c in others.items()}
-                mine = len(raw) / seconds / 1e6
-                print(f"{model.name:10} {kind:8} {len(raw) >> 10:4} KB  kvasir {mine:7.1f} MB/s  " + "  ".join(f"{n} {r:6.1f}" for n, r in rate.items())
-                      + f"  = {mine / max(rate.values(), default=1):.1f} x the fastest  ({memory >> 20} MiB)", flush=True)
+        others = rivals(path.resolve(), driver)
+        for kind, size, parts in prompts():
+            total = sum(len(p.encode()) for p in parts) / 1e6
+            rates = {"kvasir": [total / s for s in ours(options.build, path, parts)]}
+            rates.update({name: [total / s for s in call(parts)] for name, call in others.items()})
+            line = "  ".join(f"{name} {first:5.1f} {best:6.1f}" for name, (first, best) in rates.items())
+            ratios = [rates["kvasir"][i] / max((r[i] for n, r in rates.items() if n != "kvasir"), default=1) for i in (0, 1)]
+            print(f"{model.name:10} {kind:8} {size} x {len(parts):5}  {line}  = {ratios[0]:.1f}, {ratios[1]:.1f} x the fastest", flush=True)
 
 
 main()

@@ -5,9 +5,12 @@ all other shapes had their turn (so parts of it may be evicted), longer again
 and once more as it is. Seeded by its name: a run sends what the last one sent,
 as long as the engines answer the same.
 """
+import base64
 import dataclasses
 import json
 import random
+import struct
+import zlib
 
 import engine as engines
 import model
@@ -244,6 +247,58 @@ SHAPES = {
     "messages": claude,
     "messages, stream": lambda t: streamed(claude(t), False),
     "messages, tools": lambda t: claude(t, tools=CLAUDE_TOOLS),
+}
+
+
+def picture(t, index):
+    """A PNG of one colour, as a data URI: the same for the same index."""
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+    colour = random.Random(f"{t.name} {index}").randbytes(3)
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 24, 16, 8, 2, 0, 0, 0))
+    png += chunk(b"IDAT", zlib.compress((b"\0" + colour * 24) * 16)) + chunk(b"IEND", b"")
+    return base64.b64encode(png).decode()
+
+
+def seen(t, path, count=1):
+    """A conversation about pictures: count of them with its first question, and
+    one more with the second."""
+    parts = {CHAT: lambda d: {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{d}"}},
+             RESPONSES: lambda d: {"type": "input_image", "image_url": f"data:image/png;base64,{d}"},
+             MESSAGES: lambda d: {"type": "image", "source": {
+                 "type": "base64", "media_type": "image/png", "data": d}}}[path]
+    text = "input_text" if path == RESPONSES else "text"
+    found = []
+    for i in range(t.turn() + 1):
+        shown = [picture(t, f"{i} {k}") for k in range(count if i == 0 else i == 1)]
+        found.append({"role": "user", "content": [
+            {"type": text, "text": t.words(i, 30)}, *map(parts, shown),
+            {"type": text, "text": t.words(20 + i, 30)}]})
+        if i < t.turn():
+            found.append({"role": "assistant", "content": f"Answer {i}: {t.words(10 + i, 20)}"})
+    return ask(path, **{"input" if path == RESPONSES else "messages": found})
+
+
+def by_uuid(t):
+    """The same, each picture with a name of the client's own."""
+    a = seen(t, CHAT, 2)
+    for i, message in enumerate(a.body["messages"]):
+        for k, part in enumerate(message["content"] if message["role"] == "user" else []):
+            if part["type"] == "image_url":
+                part["uuid"] = f"{t.name}, {i} {k}"
+    return a
+
+
+PICTURES = {
+    "chat, a picture": lambda t: seen(t, CHAT),
+    "chat, three pictures": lambda t: seen(t, CHAT, 3),
+    "chat, a picture and a salt": lambda t: salted(seen(t, CHAT), t),
+    "chat, a picture, stream": lambda t: streamed(seen(t, CHAT)),
+    "chat, pictures with a uuid": by_uuid,
+    "chat, none for a model that sees": chat,
+    "responses, a picture": lambda t: seen(t, RESPONSES),
+    "messages, a picture": lambda t: seen(t, MESSAGES),
 }
 
 

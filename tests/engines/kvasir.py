@@ -141,6 +141,10 @@ class Mesh:
         for node in self.living():
             node.back(engine)
 
+    def asked(self):
+        """How often the living nodes asked engines for tokens."""
+        return sum(node.get("/admin/status")["placement"]["tokens_asked"] for node in self.living())
+
     def settle(self, expected):
         """Waits until every node has what our own followers have, read by itself
         or told by another; `expected` as Node.settle() has it."""

@@ -41,6 +41,34 @@ CONFIG = {
 }
 
 
+# One that sees (LLaVA): CLIP of 2 layers, 8 x 8 patches a picture.
+PICTURE = "<image>"
+SIDE, PATCH = 112, 14
+SEEING = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "image_token_index": len(MARKS),
+    "image_token_id": len(MARKS),
+    "image_seq_length": (SIDE // PATCH) ** 2,
+    "projector_hidden_act": "gelu",
+    "vision_feature_layer": -1,
+    "vision_feature_select_strategy": "default",
+    "torch_dtype": "float32",
+    "text_config": CONFIG,
+    "vocab_size": VOCABULARY,
+    "vision_config": {
+        "model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": SIDE,
+        "patch_size": PATCH, "projection_dim": 32},
+}
+SEEING_TEMPLATE = TEMPLATE.replace(
+    "{{ message.content or '' }}",
+    "{% if message.content is string %}{{ message.content }}{% else %}"
+    "{% for part in message.content or [] %}"
+    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}"
+    "{% endfor %}{% endif %}")
+
+
 def pages():
     """The project's own prose, in a stable order."""
     root = pathlib.Path(__file__).resolve().parents[2]
@@ -48,7 +76,25 @@ def pages():
     return [p.read_text(errors="replace") for p in sorted(found)]
 
 
-def write(folder, config=None):
+def write_seeing(folder, _=None):
+    """The same for a model that sees."""
+    write(folder, SEEING, [*MARKS, PICTURE], SEEING_TEMPLATE)
+    half = [0.5, 0.5, 0.5]
+    files = {
+        "preprocessor_config.json": {
+            "image_processor_type": "CLIPImageProcessor", "processor_class": "LlavaProcessor",
+            "size": {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE},
+            "image_mean": half, "image_std": half},
+        "processor_config.json": {
+            "processor_class": "LlavaProcessor", "image_token": PICTURE, "patch_size": PATCH,
+            "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1},
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+    return folder
+
+
+def write(folder, config=None, marks=None, template=TEMPLATE):
     """Makes the folder and writes the model to it; it is what to serve."""
     # Only vLLM's own Python is sure to have it.
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -57,7 +103,7 @@ def write(folder, config=None):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(pages(), trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=MARKS, show_progress=False,
+        vocab_size=VOCABULARY, special_tokens=marks or MARKS, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     folder = pathlib.Path(folder)
     folder.mkdir()
@@ -67,8 +113,9 @@ def write(folder, config=None):
         "generation_config.json": {"eos_token_id": 0},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": MARKS[0],
+            **({"extra_special_tokens": {"image_token": PICTURE}} if marks else {}),
             "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT,
-            "chat_template": TEMPLATE},
+            "chat_template": template},
     }
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=1) + "\n")

@@ -29,7 +29,7 @@ import wire
 COUNTER_TIMEOUT_S = 10
 STREAMS = 6
 PATIENCE = "5s"  # for tokens: these cores are slow, and new prompts many
-TABLE = "{:<32}{:>6}{:>8}{:>7}{:>6}{:>7}{:>8}  {}"
+TABLE = "{:<32}{:>6}{:>8}{:>7}{:>6}{:>7}{:>8}{:>8}  {}"
 ENGINE_FLAGS = ["--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-parser",
                 "hermes", "--max-model-len", "4096"]
 NEXT_STEP = "the engine tells of its reset with its next step"
@@ -52,6 +52,7 @@ class Row:
     whole: bool = True      # the node knew all tokens of the prompt
     overtaken: bool = False
     after_reset: bool = False
+    asked: int = 0          # questions about tokens to engines, by the nodes
 
     def is_judged(self):
         return self.source == "mirror" and self.cached is not None
@@ -87,11 +88,15 @@ def find_sample(text, name):
 class Session:
     """Some engines of one model behind three nodes."""
 
-    def __init__(self, args, executable, folder, *, config=None, more=(), count=2, ranks=1):
+    def __init__(self, args, executable, folder, *, config=None, more=(), count=2, ranks=1,
+                 write=model.write):
         self.args, self.folder = args, folder
         folder.mkdir()
         self.facts = wire.Facts()
-        self.model_dir = model.write(folder / "model", config)
+        # As tokens.dir wants them: a folder of models, each by its name.
+        self.models = folder / "models"
+        self.models.mkdir()
+        self.model_dir = write(self.models / engines.MODEL, config)
         self.engines = []
         for i in range(count):
             logs = folder / f"engine-{i}"
@@ -114,8 +119,9 @@ class Session:
         for i, e in enumerate(self.engines):
             for rank in range(e.ranks):
                 self.followers[f"e{i}", rank] = wire.Follower(e, rank, self.facts)
+        local = ["--tokens.dir", str(self.models)] if self.args.local else []
         self.mesh = kvasir.Mesh(self.args.build, self.engines, self.folder,
-                                ["--tokens.wait", PATIENCE, *self.args.kvasir])
+                                ["--tokens.wait", PATIENCE, *local, *self.args.kvasir])
 
     def close(self):
         # All of them, whatever one of them does.
@@ -135,16 +141,24 @@ class Session:
     # ------------------------------------------------------------- one request
 
     def tokens_of(self, ask):
-        """As the engine renders the request; None where it does not say."""
+        """As the engine renders the request, and its pictures; None where it
+        does not say."""
         prompt = ask.body.get("prompt")
         if isinstance(prompt, list) and isinstance(prompt[0], int):
-            return prompt
+            return prompt, ()
         body = {k: v for k, v in ask.body.items() if k not in ("stream", "stream_options")}
         status, _, raw = engines.call(self.engines[0].address, "POST", ask.path + "/render", body)
         got = json.loads(raw) if status == 200 else None
         if isinstance(got, list) and len(got) == 1:
             got = got[0]
-        return got.get("token_ids") if isinstance(got, dict) else None
+        if not isinstance(got, dict):
+            return None, ()
+        features = got.get("features") or {"mm_hashes": {}}
+        return got.get("token_ids"), sorted(
+            ((name, place["offset"], place["length"])
+             for kind, names in features["mm_hashes"].items()
+             for name, place in zip(names, features["mm_placeholders"][kind], strict=True)),
+            key=lambda item: item[1])
 
     def counters(self):
         """{worker: (queried, hit tokens)}"""
@@ -173,7 +187,7 @@ class Session:
         node = node or self.next_node()
         name = f"real-{next(self.ids)}"
         promises = self.promises(ask)
-        before = self.counters()
+        before, asked = self.counters(), self.mesh.asked()
         connection = http.client.HTTPConnection(*node.address, timeout=engines.IO_TIMEOUT_S)
         try:
             connection.request("POST", ask.path, ask.bytes(), {
@@ -185,7 +199,8 @@ class Session:
             usage, ended = asks.read(raw, ask.body.get("stream"))
             if not ended:
                 raise ValueError(f"cut off: {raw[-200:]!r}")
-            return self.judge(shape, name, node, answer.headers, usage, promises, before)
+            row = self.judge(shape, name, node, answer.headers, usage, promises, before)
+            return self.keep(row, asked)
         except (OSError, http.client.HTTPException, ValueError) as fault:
             self.failed.append((shape, str(fault)))
             return None
@@ -194,9 +209,9 @@ class Session:
 
     def promises(self, ask):
         """(tokens or None, {(worker, rank): what its events promise})."""
-        tokens = self.tokens_of(ask)
+        tokens, media = self.tokens_of(ask)
         return tokens and len(tokens), {
-            where: f.predict(tokens, ask.salt(), ask.adapter())
+            where: f.predict(tokens, ask.salt(), ask.adapter(), media)
             for where, f in self.followers.items()} if tokens else {}
 
     def judge(self, shape, name, node, headers, usage, promises, before):
@@ -224,15 +239,24 @@ class Session:
         self.rows.append(row)
         return row
 
+    def keep(self, row, asked):
+        """At once: whoever ends a run early has what there is."""
+        row.asked = self.mesh.asked() - asked
+        if self.args.json:
+            with open(self.args.json, "a", encoding="utf-8") as out:
+                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+        return row
+
     # ----------------------------------------------------------------- stages
 
     def play(self, names=None):
         """All shapes: three rounds each, and the others in a second turn."""
+        known = asks.SHAPES | asks.PICTURES
         talks = {name: asks.Talk(name, self.args.seed) for name in names or asks.SHAPES}
         for rounds in (range(asks.LATER), range(asks.LATER, asks.ROUNDS)):
             for name, talk in talks.items():
                 for talk.round in rounds:
-                    self.one(name, asks.SHAPES[name](talk))
+                    self.one(name, known[name](talk))
         self.report(list(talks))
 
     def converse(self, stage, count):
@@ -313,14 +337,15 @@ class Session:
         self.settle()
         node = self.next_node()
         name = f"real-{next(self.ids)}"
-        before = self.counters()
+        before, asked = self.counters(), self.mesh.asked()
         promises = []
 
         def look(path, body):
             promises.append(self.promises(asks.Ask(path, body)))
         try:
             headers, usage = run(clients.Call("http://{}:{}".format(*node.address), name, look))
-            self.judge(stage, name, node, headers, usage, promises[0], before)
+            row = self.judge(stage, name, node, headers, usage, promises[0], before)
+            self.keep(row, asked)
         except Exception as fault:  # whatever the client's makers thought of
             self.failed.append((stage, repr(fault)[:300]))
 
@@ -371,26 +396,29 @@ def print_line(name, rows):
         f"{'over' if r.off() > 0 else 'under'}: {r.why()}" for r in off)
     say(TABLE.format(
         name, len(rows), len(judged), len(judged) - len(off), sum(r.off() > 0 for r in off),
-        sum(r.off() < 0 for r in off), len(rows) - len(judged),
+        sum(r.off() < 0 for r in off), len(rows) - len(judged), sum(r.asked for r in rows),
         "; ".join(f"{count} {why}" for why, count in reasons.most_common())).rstrip())
 
 
-HEAD = TABLE.format("shape", "asked", "judged", "exact", "over", "under", "belief", "why")
+HEAD = TABLE.format("shape", "asked", "judged", "exact", "over", "under", "belief", "queries",
+                    "why")
 
 # part: what is asked of which engines
 PARTS = {
-    "shapes": "shapes of requests, two engines of one group of full attention",
-    "faults": "resets, restarts, kills of engines and nodes, the same two engines",
-    "clients": "the official clients, the same two engines",
-    "hybrid": "two engines of a hybrid model: sliding windows of 64 tokens beside full attention",
+    "shapes": "shapes of requests, engines of one group of full attention",
+    "faults": "resets, restarts, kills of engines and nodes, the same engines",
+    "clients": "the official clients, the same engines",
+    "hybrid": "engines of a hybrid model: sliding windows of 64 tokens beside full attention",
     "ranks": "one engine of two data-parallel ranks",
+    "pictures": "engines of a model that sees: 64 tokens a picture",
 }
 
 
 def plain(args, executable, folder, parts):
     adapter_home = folder / "adapter"
     adapter_home.mkdir()
-    state = Session(args, executable, folder / "plain", more=shapes.adapter(adapter_home))
+    state = Session(args, executable, folder / "plain", count=args.engines,
+                    more=shapes.adapter(adapter_home))
     with contextlib.ExitStack() as stack:
         stack.callback(state.close)
         state.start()
@@ -408,8 +436,8 @@ def plain(args, executable, folder, parts):
 
 
 def hybrid(args, executable, folder, _):
-    state = Session(args, executable, folder / "hybrid", config=shapes.HYBRID,
-                    more=shapes.HYBRID_FLAGS)
+    state = Session(args, executable, folder / "hybrid", count=args.engines,
+                    config=shapes.HYBRID, more=shapes.HYBRID_FLAGS)
     with contextlib.ExitStack() as stack:
         stack.callback(state.close)
         state.start()
@@ -428,19 +456,25 @@ def ranks(args, executable, folder, _):
     return state
 
 
-RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks)]
+def pictures(args, executable, folder, _):
+    state = Session(args, executable, folder / "pictures", count=args.engines,
+                    write=model.write_seeing)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.play(list(asks.PICTURES))
+    return state
 
 
-def save(args, rows):
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as out:
-            for row in rows:
-                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks),
+        (("pictures",), pictures)]
 
 
 def run(args, executable, folder):
     """Every part asked for; the exit code."""
     rows, failed, lost = [], [], 0
+    if args.json:
+        open(args.json, "w", encoding="utf-8").close()
     for parts, function in RUNS:
         wanted = [p for p in parts if p in args.parts]
         if not wanted:
@@ -454,13 +488,13 @@ def run(args, executable, folder):
         rows += state.rows
         failed += state.failed
         lost += state.lost
-        save(args, rows)
     say("")
     for shape, fault in failed:
         say(f"failed: {shape}: {fault}")
     unknown = [r for r in rows if r.is_judged() and r.off() and "differs" in r.why()]
     say(f"{len(rows)} answers, {sum(r.is_judged() for r in rows)} judged, "
         f"{sum(r.is_judged() and not r.off() for r in rows)} exact; {lost} streams cut off with "
-        f"their engine; {len(failed)} failed, {len(unknown)} off for a cause not known")
+        f"their engine; {len(failed)} failed, {len(unknown)} off for a cause not known; "
+        f"{sum(r.asked for r in rows)} times an engine was asked for tokens")
     sys.stdout.flush()
     return 1 if failed or unknown else 0

@@ -89,9 +89,11 @@ class Mirror:
         self.facts.note("the parent of a stored block is held (11)",
                         parent is None or parent in self.copies, event)
         for i, name in enumerate(event["block_hashes"]):
-            extra = () if parent is not None else tuple(extras[i] or ())
-            place = (parent, extra, tuple(tokens[i * size:(i + 1) * size]))
-            if not event["lora_name"]:
+            media = tuple(tuple(e) for e in extras[i] or () if isinstance(e, list))
+            extra = () if parent is not None else tuple(
+                e for e in extras[i] or () if not isinstance(e, list))
+            place = (parent, extra + media, tuple(tokens[i * size:(i + 1) * size]))
+            if not event["lora_name"] and not media:
                 self.reproduce(name, place, extras[i])
             if name in self.copies:
                 self.duplicates += 1
@@ -138,12 +140,16 @@ class Mirror:
         self.losses += 1
         self.gone.setdefault(name, []).append((self.losses, self.now))
 
-    def walk(self, tokens, extra=()):
+    def walk(self, tokens, extra=(), media=()):
         """The hashes of a prompt's blocks that are resident: it stops at the
-        first that is missing, and one token is always computed."""
+        first that is missing, and one token is always computed. media: (name,
+        offset, length) of each picture, in order."""
         size, parent, found = self.block_tokens, None, []
         for i in range((len(tokens) - 1) // size):
-            place = (parent, extra if i == 0 else (), tuple(tokens[i * size:(i + 1) * size]))
+            seen = tuple((name, at - i * size) for name, at, length in media
+                         if at < (i + 1) * size and at + length > i * size)
+            place = (parent, (extra if i == 0 else ()) + seen,
+                     tuple(tokens[i * size:(i + 1) * size]))
             parent = self.child.get(place)
             if parent is None or parent not in self.copies:
                 break
@@ -176,9 +182,9 @@ class Prediction:
     """Of one engine for one prompt, when it was sent: the longest prefix that
     every group can serve. full: what the group of full attention holds."""
 
-    def __init__(self, mirror, windows, tokens, extra):
+    def __init__(self, mirror, windows, tokens, extra, media=()):
         self.mirror = mirror
-        self.hashes = mirror.walk(tokens, extra)
+        self.hashes = mirror.walk(tokens, extra, media)
         self.full = len(self.hashes) * mirror.block_tokens
         while self.hashes and not all(w.serves(self.hashes) for w in windows):
             self.hashes.pop()
@@ -379,7 +385,7 @@ class Follower:
                         all(again.get(seq) == payload for seq, payload in live.items()),
                         f"{len(again)} of {len(live)}")
 
-    def predict(self, tokens, salt, adapter=None):
+    def predict(self, tokens, salt, adapter=None, media=()):
         with self.lock:
             return Prediction(self.mirror, self.windows.values(), tokens,
-                              tuple(filter(None, (adapter, salt))))
+                              tuple(filter(None, (adapter, salt))), media)

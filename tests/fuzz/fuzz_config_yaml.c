@@ -1,6 +1,8 @@
 /* Any bytes as a configuration file: no crash, bounded errors, and what was
- * accepted prints to a file that means the same. */
+ * accepted prints to a file that means the same. The same bytes as a file of
+ * keys, whose reader stands on the same trees. */
 #include "node/config/config.h"
+#include "node/config/config_keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,10 +30,26 @@ apply(struct slice yaml, struct buf *printed)
     return count;
 }
 
+static void
+read_keys(struct slice yaml)
+{
+    struct config_errors errors;
+    struct keys *keys;
+
+    config_errors_init(&errors);
+    int outcome = config_keys_read(yaml, "f", NULL, &keys, &errors);
+    CHECK((outcome == 0) == (errors.count == 0));
+    CHECK((outcome == 0) == (keys != NULL));
+    keys_free(keys);
+    config_errors_fini(&errors);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice yaml = {(const char *)data, size};
+
+    read_keys(yaml);
     struct buf first;
     struct buf second;
 

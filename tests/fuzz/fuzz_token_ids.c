@@ -6,6 +6,7 @@
 
 #include "index/base/check.h"
 #include "node/tokens/token_ask_ids_internal.h"
+#include "node/tokens/token_media.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,6 +39,20 @@ agree(json_t *doc, int outcome, const struct token_ids *ids)
     }
 }
 
+/* What is said of pictures is in order, or nothing. */
+static void
+read_media(struct slice json)
+{
+    static struct token_media media;
+    int outcome = token_media_read(&media, json);
+
+    CHECK(outcome == 0 || media.count == 0);
+    for (uint32_t i = 1; i < media.count; i++) {
+        CHECK((uint64_t)media.item[i - 1].at + media.item[i - 1].len <=
+              media.item[i].at);
+    }
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -49,6 +64,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     int outcome = token_ids_read(&ids, (struct slice){.ptr = copy, .len = size},
                                  SLICE("token_ids"));
+    read_media((struct slice){.ptr = copy, .len = size});
     json_t *doc = json_loadb(copy, size, JSON_REJECT_DUPLICATES, &error);
     if (doc != NULL) {
         agree(doc, outcome, &ids);

@@ -33,7 +33,7 @@ import unittest
 SKIP = 77  # meson's exit code for a skipped test
 # Sanitizers and shared machines are slow; a wait that fails has hung.
 READY_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 120
 IO_TIMEOUT_S = 60
 # Nobody is to go elsewhere, and tests look at where answers come from.
 DEFAULTS = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s", "KVASIR_PLACEMENT_HEADERS": "on"}
@@ -64,9 +64,10 @@ def wait_until(predicate, what, timeout_s=IO_TIMEOUT_S):
 
 
 class Process:
-    """A program that runs. `ready` is its ready line as a dictionary."""
+    """A program that runs. `ready` is its ready line as a dictionary. `before`
+    is a command that becomes it (exec)."""
 
-    def __init__(self, name, *args, log_dir, env=None):
+    def __init__(self, name, *args, log_dir, env=None, before=()):
         self.name = name
         handle, path = tempfile.mkstemp(prefix=name + "-", suffix=".log", dir=log_dir)
         self.log_path = pathlib.Path(path)
@@ -74,7 +75,7 @@ class Process:
         self.killed = False
         with os.fdopen(handle, "wb") as log:
             self.popen = subprocess.Popen(
-                [program(name), *map(str, args)], stdin=subprocess.DEVNULL,
+                [*before, program(name), *map(str, args)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log,
                 env={**DEFAULTS, **os.environ, **(env or {})})
 
@@ -162,15 +163,15 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def spawn(self, name, *args, env=None):
+    def spawn(self, name, *args, env=None, before=()):
         """Starts a program without waiting for anything."""
-        process = Process(name, *args, log_dir=self.folder, env=env)
+        process = Process(name, *args, log_dir=self.folder, env=env, before=before)
         self.addCleanup(process.clean_up)
         return process
 
-    def start(self, name, *args, env=None):
+    def start(self, name, *args, env=None, before=()):
         """Starts a program and waits for its ready line."""
-        return self.spawn(name, *args, env=env).wait_ready()
+        return self.spawn(name, *args, env=env, before=before).wait_ready()
 
     def run_once(self, name, *args, stdin="", timeout_s=IO_TIMEOUT_S, env=None):
         """Runs a program to its end: a subprocess.CompletedProcess, text."""

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import socket
@@ -16,7 +17,7 @@ import unittest
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
 COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot",
-            "render", "tokenize"]
+            "render", "tokenize", "key"]
 
 
 def run(*args, stdin="", program=KVASIR, **env):
@@ -36,8 +37,7 @@ class Manual(unittest.TestCase):
             for flag in "--help", "-h":
                 told = run(command, flag)
                 self.assertEqual((told.returncode, told.stderr), (0, ""))
-                self.assertTrue(told.stdout.startswith(
-                    f"usage: kvasir {command} "))
+                self.assertRegex(told.stdout, rf"\Ausage: kvasir {command}\b")
                 self.assertIn("\nexamples:\n", told.stdout)
                 self.assertLessEqual(
                     max(map(len, told.stdout.splitlines())), 80)
@@ -167,6 +167,17 @@ class Check(unittest.TestCase):
         self.assertEqual(told.returncode, 2)
         self.assertIn("mesh.listen: missing", told.stderr)
 
+    def test_the_example_file_is_right_as_it_is_and_with_all_its_lines(self):
+        example = (pathlib.Path(__file__).parents[2] / "deploy" / "kvasir.yaml").read_text()
+        folder = self.file.parent
+        (folder / "tokens").write_text("ops 0123456789abcdef0123456789abcdef\n")
+        (folder / "mesh-secret").write_text("0123456789abcdef0123456789abcdef\n")
+        for text in example, re.sub(r"(?m)^#(?! \S)", "", example):
+            self.file.write_text(text.replace("/etc/kvasir", str(folder)))
+            told = run("check", "-c", str(self.file))
+            self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn('url: "http://10.0.0.2:8000"', told.stdout)
+
     def test_the_reference_has_every_key_that_check_prints(self):
         reference = run("check", "--reference").stdout
         section = ""
@@ -177,6 +188,39 @@ class Check(unittest.TestCase):
                 continue
             name = section + key.strip() if line.startswith(" ") else key
             self.assertRegex(reference, rf"(?m)^{name}$")
+
+    def fits(self, value, schema):
+        """Whether a value as YAML would read it is one of the schema's."""
+        if "enum" in schema:
+            return value in schema["enum"]
+        kinds = {str: "string", int: "integer", float: "number"}
+        wanted = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        if isinstance(value, int) and "number" in wanted:
+            value = float(value)
+        if kinds[type(value)] not in wanted:
+            return False
+        if isinstance(value, str):
+            return re.search(schema.get("pattern", ""), value) is not None
+        return schema.get("minimum", value) <= value <= schema.get("maximum", value)
+
+    def test_the_schema_takes_what_check_prints_and_every_default(self):
+        schema = json.loads(run("check", "--schema").stdout)
+        self.assertFalse(schema["additionalProperties"])
+        rows = schema["properties"]
+        for line in run("check", "--retries.statuses", "500").stdout.splitlines():
+            key, value = line.split(":", 1)
+            if not line.startswith(" ") and value == "":
+                rows = schema["properties"][key]["properties"]
+                continue
+            at = rows if line.startswith(" ") else schema["properties"]
+            row = at[key.strip()]
+            for text in value.strip(), json.dumps(row.get("default")):
+                bare = re.fullmatch(r"[0-9.]+|true|false|null|\".*\"", text)
+                read = json.loads(text) if bare else text
+                self.assertTrue(read is None or self.fits(read, row), f"{line}: {row}")
+        worker = schema["properties"]["workers"]["items"]["anyOf"][1]["properties"]
+        self.assertTrue(self.fits("http://a:1", worker["url"]))
+        self.assertFalse(self.fits("5x", schema["properties"]["timeouts"]["properties"]["drain"]))
 
 
 class Snapshot(unittest.TestCase):
@@ -282,6 +326,17 @@ class Asking(unittest.TestCase):
         self.assertIn("worker        gpu-1\n", told.stdout)
         self.assertEqual(Admin.asked,
                          [("POST", "/admin/explain", request.encode())])
+
+    def test_explain_names_the_path_that_is_meant(self):
+        Admin.answers = {"/admin/explain?path=/v1/messages": (200, b'{"worker":"gpu-1"}')}
+        told = run("explain", "--admin", self.address, "--path", "/v1/messages", stdin="{}")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        for wrong in ("v1/messages", "/v1/messages?x", "/v1/a b", "/" + 300 * "x", ""):
+            told = run("explain", "--admin", self.address, "--path", wrong, stdin="{}")
+            self.assertEqual((told.returncode, told.stderr),
+                             (2, "kvasir explain: --path: expected a path, as "
+                                 "/v1/chat/completions\n"))
+        self.assertEqual(len(Admin.asked), 1)
 
     def test_explain_without_a_request_is_bad_usage(self):
         told = run("explain", "--admin", self.address)

@@ -102,6 +102,7 @@ class Demo(harness.Case):
             r"[^%]*\n([\d.]+) % since it is back", out).groups()
         self.assertGreater(int(blocks.replace(",", "")), 0)
         self.assertGreater(float(after), 0.8 * float(before))
+        self.assertRegex(out, r"they predicted exactly: (all|\d+ of \d+ .*)\n\(of \d+ answers\)")
         self.assertIn("stand-ins", out)
         self.assertIn(f"100 %  {planned} of {planned} answered, 0 failed", err)
         self.assertNotIn("\033", out + err)

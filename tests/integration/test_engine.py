@@ -219,6 +219,39 @@ class Tokens(EngineCase):
         self.assertEqual(completion[0]["token_ids"],
                          self.ask({"prompt": TEXT}, "/tokenize")["tokens"])
 
+    def test_every_api_is_answered_and_rendered_in_its_shape(self):
+        say = [{"role": "user", "content": TEXT}]
+        for path, body in (("/v1/responses", {"instructions": "be kind", "input": TEXT}),
+                           ("/v1/responses", {"input": say}),
+                           ("/v1/messages", {"system": "be kind", "messages": say})):
+            with self.subTest(path=path, body=body):
+                tokens = self.ask(body, path + "/render")["token_ids"]
+                asked = {**body, "max_output_tokens" if "input" in body else "max_tokens": 3}
+                whole = self.ask(asked, path)
+                again = self.ask(asked, path)["usage"]
+                cached = len(tokens) // 16 * 16
+                if "input" in body:
+                    self.assertEqual(whole["usage"]["input_tokens"], len(tokens))
+                    self.assertEqual(again["input_tokens_details"]["cached_tokens"], cached)
+                    text = whole["output"][0]["content"][0]["text"]
+                else:
+                    self.assertEqual(again["cache_read_input_tokens"], cached)
+                    self.assertEqual(again["input_tokens"], len(tokens) - cached)
+                    text = whole["content"][0]["text"]
+                events = [json.loads(line[6:])
+                          for line in self.post(path, {**asked, "stream": True}).text.splitlines()
+                          if line.startswith("data: ")]
+                said = [e["delta"] if "input" in body else e["delta"]["text"]
+                        for e in events if e["type"].endswith(".delta")
+                        or e["type"] == "content_block_delta"]
+                self.assertEqual(len(said), 3)
+                self.assertEqual("".join(said), text)
+                self.assertIn(events[-1]["type"], ("response.completed", "message_stop"))
+        spoken = self.ask({"input": TEXT}, "/v1/responses/render")["token_ids"]
+        self.assertEqual(spoken, self.ask({"messages": say}, "/v1/messages/render")["token_ids"])
+        self.assertEqual(self.post("/v1/responses", {"input": TEXT,
+                                                     "previous_response_id": "r"}).status, 400)
+
     def test_embeddings_are_the_same_each_time_in_both_formats(self):
         import base64
         import struct

@@ -67,6 +67,14 @@ class EventsCase(harness.Case):
         self.assertTrue(end)
         return batches
 
+    def stream(self):
+        """A long stream that has begun: over in minutes at --speed 1."""
+        stream = harness.Stream(self.http, "/v1/completions",
+                                {"prompt": "x", "max_tokens": 20000, "stream": True})
+        self.addCleanup(stream.close)
+        next(stream.events())
+        return stream
+
 
 class Live(EventsCase):
     flags = ("--event-topic", "kv@pod-1@m")
@@ -122,13 +130,15 @@ class Live(EventsCase):
         self.assertEqual(dealer.frames()[:3], [b"", b"kv@pod-1@m", struct.pack(">Q", 0)])
         self.assertEqual(dealer.frames(), [b"", b"", b"\xff" * 8, b""])
 
-    def test_a_reset_clears_all(self):
+    def test_a_reset_clears_all_and_is_told_with_the_next_step(self):
         live, _ = self.live()
+        count = kv_events.cache(self.http)[0]
         answer = harness.request(self.http, "POST", "/reset_prefix_cache")
         self.assertEqual(answer.status, 200)
-        self.assertEqual(kv_events.events_of(live.next()[2])[1], [{"type": "AllBlocksCleared"}])
-        self.assertEqual(kv_events.replayed(self.replay()), collections.Counter())
-        self.assertEqual(kv_events.cache(self.http)[1], collections.Counter())
+        self.assertEqual(kv_events.cache(self.http), (count, collections.Counter()))
+        self.ask(list(range(2 * TOKENS)))
+        self.assertEqual(kv_events.events_of(live.next()[2])[1][0], {"type": "AllBlocksCleared"})
+        self.assertEqual(kv_events.replayed(self.replay()), kv_events.cache(self.http)[1])
 
 
 class Namespaces(EventsCase):
@@ -375,29 +385,6 @@ class Faults(EventsCase):
         self.ask([2] * TOKENS)
         self.assertEqual(list(self.replay()), [0])
 
-    def test_a_restart_forgets_all_and_counts_from_0(self):
-        prompt = list(range(3 * TOKENS))
-        live, _ = self.live()
-        self.ask(prompt)
-        old = kv_events.events_of(live.next()[2])[1][0]
-        stream = harness.Stream(self.http, "/v1/completions",
-                                {"prompt": "x", "max_tokens": 20000, "stream": True})
-        next(stream.events())
-        self.chaos(restart=1)
-        with self.assertRaises((harness.http.client.IncompleteRead, ConnectionError)):
-            for _ in stream.events():
-                pass
-        stream.close()
-        self.assertEqual(self.replay(), {})
-        self.assertEqual(self.ask(prompt), 0)
-        seq = None
-        while seq != 0:  # batches of the stream may come first
-            _, seq, payload = live.next()
-        new = kv_events.events_of(payload)[1][0]
-        self.assertEqual(new["token_ids"], old["token_ids"])
-        self.assertNotEqual(new["block_hashes"], old["block_hashes"])
-        self.assertEqual(self.ask(prompt), 2 * TOKENS)
-
 
 class Ranks(EventsCase):
     flags = ("--ranks", "3", "--event-topic", "kv")
@@ -448,20 +435,6 @@ class Ranks(EventsCase):
         self.assertEqual(rank, 1)
         self.assertEqual(event["token_ids"][0] % 2, 1)
 
-    def test_without_a_rank_the_idlest_is_chosen(self):
-        streams = []
-        for _ in range(3):
-            stream = harness.Stream(self.http, "/v1/completions",
-                                    {"prompt": "x", "max_tokens": 20000, "stream": True})
-            next(stream.events())
-            streams.append(stream)
-        running = [harness.metrics(self.http)[
-            'vllm:num_requests_running{engine="%d",model_name="kvasir/stand-in"}' % rank]
-            for rank in range(3)]
-        self.assertEqual(running, [1, 1, 1])
-        for stream in streams:
-            stream.close()
-
     def test_a_rank_that_is_not_there_is_refused_and_no_number_ignored(self):
         for rank, status in (("3", 400), ("99999999999999999999", 400), ("x", 200), ("-1", 200),
                              ("2", 200)):
@@ -475,11 +448,48 @@ class Ranks(EventsCase):
             self.ask([5] * (2 * TOKENS), rank=rank)
         self.assertEqual(harness.request(self.http, "POST", "/reset_prefix_cache").status, 200)
         for rank in range(3):
-            last = self.replay_of(rank)[1]
-            self.assertEqual(kv_events.events_of(last)[1], [{"type": "AllBlocksCleared"}])
+            self.ask([6] * (2 * TOKENS), rank=rank)
+            told = self.replay_of(rank)[1]
+            self.assertEqual(kv_events.events_of(told)[1][0], {"type": "AllBlocksCleared"})
         self.chaos(restart=1)
         for rank in range(3):
             self.assertEqual(self.replay_of(rank), {})
+
+
+class Slow(EventsCase):
+    flags = ("--speed", "1")
+
+    def test_a_restart_forgets_all_and_counts_from_0(self):
+        prompt = list(range(3 * TOKENS))
+        live, _ = self.live()
+        self.ask(prompt)
+        old = kv_events.events_of(live.next()[2])[1][0]
+        stream = self.stream()
+        self.chaos(restart=1)
+        with self.assertRaises((harness.http.client.IncompleteRead, ConnectionError)):
+            for _ in stream.events():
+                pass
+        self.assertEqual(self.replay(), {})
+        self.assertEqual(self.ask(prompt), 0)
+        seq = None
+        while seq != 0:  # batches of the stream may come first
+            _, seq, payload = live.next()
+        new = kv_events.events_of(payload)[1][0]
+        self.assertEqual(new["token_ids"], old["token_ids"])
+        self.assertNotEqual(new["block_hashes"], old["block_hashes"])
+        self.assertEqual(self.ask(prompt), 2 * TOKENS)
+
+
+class SlowRanks(EventsCase):
+    flags = ("--speed", "1", "--ranks", "3")
+
+    def test_without_a_rank_the_idlest_is_chosen(self):
+        for _ in range(3):
+            self.stream()
+        running = [harness.metrics(self.http)[
+            'vllm:num_requests_running{engine="%d",model_name="kvasir/stand-in"}' % rank]
+            for rank in range(3)]
+        self.assertEqual(running, [1, 1, 1])
 
 
 class Sglang(EventsCase):

@@ -114,11 +114,69 @@ class Hints(MeshCase):
                     return said["mode"] == "affinity"
                 harness.wait_until(knows, "the decision is believed")
                 self.assertEqual(self.ask(other, prompt), chosen)
-        learned = sum(self.metric(node, "kvasir_hints_learned_total") for node in nodes)
-        self.assertGreaterEqual(learned, 2 * told)
+
+        def counted(what):
+            return sum(self.metric(node, f"kvasir_hints_{what}_total") for node in nodes)
         # Three requests for each prompt, each told to two peers once, and no echo of any.
-        self.assertEqual(sum(self.metric(node, "kvasir_hints_told_total") for node in nodes),
-                         3 * told)
+        harness.wait_until(lambda: counted("told") >= 3 * told, "all are told")
+        harness.wait_until(lambda: counted("learned") >= 2 * told, "they are learned")
+        self.assertEqual(counted("told"), 3 * told)
+
+    def explained(self, node, prompt):
+        """What each worker is taken to hold of it."""
+        body = {"model": "m", "prompt": prompt}
+        told = harness.request(node.at("admin"), "POST", "/admin/explain", body).json()
+        return {row["worker"]: row["overlap"] for row in told["candidates"]}
+
+    def test_the_same_new_prompt_follows_the_one_that_is_on_its_way(self):
+        nodes = self.nodes_with_workers()
+        threads, went = [], []
+        for i in range(4):
+            prompt = f"Burst {i}: " + PROMPT
+
+            def send(node, prompt=prompt):
+                went.append((prompt, self.ask(node, prompt, "hold")))
+
+            for n, node in enumerate((nodes[0], nodes[0], nodes[1])):
+                threads.append(threading.Thread(target=send, args=(node,)))
+                threads[-1].start()
+                open_now = 3 * i + n + 1
+                for other in nodes:
+                    harness.wait_until(lambda other=other, prompt=prompt:
+                                       max(self.explained(other, prompt).values()) > 0,
+                                       "it is expected")
+                harness.wait_until(lambda: sum(w["inflight"] + w["inflight_peers"]
+                                               for w in self.status(nodes[1])) == open_now,
+                                   "it is open")
+        self.release.set()
+        for thread in threads:
+            thread.join()
+        for i in range(4):
+            prompt = f"Burst {i}: " + PROMPT
+            self.assertEqual(len({worker for sent, worker in went if sent == prompt}), 1, went)
+        for node in nodes:
+            harness.wait_until(lambda node=node: harness.metric(
+                node.at("admin"), "kvasir_expected_text_blocks") == 0, "belief has it all")
+            self.assertEqual(len([w for w in self.explained(node, prompt).values() if w]), 1)
+
+    def test_what_a_worker_refused_attracts_nobody_afterwards(self):
+        nodes = self.nodes_with_workers()
+        prompt = "Refused: " + PROMPT
+
+        def send():
+            harness.request(nodes[0].at("serve"), "POST", "/v1/completions",
+                            {"model": "m", "prompt": prompt, "user": "hold refuse"})
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        for node in nodes:
+            harness.wait_until(lambda node=node: max(self.explained(node, prompt).values()) > 0,
+                               "it is expected")
+        self.release.set()
+        thread.join()
+        for node in nodes:
+            harness.wait_until(lambda node=node: max(self.explained(node, prompt).values()) == 0,
+                               "it is taken back")
 
     def test_what_a_worker_refused_no_node_believes_it_to_hold(self):
         nodes = self.nodes_with_workers()

@@ -290,8 +290,8 @@ class ThroughANode(LoadCase):
         engines = [self.engine(f"e{i}", "--step-ms", "20") for i in range(4)]
         node = self.serve(engines)
         load = self.spawn("kvasir-load", *self.command(
-            node.url("serve"), users=24, conversations=72, turns=3, groups=8, think_ms=50,
-            max_tokens=50))
+            node.url("serve"), users=24, conversations=24, turns=2, groups=8, think_ms=50,
+            max_tokens=200))
 
         def busy():
             """An engine in the middle of several streams."""

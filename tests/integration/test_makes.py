@@ -49,6 +49,19 @@ class Makes(test_mirror.MirrorCase):
         good, judged, wrong = self.right(self.decisions(node)[start:])
         self.assertEqual((good, judged), (8, 8), wrong)
 
+    def test_it_is_said_who_tells_the_tokens_of_chats(self):
+        flags = (("vllm",), ("vllm", "--scale-out", "off"), ("sglang",), ("trtllm",))
+        engines = [self.engine(f"engine-{i}", "--engine", *these)
+                   for i, these in enumerate(flags)]
+        node = self.serve(engines)
+        wanted = ["exact", "tokenizer", "tokenizer", "none"]
+        harness.wait_until(lambda: [w["renderer"] for w in self.workers(node)] == wanted, wanted)
+        lines = [line for line in node.log().splitlines() if " renderer " in line]
+        self.assertEqual(len(lines), 4, lines)
+        self.assertEqual(["--enable-scale-out" in line for w in ("e0", "e1", "e2", "e3")
+                          for line in lines if f"worker={w} " in line],
+                         [False, True, False, False], lines)
+
     def test_a_chat_is_tokenised_by_sglang(self):
         engine = self.engine("sglang", "--engine", "sglang", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "5s")
@@ -138,7 +151,8 @@ class Plain(harness.Case):
         self.assertGreater(second["cached_tokens"], 300)
 
     def test_the_slots_of_llama_cpp_are_its_capacity_and_its_load(self):
-        node = self.serve("llamacpp", 1, "--max-running", "3", "--max-model-len", "4096")
+        node = self.serve("llamacpp", 1, "--max-running", "3", "--max-model-len", "4096",
+                          "--speed", "1")
         harness.wait_until(lambda: "worker_capacity" in node.log(), "the capacity is known")
         line = next(line for line in node.log().splitlines() if "worker_capacity" in line)
         self.assertIn(str(3 * 4096), line)

@@ -70,18 +70,21 @@ class MirrorCase(harness.Case):
         models = harness.request(node.at("serve"), "GET", "/v1/models").json()["data"]
         return models[0]["id"]
 
-    def published(self, engine, rank):
-        """How many batches the engine's rank has published."""
+    def cache(self, engine, rank=0):
+        """What the engine's rank holds (keys), and how many batches it has published."""
         return harness.request(engine.at("http"), "GET", "/chaos/cache",
-                               headers={"X-Data-Parallel-Rank": str(rank)}).json()["next_seq"]
+                               headers={"X-Data-Parallel-Rank": str(rank)}).json()
 
     def in_step(self, node, engines):
         """Waits until the node has applied every batch the engines published."""
         def same():
             for stream in self.streams(node):
-                engine = engines[int(stream["worker"][1:])]
-                sent = self.published(engine, stream["rank"])
+                cache = self.cache(engines[int(stream["worker"][1:])], stream["rank"])
+                sent = cache["next_seq"]
                 if stream["state"] != "live" or sent and stream["seq"] != sent - 1:
+                    return False
+                # Batch 0 is also the one before the first.
+                if sent == 1 and cache["keys"] and not stream["blocks"]:
                     return False
             return True
         harness.wait_until(same, "the mirror is in step")
@@ -204,7 +207,8 @@ class Quiet(MirrorCase):
         first = self.serve([engine])
         self.warm(first, [engine])
         harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 1})
-        node = self.serve([engine], live=False)
+        node = self.serve([engine], "--mesh.ready", "1h", "--events.replay_timeout", "10m",
+                          live=False)
         self.assertEqual(self.ready(node), 503)
         self.assertEqual(self.ready(first), 200, "who was ready stays so")
         harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 0})
@@ -240,6 +244,7 @@ class Quiet(MirrorCase):
             self.in_step(node, [engine])
         decisions = self.decisions(node)[start:]
         self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0, 0, 384])
+        self.assertEqual([d["cached_tokens"] for d in decisions], [0, 0, 0, 384])
         self.assertTrue(all(d["source"] == "mirror" for d in decisions), decisions)
 
     def test_remembered_tokens_that_promised_too_much_are_asked_for_again(self):
@@ -259,22 +264,34 @@ class Quiet(MirrorCase):
         self.chat(node, messages)
         self.assertEqual(count("tokens_asked"), asked + 1)
 
-    def test_a_cleared_cache_is_forgotten(self):
-        engine = self.engine("engine-1", "--blocks", "4000")
-        node = self.serve([engine])
+    def after_reset(self, node, engine, where):
+        """What is predicted of, and cached for, the same prompt before and
+        three times after a reset that is asked for there."""
         start = self.warm(node, [engine])
         prompt = list(range(1000, 1400))
-        self.complete(node, prompt)
-        self.in_step(node, [engine])
-        answer = harness.request(engine.at("http"), "POST", "/reset_prefix_cache")
-        self.assertEqual(answer.status, 200)
-        self.in_step(node, [engine])
-        harness.wait_until(lambda: self.streams(node)[0]["blocks"] == 0, "nothing is held")
-        self.complete(node, prompt)
-        self.in_step(node, [engine])
-        decisions = self.decisions(node)[start:]
-        self.assertEqual([d["cached_tokens"] for d in decisions], [0, 0])
-        self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0])
+        for asked in range(4):
+            self.complete(node, prompt)
+            self.in_step(node, [engine])
+            if asked == 0:
+                answer = harness.request(where, "POST", "/reset_prefix_cache")
+                self.assertEqual(answer.status, 200, answer.text)
+            if asked == 0 and where == node.at("serve"):
+                harness.wait_until(lambda: self.streams(node)[0]["trust"] == 0, "it is known")
+        taken = [d for d in self.decisions(node)[start:] if d["total"] == 400]
+        return [(d["predicted_tokens"], d["cached_tokens"]) for d in taken]
+
+    def test_a_reset_that_an_engine_tells_late_is_known_by_the_first_answer(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        self.assertEqual(self.after_reset(node, engine, engine.at("http")),
+                         [(0, 0), (384, 0), (384, 384), (384, 384)])
+
+    def test_a_reset_that_passes_through_a_node_is_known_at_once(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--paths", "/reset_prefix_cache")
+        self.assertEqual(self.after_reset(node, engine, node.at("serve")),
+                         [(0, 0), (0, 0), (384, 384), (384, 384)])
+        self.assertEqual(self.streams(node)[0]["trust"], 1)
 
     def test_a_node_that_comes_late_knows_what_was_before(self):
         engine = self.engine("engine-1", "--blocks", "4000")
@@ -349,6 +366,79 @@ class Quiet(MirrorCase):
         self.assertEqual(explained()["overlap"], 384)
 
 
+    def picture_talks(self, flags, source):
+        """Conversations alike but for their pictures, in turns, at two engines;
+        the decisions of each."""
+        engines = [self.engine(f"engine-{i}", "--blocks", "4000", *flags) for i in range(2)]
+        node = self.serve(engines, "--tokens.wait", "5s")
+        start = self.warm(node, engines)
+        question = {"type": "text", "text": "What is in this picture, and why is it there? " * 20}
+        found = []
+        for path in ("/v1/chat/completions", "/v1/responses"):
+            urls = [f"data:image/png;base64,{who}{len(path)}AA" for who in "abc"]
+            pictures = [{"type": "image_url", "image_url": {"url": url}}
+                        for url in [*urls, f"https://images{path}/d.png"]]
+            talks = [[{"role": "user", "content": [picture, question]}] for picture in pictures]
+            for turn in range(4):
+                for messages in talks:
+                    prompt = {"messages": messages} if "chat" in path else {"input": messages}
+                    answer = harness.request(node.at("serve"), "POST", path, {
+                        "model": self.model(node), **prompt})
+                    self.assertEqual(answer.status, 200, answer.text)
+                    self.in_step(node, engines)
+                    messages += [{"role": "assistant", "content": f"I see {turn}. " * 10},
+                                 {"role": "user", "content": "And then? " * 20}]
+            taken = self.decisions(node)[start:]
+            start += len(taken)
+            found += [taken[who::4] for who in range(4)]
+        for decisions in found:
+            self.assertEqual({d["source"] for d in decisions}, {source})
+            self.assertEqual(len({d["worker"] for d in decisions}), 1, decisions)
+            self.assertLess(decisions[0]["cached_tokens"], 200)
+            self.assertTrue(all(d["cached_tokens"] > 200 for d in decisions[1:]), decisions)
+        return found
+
+    def test_conversations_with_pictures_stay_at_their_worker(self):
+        """By text and the digests of the pictures."""
+        self.picture_talks(("--scale-out", "off"), "belief")
+
+    def test_pictures_that_a_renderer_names_are_predicted(self):
+        for decisions in self.picture_talks((), "mirror"):
+            good, judged, wrong = self.right(decisions)
+            self.assertEqual(good, judged, wrong)
+            self.assertGreaterEqual(judged, 1)
+
+    def test_every_api_is_predicted_by_its_renderer(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s")
+        self.warm(node, [engine])
+        say = [{"role": "user", "content": "hello " * 60}]
+        turn = [*say, {"role": "assistant", "content": "Well."},
+                {"role": "user", "content": "why? " * 20}]
+        for path, body in (
+                ("/v1/messages", {"system": "Be brief. " * 40, "messages": say}),
+                ("/v1/messages", {"system": "Be brief. " * 40, "messages": say}),
+                ("/v1/messages", {"system": "Be brief. " * 40, "messages": turn}),
+                ("/v1/responses", {"instructions": "Be kind. " * 40, "input": say}),
+                ("/v1/responses", {"instructions": "Be kind. " * 40, "input": turn}),
+                ("/v1/responses", {"input": "hello " * 60}),
+                ("/v1/chat/completions", {"messages": say})):
+            answer = harness.request(node.at("serve"), "POST", path, {
+                "model": self.model(node), "max_tokens": 1, **body})
+            usage = answer.json()["usage"]
+            cached = (usage.get("cache_read_input_tokens")
+                      if "messages" in path else
+                      (usage.get("input_tokens_details") or usage.get("prompt_tokens_details"))
+                      ["cached_tokens"])
+            placed = next(d for d in self.decisions(node)
+                          if d["id"] == answer.headers["x-request-id"])
+            self.assertEqual((placed["source"], placed["predicted_tokens"]), ("mirror", cached),
+                             f"{path} {usage}")
+            self.in_step(node, [engine])
+        # The last three are one prompt: an input's text is a message of the user's.
+        self.assertGreater(cached, 0)
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_tokens_wrong_total"], 0)
+
     def test_what_tokens_do_not_name_is_routed_by_its_text(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "5s")
@@ -360,11 +450,9 @@ class Quiet(MirrorCase):
                 ("/v1/chat/completions", {"messages": [{"role": "user", "content": [text]}]},
                  "mirror"),
                 ("/v1/chat/completions", {"messages": [{"role": "user", "content": [cat, text]}]},
-                 "belief"),
+                 "mirror"),
                 ("/v1/completions", {"prompt": ["hello " * 60, "world " * 60]}, "belief"),
-                ("/v1/messages", {"system": "Be brief. " * 40,
-                                  "messages": [{"role": "user", "content": "why?"}]}, "belief"),
-                ("/v1/responses", {"input": "hello " * 60}, "belief"),
+                ("/v1/responses", {"input": "hello " * 60, "conversation": "c"}, "belief"),
                 ("/v1/embeddings", {"input": list(range(100))}, "belief")):
             with self.subTest(path=path, source=source):
                 answer = harness.request(node.at("serve"), "POST", path,
@@ -373,13 +461,13 @@ class Quiet(MirrorCase):
                           if d["id"] == answer.headers["x-request-id"]]
                 self.assertEqual([d["source"] for d in placed], [source], answer.text)
         asked = harness.request(node.at("admin"), "GET", "/metrics").text
-        self.assertIn("kvasir_tokens_asked_total 1\n", asked)
+        self.assertIn("kvasir_tokens_asked_total 2\n", asked)
         self.assertIn("kvasir_tokens_known_total 0\n", asked)
         for name in ("tokens_refused_total", "tokens_busy_total", "tokens_open",
                      "tokens_evicted_total"):
             self.assertIn(f"kvasir_{name} 0\n", asked)
         counted = harness.metrics(node.at("admin"))
-        self.assertEqual(counted["kvasir_tokens_cache_turns"], 1)
+        self.assertEqual(counted["kvasir_tokens_cache_turns"], 2)
         self.assertGreater(counted["kvasir_tokens_cache_bytes"], 0)
 
 

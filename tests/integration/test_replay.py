@@ -15,7 +15,7 @@ import harness
 TRACES = next((p / "data" / "traces" for p in
                (f / "shared" for f in pathlib.Path(__file__).resolve().parents)
                if (p / "data" / "traces").is_dir()), None)
-POLICIES = "kvasir,random,oracle"
+POLICIES = "kvasir,random,all_seeing_greedy"
 
 
 def replay(*args, stdin=b""):
@@ -111,7 +111,7 @@ class Traces(ReplayCase):
                                         stdin=text))
         self.assertGreater(rows["kvasir"]["cached_tokens"],
                            rows["random"]["cached_tokens"])
-        self.assertGreaterEqual(rows["oracle"]["cached_tokens"],
+        self.assertGreaterEqual(rows["all_seeing_greedy"]["cached_tokens"],
                                 rows["random"]["cached_tokens"])
 
     def test_agents_sessions_are_read(self):

@@ -1,4 +1,5 @@
 """What a node does when it is told something by a signal."""
+import os
 import signal
 import socket
 import threading
@@ -44,6 +45,51 @@ class Ignored(Signals):
             node.signal(number)
         self.assertEqual(self.post(chat()).status, 200)
         self.assertEqual(node.stop(), 0)
+
+
+class ServiceManager(Signals):
+    """What systemd is told by its notify protocol."""
+
+    def manager(self, name):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(s.close)
+        s.bind(name)
+        s.settimeout(harness.IO_TIMEOUT_S)
+        return s
+
+    def test_it_is_told_of_begin_reload_and_end(self):
+        path = f"{self.folder}/notify"
+        manager = self.manager(path)
+        node = self.serve(FakeWorker(self, echo), env={"NOTIFY_SOCKET": path})
+        self.assertEqual(manager.recv(256), b"READY=1")
+        node.signal(signal.SIGHUP)
+        self.assertRegex(manager.recv(256), rb"^RELOADING=1\nMONOTONIC_USEC=[1-9]\d+$")
+        self.assertEqual(manager.recv(256), b"READY=1")
+        self.assertEqual(node.stop(), 0)
+        self.assertEqual(manager.recv(256), b"STOPPING=1")
+
+    def test_it_gets_signs_of_life_while_the_lanes_live(self):
+        name = f"\0kvasir-{os.getpid()}-{id(self)}"
+        manager = self.manager(name)
+        self.serve(FakeWorker(self, echo), env={
+            "NOTIFY_SOCKET": "@" + name[1:], "WATCHDOG_USEC": "200000"})
+        self.assertEqual(manager.recv(256), b"READY=1")
+        for _ in range(3):
+            self.assertEqual(manager.recv(256), b"WATCHDOG=1")
+
+    def test_another_process_s_watchdog_is_not_its_own(self):
+        path = f"{self.folder}/notify"
+        manager = self.manager(path)
+        node = self.serve(FakeWorker(self, echo), env={
+            "NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})
+        self.assertEqual(manager.recv(256), b"READY=1")
+        self.assertEqual(node.stop(), 0)
+        self.assertEqual(manager.recv(256), b"STOPPING=1")
+
+    def test_a_manager_that_is_not_there_is_one_line_of_the_log(self):
+        node = self.serve(FakeWorker(self, echo), env={"NOTIFY_SOCKET": f"{self.folder}/none"})
+        self.assertEqual(self.post(chat()).status, 200)
+        self.assertIn("notify_failed", node.log())
 
 
 class LameDuck(Signals):

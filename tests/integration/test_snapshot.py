@@ -29,7 +29,7 @@ class SnapshotCase(MirrorCase):
                         f"events={engine.url('events')},replay={engine.url('replay')}"]
         begun = time.monotonic()
         node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                          "--events.probe", "200ms", "--events.replay_timeout", "500ms",
+                          "--events.probe", "200ms", "--events.replay_timeout", "10s",
                           "--data", self.folder / "data", *workers, *flags)
         harness.wait_until(
             lambda: harness.request(node.at("serve"), "GET", "/ready").status == 200, "ready")
@@ -60,6 +60,14 @@ class SnapshotCase(MirrorCase):
         for prompt in prompts(seed, count):
             self.complete(node, prompt)
         self.in_step(node, engines)
+
+    def predicts(self, node, engines, seed, count):
+        """Every one of these prompts rightly, asked of a node that was asked nothing yet."""
+        for prompt in prompts(seed, count):
+            self.complete(node, prompt)
+            self.in_step(node, engines)
+        good, judged, wrong = self.right(self.decisions(node))
+        self.assertEqual((good, judged), (count, count), wrong[:3])
 
     def asked(self, node, engines, seed, count):
         """Of prompts: (cached tokens, blocks that were expected)."""
@@ -120,10 +128,10 @@ class Alone(SnapshotCase):
         harness.request(engine.at("http"), "POST", "/chaos", {"restart": 1})
         node = self.node([engine])
         self.assertEqual(self.snapshot(node)["start"]["state"], "warm")
-        harness.wait_until(lambda: self.resets(node) == 1, "its old blocks are dropped")
-        self.load(node, [engine], 5, 10)
-        good, judged, wrong = self.right(self.decisions(node))
-        self.assertEqual(good, judged, wrong[:3])
+        harness.wait_until(lambda: self.resets(node) >= 1, "its old blocks are dropped")
+        self.in_step(node, [engine])
+        self.assertEqual(self.streams(node)[0]["blocks"], 0)
+        self.predicts(node, [engine], 5, 10)
 
     def test_an_operators_workers_come_back(self):
         engines = [self.engine(f"engine-{i}", "--blocks", "4000") for i in range(2)]
@@ -193,7 +201,7 @@ class ShortReplay(SnapshotCase):
         node = self.node([self.short], *flags)
         self.served = self.model(node)
         self.load(node, [self.short], 11, 60)
-        self.assertGreater(self.published(self.short, 0), 2 * self.STEPS)
+        self.assertGreater(self.cache(self.short)["next_seq"], 2 * self.STEPS)
         return node
 
     def went_on(self, node, epoch):
@@ -205,9 +213,7 @@ class ShortReplay(SnapshotCase):
         self.assertEqual(self.epoch(node), epoch)
         self.assertEqual(self.resets(node), 0, node.log())
         # Blocks behind those from before can be placed, and are predicted right.
-        self.load(node, [self.short], 11, 20)
-        good, judged, wrong = self.right(self.decisions(node))
-        self.assertEqual((good, judged), (20, 20), wrong[:3])
+        self.predicts(node, [self.short], 11, 20)
         self.is_what_the_engine_holds(node)
 
     def test_one_that_was_stopped_goes_on_where_it_was(self):
@@ -238,7 +244,7 @@ class ShortReplay(SnapshotCase):
         harness.request(self.short.at("http"), "POST", "/chaos", {"restart": 1})
         self.tell(12, 5)
         node = self.node([self.short])
-        harness.wait_until(lambda: self.resets(node) == 1, "its old blocks are dropped")
+        harness.wait_until(lambda: self.resets(node) >= 1, "its old blocks are dropped")
         self.is_what_the_engine_holds(node)
         self.assertNotEqual(self.epoch(node), epoch)
 
@@ -248,7 +254,7 @@ class ShortReplay(SnapshotCase):
         self.assertEqual(node.stop(), 0)
         self.tell(12, 2 * self.STEPS)
         node = self.node([self.short], wait=False)
-        harness.wait_until(lambda: self.resets(node) == 1, "what was known is dropped")
+        harness.wait_until(lambda: self.resets(node) >= 1, "what was known is dropped")
         harness.wait_until(lambda: self.streams(node)[0]["state"] == "partial", "it is partial")
         self.assertNotEqual(self.epoch(node), epoch)
         cache = harness.request(self.short.at("http"), "GET", "/chaos/cache").json()

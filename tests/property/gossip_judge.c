@@ -145,7 +145,7 @@ world_print(struct world *world)
                 continue;
             }
             printf("  node %u %016llx no %u seq %llu.%llu of %llu%s%s%s%s%s "
-                   "count %llu xor %016llx;%s%s next %llu%s\n",
+                   "count %llu xor %016llx, names %d %llu;%s%s next %llu%s\n",
                    n, (unsigned long long)status.epoch.id, status.epoch.no,
                    (unsigned long long)(status.pos >> 8),
                    (unsigned long long)(status.pos & 255),
@@ -156,8 +156,9 @@ world_print(struct world *world)
                    status.reads ? " reads" : "",
                    status.follower ? " follows" : "",
                    (unsigned long long)status.count,
-                   (unsigned long long)status.xor_keys, reader->on ? " on" : "",
-                   reader->live ? " live" : "",
+                   (unsigned long long)status.xor_keys, status.names_known,
+                   (unsigned long long)(status.names_pos >> 8),
+                   reader->on ? " on" : "", reader->live ? " live" : "",
                    (unsigned long long)reader->next_seq,
                    reader->partial ? " partial" : "");
         }

@@ -19,6 +19,7 @@ struct scene {
     struct elect_config config;
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
+    uint32_t slowness[WORKERS_MAX];
     uint16_t kv[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
@@ -135,11 +136,24 @@ unread(const struct scene *s, uint32_t worker)
     return left * s->input.unit_tokens;
 }
 
+/* Down to whole thousandths. */
+static double
+weight_milli(const struct scene *s)
+{
+    double above = (s->config.recompute_weight - 1.0) * 1000;
+
+    return 1000 +
+           (double)(uint64_t)(above * 2000 / (2000.0 + s->input.heat_milli));
+}
+
 static double
 cost_of(const struct scene *s, uint32_t worker)
 {
-    return unread(s, worker) * s->config.recompute_weight + s->queued[worker] +
-           256.0 * s->load[worker];
+    double slow = s->input.slowness != NULL ? s->slowness[worker] : 1000;
+    double wait = s->queued[worker] + 256.0 * s->load[worker];
+    double own = unread(s, worker) * (weight_milli(s) - 1000 + slow);
+
+    return (double)(uint64_t)((own + wait * slow) * 0.001);
 }
 
 /* Keeps of `in` who costs nearly the least; or holds as much as the cheapest,
@@ -320,7 +334,7 @@ check_scene(const struct scene *s, struct rng *rng)
 static void
 check_rank(const struct scene *s, struct rng *rng)
 {
-    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+    for (unsigned p = ELECT_KVASIR; p < ELECT_POLICIES; p++) {
         struct scene left = *s;
         struct elect_state state = {.last = (uint32_t)rng_below(rng, 300)};
         struct elect_choice choice;
@@ -371,6 +385,7 @@ make_scene(struct scene *s, struct rng *rng)
         worker_set_add(&s->input.candidates, w);
         s->load[w] = below(rng, load_max);
         s->queued[w] = below(rng, queue_max);
+        s->slowness[w] = below(rng, 2) == 0 ? 1000 : 250 + below(rng, 7750);
         s->kv[w] = (uint16_t)below(rng, 1001);
         s->identity[w] = rng_next(rng);
     }
@@ -385,10 +400,12 @@ make_scene(struct scene *s, struct rng *rng)
     }
     s->input.load = s->load;
     s->input.queued = s->queued;
+    s->input.slowness = below(rng, 4) == 0 ? s->slowness : NULL;
     s->input.kv_usage = s->kv;
     s->input.match = &s->match;
     s->input.total_blocks = total;
     s->input.unit_tokens = below(rng, 2) == 0 ? 1 : 32;
+    s->input.heat_milli = below(rng, 3) == 0 ? below(rng, 50000) : 0;
     s->input.prefix_key = rng_next(rng);
     s->input.identity = s->identity;
     s->input.unseen = below(rng, 3) == 0 ? below(rng, 400) : 0;

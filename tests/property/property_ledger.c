@@ -88,15 +88,15 @@ below(uint32_t bound)
 
 /* ---- the model ---- */
 
+/* Looked at for every node after every operation: at all tiers in one. */
 static bool
 holds(uint32_t stream, uint32_t at)
 {
-    uint32_t sum = 0;
+    uint64_t copies;
 
-    for (uint32_t tier = 0; tier < TIERS; tier++) {
-        sum += node[at].copies[stream][tier];
-    }
-    return sum > 0;
+    _Static_assert(sizeof copies == sizeof node[at].copies[stream], "TIERS");
+    memcpy(&copies, node[at].copies[stream], sizeof copies);
+    return copies != 0;
 }
 
 static uint32_t
@@ -551,6 +551,19 @@ end_names(uint32_t stream)
     REQUIRE(below(16) != 0 || table[stream].digest == model_digest(stream));
 }
 
+/* Now and then one that changes something. */
+static void
+some_batch(uint32_t stream)
+{
+    begin_names(stream);
+    if (below(4) == 0) {
+        do_store(stream);
+    } else if (below(4) == 0) {
+        do_evict(stream);
+    }
+    end_names(stream);
+}
+
 /* The table by pages, while names leave and come between two pages. */
 static void
 copy_table(uint32_t stream, struct names *into)
@@ -565,13 +578,7 @@ copy_table(uint32_t stream, struct names *into)
         for (uint32_t i = 0; i < count; i++) {
             REQUIRE(names_fill(into, &room, &page[i]) == 0);
         }
-        begin_names(stream);
-        if (below(4) == 0) {
-            do_store(stream);
-        } else if (below(4) == 0) {
-            do_evict(stream);
-        }
-        end_names(stream);
+        some_batch(stream);
         REQUIRE(names_apply(into, &room, said.words.word, said.words.count) ==
                 0);
     } while (cursor != NAMES_END);
@@ -580,32 +587,70 @@ copy_table(uint32_t stream, struct names *into)
     REQUIRE(into->digest == table[stream].digest);
 }
 
+/* Fills the stream in steps, while other streams change. */
+static void
+adopt(uint32_t stream, const struct names_block *blocks, size_t count)
+{
+    struct ledger_adoption *adoption;
+    uint32_t most = below(4) == 0 ? UINT32_MAX : 1 + below(50);
+    int rc;
+    REQUIRE(ledger_adopt_begin(ledger, id[stream], blocks, count, &adoption) ==
+            0);
+    while ((rc = ledger_adopt_step(adoption, most)) == LEDGER_E_MORE) {
+        uint32_t other = below(STREAMS);
+        if (other != stream && open_model[other]) {
+            some_batch(other);
+        }
+        (void)ledger_work(ledger, below(20));
+    }
+    REQUIRE(rc == 0);
+    ledger_adopt_end(adoption);
+}
+
+/* A twin of the table, made while the table changes. */
+static void
+copy_twin(uint32_t stream, struct names_twin *twin)
+{
+    names_twin_init(twin);
+    while (!names_twin_copy(twin, &table[stream],
+                            below(20) * sizeof(struct names_block))) {
+        some_batch(stream);
+        names_twin_apply(twin, said.words.word, said.words.count);
+    }
+    REQUIRE(!twin->failed && twin->table.count == table[stream].count);
+    REQUIRE(twin->table.digest == table[stream].digest);
+}
+
 /* Another stream takes over from a copy of the table. */
 static void
 do_take_over(uint32_t stream)
 {
     struct names copy = {.count = 0};
+    struct names_twin twin;
     struct names_block *blocks;
-    uint64_t next;
+    size_t count = 0;
 
     copy_table(stream, &copy);
-    blocks = calloc(copy.count + 1, sizeof *blocks);
+    names_clear(&copy, &room);
+    copy_twin(stream, &twin);
+    blocks = calloc(twin.table.count + 1, sizeof *blocks);
     REQUIRE(blocks != NULL);
-    REQUIRE(names_page(&copy, 0, blocks, (uint32_t)copy.count + 1, &next) ==
-            copy.count);
+    for (uint32_t part = 0; part < NAMES_PARTS; part++) {
+        count += names_take_part(&twin.table, &twin.room, part, blocks + count);
+    }
+    REQUIRE(count == table[stream].count && twin.room.bytes == 0);
     ledger_close(ledger, id[stream]);
     while (ledger_work(ledger, 1000)) {
     }
     REQUIRE(ledger_open(ledger, &id[stream]) == 0);
-    REQUIRE(ledger_adopt(ledger, id[stream], blocks, copy.count) == 0);
+    adopt(stream, blocks, count);
     REQUIRE(ledger_holes(ledger, id[stream]) == model_holes(stream));
     adopted[stream] = true;
     free(blocks);
-    names_clear(&copy, &room);
     names_said_clear(&said);
     ledger_say_all(ledger, id[stream], &said);
-    REQUIRE(names_apply(&copy, &room, said.words.word, said.words.count) == 0);
-    REQUIRE(copy.digest == table[stream].digest);
+    REQUIRE(names_apply(&copy, &room, said.words.word, said.words.count) == 0 &&
+            copy.digest == table[stream].digest);
     names_clear(&copy, &room);
 }
 

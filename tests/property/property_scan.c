@@ -323,12 +323,12 @@ part(struct gen *g)
         {"type", part_type},  {"type", part_type},  {"text", string},
         {"text", string},     {"refusal", string},  {"image_url", media},
         {"audio_url", media}, {"video_url", media}, {"input_audio", media},
-        {"file", media},      {"source", media}};
+        {"file", media},      {"source", media},    {"uuid", string}};
 
     if (chance(g, 20)) {
         string(g);
     } else {
-        object(g, fields, 11, (unsigned)below(g, 6));
+        object(g, fields, 12, (unsigned)below(g, 6));
     }
 }
 
@@ -530,8 +530,8 @@ check_fault(const struct buf *b, const struct scan_limits *limits,
     int outcome =
         scan_fault_find(b->ptr, scan->fault_at, limits->depth_max, &fault);
 
-    if (strcmp(scan->fault, SCAN_DISPUTED) == 0) {
-        die("any", b, "the two judges disagree");
+    if (scan->fault == NULL || strcmp(scan->fault, SCAN_DISPUTED) == 0) {
+        die("any", b, "no fault is named, or the two judges disagree");
     }
     if (scan->fault_at > b->len ||
         (outcome == SCAN_E_SYNTAX && fault.at != scan->fault_at)) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
@@ -18,7 +19,9 @@
 #define MS          UINT64_C(1000)
 #define BATCHES     570U  /* 3 s */
 #define PERIOD_US   5263U /* 190 a second */
-#define BLOCKS      16U
+#define BLOCKS      16U   /* that a batch stores, a prompt's */
+#define HELD        50U /* batches: then each removes what an old one stored */
+#define WORDS_MAX   256U
 #define HOP_US      300U /* up to twice that, in order on each link */
 #define SEEN_P99_US (20 * MS)
 #define FANOUT      4U
@@ -47,6 +50,7 @@ struct world {
     struct rng rng;
     uint64_t now_us;
     uint32_t count;
+    bool named; /* records tell the engine's names */
     struct node nodes[NODES_MAX];
     bool severed[NODES_MAX][NODES_MAX];
     uint64_t last_us[NODES_MAX][NODES_MAX]; /* of the link's last frame */
@@ -128,18 +132,71 @@ pull(uint32_t node, uint64_t seed)
     }
 }
 
+static uint64_t
+key_at(uint32_t batch, uint32_t i)
+{
+    return rng_mix(batch * BLOCKS + i);
+}
+
+/* The engine's. */
+static uint64_t
+name_at(uint32_t batch, uint32_t i)
+{
+    return rng_mix(~(uint64_t)(batch * BLOCKS + i));
+}
+
+static uint32_t
+put_op(struct event_record *record, enum event_kind kind, uint32_t batch)
+{
+    uint64_t *at = record->words + record->words_count;
+
+    at[0] = event_op(kind, TIER_DEVICE, BLOCKS);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        at[i + 1] = key_at(batch, i);
+    }
+    return BLOCKS + 1;
+}
+
+/* Behind the words of a record: the names that they are about. */
+static void
+put_names(struct event_record *record, uint32_t batch)
+{
+    struct names_said said = {.last = 0};
+
+    words_init(&said.words, WORDS_MAX);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        names_say_enter(&said, &(struct names_block){
+                                   .name = name_at(batch, i),
+                                   .key = key_at(batch, i),
+                                   .parent = i > 0 ? key_at(batch, i - 1) : 0,
+                                   .has_parent = i > 0});
+    }
+    for (uint32_t i = 0; i < BLOCKS && batch >= HELD; i++) {
+        names_say_leave(&said, name_at(batch - HELD, i));
+    }
+    if (said.words.failed) {
+        abort();
+    }
+    memcpy(record->words + record->words_count, said.words.word,
+           said.words.count * sizeof(uint64_t));
+    record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+    words_fini(&said.words);
+}
+
 static void
 publish(uint32_t batch, uint64_t seed)
 {
     static uint64_t
-        room[sizeof(struct event_record) / sizeof(uint64_t) + BLOCKS + 1];
+        room[sizeof(struct event_record) / sizeof(uint64_t) + WORDS_MAX];
     struct event_record *record = (void *)room;
 
-    *record = (struct event_record){
-        .seq = batch, .block_tokens = 16, .words_count = BLOCKS + 1};
-    record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, BLOCKS);
-    for (uint32_t i = 0; i < BLOCKS; i++) {
-        record->words[i + 1] = rng_mix(batch * BLOCKS + i);
+    *record = (struct event_record){.seq = batch, .block_tokens = 16};
+    record->words_count += put_op(record, EVENT_STORE, batch);
+    if (batch >= HELD) {
+        record->words_count += put_op(record, EVENT_REMOVE, batch - HELD);
+    }
+    if (w.named) {
+        put_names(record, batch);
     }
     w.born_us[batch] = w.now_us;
     gossip_local_record(w.nodes[0].g, stream, record, batch, true, w.now_us);
@@ -284,20 +341,33 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* CPU time of this process: of all nodes, and of this file's network. */
+static double
+cpu_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
 static void
-run_quiet(uint32_t count, uint64_t seed)
+run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
 {
     struct gossip_stats before;
     struct gossip_stats after;
 
     begin(count, seed);
+    w.named = named;
     run_until(100 * MS, seed);
     gossip_stats(w.nodes[0].g, &before);
     uint64_t pushes = w.nodes[0].pushes;
+    double cpu = cpu_us();
     for (uint32_t i = 0; i < BATCHES; i++) {
         publish(i, seed);
-        run_until(w.now_us + PERIOD_US, seed);
+        run_until(w.now_us + period_us, seed);
     }
+    cpu = cpu_us() - cpu;
     gossip_stats(w.nodes[0].g, &after);
     pushes = w.nodes[0].pushes - pushes;
     run_until(w.now_us + QUIET_MS * MS, seed);
@@ -308,12 +378,15 @@ run_quiet(uint32_t count, uint64_t seed)
     }
     qsort(w.delays_us, w.delays_count, sizeof *w.delays_us, compare);
     uint32_t p99_us = w.delays_us[(size_t)w.delays_count * 99 / 100];
-    double seconds = BATCHES * (double)PERIOD_US / 1e6;
-    printf("%2u nodes: %.1f kB/s and %.1f pushes out of the reader per batch; "
+    double seconds = BATCHES * (double)period_us / 1e6;
+    printf("%2u nodes, %4.0f batches/s, names %-3s: %.1f kB/s and %.1f pushes "
+           "out of the reader per batch, %.1f us of CPU per batch and node; "
            "seen after p50 %.1f p99 %.1f max %.1f ms\n",
-           count, (double)(after.bytes_out - before.bytes_out) / seconds / 1e3,
-           (double)pushes / BATCHES, w.delays_us[w.delays_count / 2] / 1e3,
-           p99_us / 1e3, w.delays_us[w.delays_count - 1] / 1e3);
+           count, 1e6 / period_us, named ? "yes" : "no",
+           (double)(after.bytes_out - before.bytes_out) / seconds / 1e3,
+           (double)pushes / BATCHES, cpu / BATCHES / count,
+           w.delays_us[w.delays_count / 2] / 1e3, p99_us / 1e3,
+           w.delays_us[w.delays_count - 1] / 1e3);
     if (p99_us > SEEN_P99_US) {
         fail("it is late, in us", seed, p99_us);
     }
@@ -466,10 +539,13 @@ main(int argc, char **argv)
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 
-    run_quiet(3, first);
-    run_quiet(7, first);
-    run_quiet(20, first);
-    run_quiet(64, first);
+    const uint32_t counts[] = {3, 7, 20, 64};
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t kind = 0; kind < 4; kind++) {
+            run_quiet(counts[i], kind < 2 ? PERIOD_US : PERIOD_US / 5,
+                      kind % 2 == 1, first);
+        }
+    }
     for (uint64_t i = 0; i < seeds; i++) {
         run_bad(first + i);
     }

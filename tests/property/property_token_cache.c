@@ -134,8 +134,10 @@ add(struct model *m)
     told->name = c.keys[c.count - 1];
     told->bytes = c.bytes[c.count - 1];
     told->count = make_tokens(m, &c, told->tokens);
-    token_cache_add(m->cache, &c, 5, told->tokens, told->count, sizes,
-                    sizes_count);
+    token_cache_add(
+        m->cache, &c, 5,
+        &(struct token_text){.tokens = told->tokens, .count = told->count},
+        sizes, sizes_count);
 }
 
 /* How many blocks of the turn the group has; each of them must be right. */

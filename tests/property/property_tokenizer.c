@@ -1,7 +1,8 @@
 /*
  * The hand-made scanners against PCRE2: on random texts, and on every character
- * of Unicode in several neighbourhoods, each finds the same words. And long
- * words: the heap merges as the list of short words does.
+ * of Unicode in several neighbourhoods, each finds the same words, one by one
+ * and ahead of the cache. And long words: the heap merges as the list of short
+ * words does, and parting them at gaps changes nothing.
  *
  *   property_tokenizer TEXTS SEED
  */
@@ -19,6 +20,9 @@ struct property {
     struct tokenizer *tokenizer;
     struct tok_matcher *matcher;
     struct tok_regex *regexes[4];
+    struct tokenizer
+        *marking; /* a word's last character has an id of its own */
+    struct tokenizer_scratch *scratch; /* of marking */
 };
 
 static void
@@ -30,6 +34,34 @@ fail(const char *name, struct slice text, size_t at, size_t by_hand)
     }
     (void)printf("\n");
     exit(1);
+}
+
+/* The words that are found ahead, many at once, are the scanner's. */
+static void
+compare_ahead(const struct property *p, struct slice text, tok_scan *scan,
+              const char *name)
+{
+    struct tokenizer_scratch *s = p->scratch;
+    struct tokenizer_ids ahead = {.max = 10000};
+    struct tokenizer_ids single = {.max = 10000};
+
+    s->fault = TOKENIZER_OK;
+    s->ids = &ahead;
+    cache_words(s, text, scan);
+    s->ids = &single;
+    for (size_t at = 0; at < text.len;) {
+        size_t end = scan(p->tokenizer->classes, text, at);
+        bpe_word(s, (struct slice){.ptr = text.ptr + at, .len = end - at});
+        at = end;
+    }
+    if (s->fault != TOKENIZER_OK || ahead.count != single.count ||
+        (single.count > 0 &&
+         memcmp(ahead.ptr, single.ptr, single.count * sizeof single.ptr[0]) !=
+             0)) {
+        fail(name, text, ahead.count, single.count);
+    }
+    tokenizer_ids_fini(&ahead);
+    tokenizer_ids_fini(&single);
 }
 
 /* Both find the same words, and PCRE2 leaves nothing out. */
@@ -47,6 +79,7 @@ compare(const struct property *p, struct slice text)
             }
             at = end;
         }
+        compare_ahead(p, text, scan, names[i]);
     }
 }
 
@@ -151,6 +184,33 @@ small_bpe(void)
     return t;
 }
 
+/* A BPE without merges, in which the last character of a word is another token
+ * than the same character elsewhere. */
+static struct tokenizer *
+marking_bpe(void)
+{
+    struct buf json;
+    char why[TOKENIZER_WHY_MAX];
+
+    buf_init(&json, 1 << 20);
+    buf_add_text(&json, "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\","
+                        "\"end_of_word_suffix\":\"$\",\"vocab\":{\"?\":0");
+    for (unsigned c = 1; c < 128; c++) {
+        if (c != '?' && c != '$') {
+            buf_printf(&json, ",\"\\u%04x\":%u,\"\\u%04x$\":%u", c, 2 * c, c,
+                       2 * c + 1);
+        }
+    }
+    buf_add_text(&json, "},\"merges\":[]}}");
+    struct tokenizer *t = tokenizer_new(buf_slice(&json), why);
+    if (t == NULL) {
+        (void)printf("marking: %s\n", why);
+        exit(1);
+    }
+    buf_fini(&json);
+    return t;
+}
+
 /* What a merge of two ids becomes, and its rank, by looking at all of them. */
 static const struct bpe_merge *
 slow_merge(const struct bpe *bpe, uint32_t left, uint32_t right)
@@ -219,16 +279,179 @@ words_merge_alike(struct rng *rng, size_t rounds)
     tokenizer_free(t);
 }
 
+/* Tokens of a random byte-level BPE: bytes of a few characters, and what merges
+ * of two earlier ones make. */
+#define LETTERS                                                    \
+    "\xe4\xb8\xad\xe4\xba\xba\xe5\xb8\xba\xc3\xa9\xf0\x9f\x98\x80" \
+    "ab"
+#define MADE    64U
+#define MADE_OF 12U /* bytes, at most */
+
+struct made {
+    char bytes[MADE_OF];
+    size_t len;
+};
+
+static void
+put_bytes(struct buf *out, const struct made *token)
+{
+    for (size_t i = 0; i < token->len; i++) {
+        char text[4];
+        uint32_t c = byte_level_char((uint8_t)token->bytes[i]);
+        buf_add_text(out, c == '"' || c == '\\' ? "\\" : "");
+        buf_add(out, text, utf8_write(c, text));
+    }
+}
+
+static bool
+is_made(const struct made *tokens, size_t count, const struct made *token)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (tokens[i].len == token->len &&
+            memcmp(tokens[i].bytes, token->bytes, token->len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct tokenizer *
+random_bpe(struct rng *rng)
+{
+    struct made tokens[256 + MADE];
+    struct buf json;
+    struct buf merges;
+    char why[TOKENIZER_WHY_MAX];
+    size_t count = 256;
+
+    buf_init(&json, 1 << 20);
+    buf_init(&merges, 1 << 20);
+    for (size_t i = 0; i < 256; i++) {
+        tokens[i] = (struct made){.bytes = {(char)i}, .len = 1};
+    }
+    for (size_t i = 0; i < MADE; i++) {
+        struct made part[2];
+        struct made whole;
+        for (size_t side = 0; side < 2; side++) {
+            part[side] = (struct made){
+                .bytes = {LETTERS[rng_below(rng, sizeof LETTERS - 1)]},
+                .len = 1};
+            if (count > 256 && rng_below(rng, 2) == 0) {
+                part[side] = tokens[256 + rng_below(rng, count - 256)];
+            }
+        }
+        whole = part[0];
+        if (part[0].len + part[1].len > MADE_OF) {
+            continue;
+        }
+        memcpy(whole.bytes + whole.len, part[1].bytes, part[1].len);
+        whole.len += part[1].len;
+        if (!is_made(tokens, count, &whole)) {
+            tokens[count++] = whole;
+        }
+        buf_add_text(&merges, merges.len > 0 ? ",\"" : "\"");
+        put_bytes(&merges, &part[0]);
+        buf_add_text(&merges, " ");
+        put_bytes(&merges, &part[1]);
+        buf_add_text(&merges, "\"");
+    }
+    buf_add_text(&json, "{\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+                        "\"use_regex\":false,\"add_prefix_space\":false},"
+                        "\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (size_t i = 0; i < count; i++) {
+        buf_add_text(&json, i > 0 ? ",\"" : "\"");
+        put_bytes(&json, &tokens[i]);
+        buf_printf(&json, "\":%zu", i);
+    }
+    buf_add_text(&json, "},\"merges\":[");
+    buf_add_slice(&json, buf_slice(&merges));
+    buf_add_text(&json, "]}}");
+    struct tokenizer *t = tokenizer_new(buf_slice(&json), why);
+    if (t == NULL || !t->bpe.folded || t->bpe.gaps.bridges == NULL) {
+        (void)printf("random: %s\n", why);
+        exit(1);
+    }
+    buf_fini(&json);
+    buf_fini(&merges);
+    return t;
+}
+
+/* Whole characters mostly, also parts of them. */
+static size_t
+random_word(struct rng *rng, char *text, size_t max)
+{
+    size_t len = 0;
+    size_t wanted = 1 + rng_below(rng, max - 4);
+
+    while (len < wanted) {
+        size_t at = rng_below(rng, sizeof LETTERS - 1);
+        size_t n = utf8_len((uint8_t)LETTERS[at]);
+        if (rng_below(rng, 16) != 0 && (LETTERS[at] & 0xC0) == 0x80) {
+            continue;
+        }
+        n = at + n <= sizeof LETTERS - 1 && rng_below(rng, 16) != 0 ? n : 1;
+        memcpy(text + len, &LETTERS[at], n);
+        len += n;
+    }
+    return len;
+}
+
+/* A word has the same ids whether it is parted at gaps or not. */
+static void
+gaps_change_nothing(struct rng *rng, size_t rounds)
+{
+    struct tokenizer_ids parted = {.max = 1000};
+    struct tokenizer_ids whole = {.max = 1000};
+    size_t found = 0;
+
+    for (size_t round = 0; round < rounds; round++) {
+        struct tokenizer *t = random_bpe(rng);
+        struct tokenizer_scratch *s = tokenizer_scratch_new(t);
+        uint64_t *bridges = t->bpe.gaps.bridges;
+        for (size_t i = 0; i < 100; i++) {
+            char text[200];
+            struct slice word = {text, random_word(rng, text, sizeof text)};
+            parted.count = whole.count = 0;
+            s->fault = TOKENIZER_OK;
+            s->ids = &parted;
+            bpe_word(s, word);
+            found += bpe_gap(&t->bpe, word, 0) < word.len;
+            t->bpe.gaps.bridges = NULL;
+            s->ids = &whole;
+            bpe_word(s, word);
+            t->bpe.gaps.bridges = bridges;
+            if (s->fault != TOKENIZER_OK || parted.count != whole.count ||
+                memcmp(parted.ptr, whole.ptr,
+                       whole.count * sizeof whole.ptr[0]) != 0) {
+                fail("gaps", word, parted.count, whole.count);
+            }
+        }
+        tokenizer_scratch_free(s);
+        tokenizer_free(t);
+    }
+    if (found < rounds * 10) {
+        (void)printf("gaps: %zu words have one, too few\n", found);
+        exit(1);
+    }
+    tokenizer_ids_fini(&parted);
+    tokenizer_ids_fini(&whole);
+}
+
 int
 main(int argc, char *argv[])
 {
     struct property p = {.tokenizer = small_bpe(),
-                         .matcher = tok_matcher_new()};
+                         .matcher = tok_matcher_new(),
+                         .marking = marking_bpe()};
     char why[TOKENIZER_WHY_MAX] = "";
     struct tok_load load = {.t = p.tokenizer, .why = why};
     unsigned long texts = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000;
     struct rng rng;
 
+    p.scratch = tokenizer_scratch_new(p.marking);
+    if (p.scratch == NULL) {
+        return 1;
+    }
     rng_init(&rng, argc > 2 ? strtoul(argv[2], NULL, 10) : 1);
     for (size_t i = 0; i < 4; i++) {
         p.regexes[i] = tok_regex_new(
@@ -243,8 +466,11 @@ main(int argc, char *argv[])
     }
     every_character(&p);
     words_merge_alike(&rng, texts / 40);
+    gaps_change_nothing(&rng, 1 + texts / 20);
     (void)printf("%lu texts, all characters\n", texts);
     tok_matcher_free(p.matcher);
+    tokenizer_scratch_free(p.scratch);
+    tokenizer_free(p.marking);
     tokenizer_free(p.tokenizer);
     return 0;
 }

@@ -51,15 +51,19 @@ want_raw(struct oracle *o, json_t *value)
 }
 
 static json_t *
-media_of(json_t *value)
+media_of(json_t *value, json_t *content)
 {
     static const char *const keys[] = {"url", "data", "file_data", "file_id"};
+    json_t *uuid = json_object_get(value, "uuid");
 
-    if (json_is_string(value)) {
-        return value;
+    if (json_is_string(uuid) && json_string_length(uuid) != 0) {
+        return uuid;
+    }
+    if (json_is_string(content)) {
+        return content;
     }
     for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        json_t *found = json_object_get(value, keys[i]);
+        json_t *found = json_object_get(content, keys[i]);
         if (json_is_string(found)) {
             return found;
         }
@@ -101,7 +105,7 @@ part(struct oracle *o, json_t *value)
                         (struct slice){.ptr = json_string_value(type),
                                        .len = json_string_length(type)})) {
             found = json_object_get(value, types[i].key);
-            found = types[i].media ? media_of(found) : found;
+            found = types[i].media ? media_of(value, found) : found;
             kind = types[i].media ? SCAN_MEDIA : SCAN_TEXT;
         }
     }

@@ -96,6 +96,34 @@ Test(gossip_codec, fields_of_a_later_version_are_kept_while_a_frame_has_room)
     cr_assert(codec_get_body(kept, &body));
 }
 
+/* Of a body that is too long, the names stay, and what stands before them. */
+Test(gossip_codec, names_are_kept_while_a_frame_has_room)
+{
+    static uint8_t room[2 * CODEC_BODY_MAX + 100];
+    const uint32_t before[] = {0, 1000, CODEC_BODY_MAX};
+    struct event_record head = {.block_tokens = 16};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct codec_out out = {.bytes = room, .max = sizeof room};
+        static uint8_t fill[CODEC_BODY_MAX];
+        struct codec_body body;
+        codec_put_body(&out, &head, words, 6, 1, 0);
+        size_t ops = out.len;
+        codec_put_field(&out, 0xee, fill, before[i]);
+        codec_put_field(&out, CODEC_FIELD_NAMES, fill, 20);
+        size_t named = out.len;
+        codec_put_field(&out, 0xef, fill, CODEC_BODY_MAX - 100 - before[i] / 2);
+        cr_assert_not(out.failed);
+        struct codec_in in = {.at = room, .end = room + out.len};
+        cr_assert(codec_get_body(in, &body));
+        struct codec_in kept = codec_body_kept(in, &body);
+        size_t most = out.len <= CODEC_BODY_MAX ? out.len : i < 2 ? named : ops;
+        cr_assert_eq(codec_left(&kept), most, "%u", i);
+        cr_assert(codec_get_body(kept, &body));
+        cr_assert_eq(body.has_names, i < 2);
+    }
+}
+
 Test(gossip_codec, what_is_understood_always_fits)
 {
     static uint8_t room[CODEC_BODY_MAX + 4096];

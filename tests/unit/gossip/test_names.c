@@ -41,9 +41,8 @@ read_one(uint32_t at, uint64_t seq, uint32_t key, bool named)
 }
 
 static void
-setup(void)
+begin(void)
 {
-    config = gossip_config_default();
     lab_begin(&lab, &config, 3);
     gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
     lab_begin_reading(&lab, 0, 77, true);
@@ -51,6 +50,22 @@ setup(void)
         read_one(0, i, i, true);
     }
     lab_run(&lab, 500);
+}
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    begin();
+}
+
+static void
+begin_with_short_logs(void)
+{
+    lab_end(&lab);
+    config.log_records = 4;
+    begin();
+    lab_run(&lab, 2000);
 }
 
 static void
@@ -99,6 +114,81 @@ Test(gossip_names, a_partial_reading_goes_on_from_them_in_the_epoch)
     cr_assert_eq(lab_stats(&lab, 1).epochs_minted, 0);
 }
 
+Test(gossip_names, a_whole_reading_tells_those_that_a_snapshot_lacked)
+{
+    struct gossip_names names;
+
+    for (uint32_t at = 0; at < 3; at++) {
+        lab_stop(&lab, at);
+    }
+    lab_start(&lab, 1);
+    lab.nodes[1].name = 77;
+    gossip_load(lab.nodes[1].g, lab_stream,
+                (struct gossip_epoch){.no = 1, .id = 77}, true,
+                gossip_pos_after(19), true);
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 21; i++) {
+        read_one(1, i, i, true);
+    }
+    cr_assert(gossip_names(lab.nodes[1].g, lab_stream, &names));
+    cr_assert_eq(names.seq, 20);
+    cr_assert_eq(names.table->count, 21);
+}
+
+/* Node 2 began empty and in the middle; node 1, which does not read, knows all
+ * up to batch 19. */
+static void
+meet_who_knows_more(void)
+{
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 1, 2);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    lab_begin_reading(&lab, 2, 999, false);
+    for (uint32_t i = 15; i < 25; i++) {
+        read_one(2, i, i, true);
+    }
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 999);
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, 100);
+}
+
+Test(gossip_names, a_partial_reading_joins_the_epoch_whose_names_a_peer_has)
+{
+    meet_who_knows_more();
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 77, true, 19, lab.now_us);
+    for (uint32_t i = 20; i < 25; i++) {
+        read_one(2, i, i, true);
+    }
+    lab_run(&lab, 2 * config.judge_ms);
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 77);
+        cr_assert_eq(lab_status(&lab, at).pos >> 8, 24);
+        cr_assert(lab_status(&lab, at).complete);
+    }
+}
+
+Test(gossip_names, nobody_goes_back_to_the_epoch_that_a_takeover_ended)
+{
+    meet_who_knows_more();
+    lab_begin_reading(&lab, 2, 999, false); /* no replay goes back that far */
+    lab_run(&lab, 2 * config.judge_ms);
+    lab_begin_reading(&lab, 2, 999, false); /* as it was asked to */
+    for (uint32_t i = 15; i < 25; i++) {
+        read_one(2, i, i, true);
+    }
+    lab_run(&lab, 4 * config.judge_ms);
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 999);
+        cr_assert_eq(lab_status(&lab, at).pos >> 8, 24);
+    }
+    cr_assert_eq(lab_stats(&lab, 2).epochs_minted, 2);
+}
+
 Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
 {
     struct gossip *g = lab.nodes[1].g;
@@ -120,6 +210,103 @@ Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
     cr_assert_leq(gossip_deadline(g), lab.now_us + config.judge_ms * 1000);
     lab.now_us += config.judge_ms * 1000;
     gossip_tick(g, lab.now_us); /* nothing came of it */
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
+}
+
+/* A copy for the intake takes one part of the table at a time. */
+static uint32_t
+hand(struct gossip *g, struct names_twin *twin, struct gossip_names *names,
+     uint64_t more_from)
+{
+    uint32_t steps = 1;
+
+    cr_assert(gossip_hand_begin(g, lab_stream, twin));
+    while (gossip_hand_step(g, 1, names, lab.now_us) == GOSSIP_E_MORE) {
+        if (steps % 4 == 0) {
+            read_one(0, more_from + steps, (uint32_t)more_from + steps, true);
+            lab_run(&lab, 20);
+        }
+        steps++;
+    }
+    return steps;
+}
+
+Test(gossip_names, a_copy_in_pieces_is_the_table_at_its_end)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_names names;
+    struct names_twin twin;
+    const char *reason;
+
+    for (uint32_t i = 20; i < 400; i++) {
+        read_one(0, i, i, true);
+    }
+    lab_run(&lab, 500);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_gt(hand(g, &twin, &names, 400), 100);
+    cr_assert_gt(names.seq, 399, "records came meanwhile");
+    cr_assert_eq(twin.table.count, names.table->count);
+    cr_assert_gt(twin.table.count, 400);
+    cr_assert_eq(twin.table.digest, names.table->digest);
+    cr_assert(names_check(&twin.table, &reason), "%s", reason);
+    cr_assert_eq(twin.table.reader[0], READER);
+    names_clear(&twin.table, &twin.room);
+}
+
+Test(gossip_names, a_copy_of_names_that_are_gone_is_lost)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_names names;
+    struct names_twin twin;
+
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    lab_pull(&lab);
+    cr_assert(gossip_hand_begin(g, lab_stream, &twin));
+    cr_assert_eq(gossip_hand_step(g, 1, &names, lab.now_us), GOSSIP_E_MORE);
+    lab_begin_reading(&lab, 0, 88, true);
+    lab_run(&lab, 3000);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
+    cr_assert_eq(gossip_hand_step(g, 1, &names, lab.now_us), GOSSIP_E_LOST);
+    names_clear(&twin.table, &twin.room);
+    cr_assert_not(gossip_hand_begin(g, lab_stream, &twin));
+}
+
+Test(gossip_names, a_reading_that_found_its_beginning_is_handed_nothing)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_names names;
+    struct names_twin twin;
+
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    lab_pull(&lab);
+    cr_assert(gossip_hand_begin(g, lab_stream, &twin));
+    gossip_local_begin(g, lab_stream, 77, true, 0, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(gossip_hand_step(g, SIZE_MAX, &names, lab.now_us),
+                 GOSSIP_E_LOST);
+    names_clear(&twin.table, &twin.room);
+}
+
+/* Many streams are handed over one after another. */
+Test(gossip_names, a_reading_that_waits_for_its_copy_is_not_judged)
+{
+    struct gossip *g = lab.nodes[1].g;
+
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    gossip_local_live(g, lab_stream, true, lab.now_us);
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab.now_us += config.judge_ms * 900;
+        gossip_hand_waits(g, lab_stream, lab.now_us);
+        gossip_tick(g, lab.now_us);
+        lab_pull(&lab);
+    }
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    lab.now_us += config.judge_ms * 1000;
+    gossip_tick(g, lab.now_us);
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 
@@ -165,16 +352,100 @@ Test(gossip_names, it_is_tried_once_for_a_position)
     cr_assert_eq(resumes, 1);
 }
 
-Test(gossip_names, a_record_without_them_makes_them_unknown)
+/* They stay as of the batch before: the engine's replay may reach back to it. */
+Test(gossip_names, a_record_without_them_leaves_them_old)
 {
     struct gossip_names names;
 
-    read_one(0, 20, 20, false);
+    for (uint32_t i = 20; i < 23; i++) {
+        read_one(0, i, i, i != 20);
+    }
     lab_run(&lab, 500);
-    cr_assert_not(gossip_names(lab.nodes[0].g, lab_stream, &names));
-    cr_assert_not(gossip_names(lab.nodes[2].g, lab_stream, &names));
-    cr_assert_eq(lab_stats(&lab, 2).names_lost, 1);
+    for (uint32_t at = 0; at < 3; at += 2) {
+        cr_assert(gossip_names(lab.nodes[at].g, lab_stream, &names));
+        cr_assert_eq(names.seq, 19);
+        cr_assert_eq(names.table->count, 20);
+        cr_assert_eq(lab_stats(&lab, at).names_lost, 1);
+    }
     cr_assert(gossip_is_level(lab.nodes[2].g), "nobody has them");
+}
+
+Test(gossip_names, a_reading_that_goes_on_from_old_ones_brings_them_up_to_date)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_names names;
+
+    for (uint32_t i = 20; i < 23; i++) {
+        read_one(0, i, i, i != 20);
+    }
+    lab_run(&lab, 500);
+    lab_stop(&lab, 0);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    gossip_local_resume(g, lab_stream, 77, true, 19, lab.now_us);
+    for (uint32_t i = 20; i < 24; i++) {
+        read_one(1, i, i, true);
+    }
+    lab_run(&lab, 500);
+    for (uint32_t at = 1; at < 3; at++) { /* node 2 has asked for them */
+        cr_assert(gossip_names(lab.nodes[at].g, lab_stream, &names));
+        cr_assert_eq(names.seq, 23);
+        cr_assert_eq(names.fingerprint, rng_mix(23 + 7));
+        cr_assert_eq(names.table->count, 24);
+    }
+}
+
+/* A peer's state comes without names, here from one that lacks them. */
+Test(gossip_names, they_outlive_the_state_that_a_peer_replaces)
+{
+    struct gossip_names names;
+
+    begin_with_short_logs();
+    lab_stop(&lab, 2);
+    lab_run(&lab, 10);
+    lab_start(&lab, 2);
+    gossip_load(lab.nodes[2].g, lab_stream,
+                (struct gossip_epoch){.no = 1, .id = 77}, true,
+                gossip_pos_after(19), true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab.nodes[2].held[i] = true;
+    }
+    lab_link(&lab, 1, 2);
+    lab_unlink(&lab, 0, 1);
+    cr_assert_not(gossip_names(lab.nodes[2].g, lab_stream, &names));
+    uint64_t before = lab_stats(&lab, 1).transfers_done;
+    gossip_local_lost(lab.nodes[1].g, lab_stream, lab.now_us);
+    cr_assert(gossip_names(lab.nodes[1].g, lab_stream, &names));
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_stats(&lab, 1).transfers_done, before + 1);
+    cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(19));
+    cr_assert(gossip_names(lab.nodes[1].g, lab_stream, &names));
+    cr_assert_eq(names.seq, 19);
+    cr_assert_eq(names.table->count, 20);
+    cr_assert(gossip_names(lab.nodes[2].g, lab_stream, &names));
+}
+
+/* Names that are behind the state are those of before until others are there. */
+Test(gossip_names, old_ones_stay_until_a_peer_has_told_all_of_its_own)
+{
+    struct gossip_names names;
+    bool old = false;
+
+    begin_with_short_logs();
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    for (uint32_t i = 20; i < 40; i++) {
+        read_one(0, i, i, true);
+    }
+    lab_run(&lab, 100);
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < 1000; ms++) {
+        lab_run(&lab, 1);
+        bool known = gossip_names(lab.nodes[2].g, lab_stream, &names);
+        old |= known && names.seq == 19;
+        cr_assert(!known || names.seq >= 19);
+    }
+    cr_assert(old);
+    cr_assert_eq(names.seq, 39);
 }
 
 /* A DELTA with batch 20: it stores nothing, one name leaves, and behind that
@@ -213,8 +484,8 @@ put_leave(uint8_t *bytes, size_t size, uint32_t more)
     return out.len;
 }
 
-/* They are cut off, so that the record can be passed on. */
-Test(gossip_names, a_record_that_is_too_long_to_keep_them_makes_them_unknown)
+/* What is behind them is cut off, so that the record can be passed on. */
+Test(gossip_names, a_record_that_is_too_long_keeps_them)
 {
     static uint8_t bytes[256 * 1024];
     const uint32_t more[] = {1000, CODEC_BODY_MAX};
@@ -230,13 +501,12 @@ Test(gossip_names, a_record_that_is_too_long_to_keep_them_makes_them_unknown)
                      0);
         lab_pull(&lab);
         cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(20));
-        cr_assert_eq(gossip_names(lab.nodes[2].g, lab_stream, &names), i == 0,
-                     "%u bytes more", more[i]);
-        cr_assert_eq(lab_stats(&lab, 2).names_lost, i);
-        if (i == 0) {
-            cr_assert_eq(names.table->count, 19);
-            cr_assert_null(names_find(names.table, 1005));
-        }
+        cr_assert(gossip_names(lab.nodes[2].g, lab_stream, &names),
+                  "%u bytes more", more[i]);
+        cr_assert_eq(lab_stats(&lab, 2).names_lost, 0);
+        cr_assert_eq(names.seq, 20);
+        cr_assert_eq(names.table->count, 19);
+        cr_assert_null(names_find(names.table, 1005));
     }
 }
 

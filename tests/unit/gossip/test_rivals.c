@@ -252,8 +252,52 @@ Test(gossip_rivals, who_proves_nothing_in_time_follows_the_higher_number)
     lab_begin_reading(&lab, 2, 60, true);
     lab_begin_reading(&lab, 2, 61, true);
     lab_link(&lab, 0, 2);
+    lab_run(&lab, 19 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "answers are lost");
     lab_run(&lab, 2 * config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
+
+Test(gossip_rivals, who_stood_still_has_all_its_time_left)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 100);
+    cr_assert(lab.nodes[0].prove);
+    lab.now_us += UINT64_C(600000000);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    prove(0);
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 0), 20);
+}
+
+/* Two readers prove two processes in turns. */
+Test(gossip_rivals, each_question_for_a_proof_has_its_own_time)
+{
+    uint32_t resets = lab.nodes[0].resets;
+
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, config.judge_ms / 2);
+    prove(0);
+    lab_run(&lab, config.judge_ms * 3 / 4);
+    uint64_t asked = lab.nodes[0].ask;
+    prove(2);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_gt(lab.nodes[0].ask, asked);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "it is asked anew");
+    prove(0);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab.nodes[0].resets, resets);
 }
 
 Test(gossip_rivals, only_a_proof_that_was_asked_for_counts)
@@ -270,7 +314,7 @@ Test(gossip_rivals, only_a_proof_that_was_asked_for_counts)
     gossip_local_proved(g, lab_stream, lab.nodes[0].ask - 1, lab.now_us);
     gossip_local_proved(g, (struct event_stream){.worker = 999},
                         lab.nodes[0].ask, lab.now_us);
-    lab_run(&lab, 2 * config.judge_ms);
+    lab_run(&lab, 21 * config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
 }
 

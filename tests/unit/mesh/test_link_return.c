@@ -184,10 +184,11 @@ hand_open(struct hand *hand)
     hand->push[MESH_BULK] = rig_stranger(0);
 }
 
+/* Its NNG socket ends with the test's process: closing one whose peer comes and
+ * goes, as a peer that is dialled anew does, can hang in NNG 1.5 for good. */
 static void
 hand_close(struct hand *hand)
 {
-    (void)nng_close(hand->pull);
     (void)close(hand->push[MESH_CTL]);
     (void)close(hand->push[MESH_BULK]);
 }

@@ -4,6 +4,9 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,26 @@
 #define TWO "the second secret of these nodes\n"
 
 static char paths[RIG_NODES][32];
+static unsigned failures; /* of the next HMACs */
+
+/* In place of the library's. */
+unsigned char *
+HMAC(const EVP_MD *evp_md, const void *key, int key_len,
+     const unsigned char *data, size_t data_len, unsigned char *md,
+     unsigned *md_len)
+{
+    size_t made = 0;
+
+    if (failures > 0) {
+        failures--;
+        return NULL;
+    }
+    cr_assert_not_null(EVP_Q_mac(NULL, "HMAC", NULL, EVP_MD_get0_name(evp_md),
+                                 NULL, key, (size_t)key_len, data, data_len, md,
+                                 EVP_MAX_MD_SIZE, &made));
+    *md_len = (unsigned)made;
+    return md;
+}
 
 static void
 write_secret(unsigned n, const char *text)
@@ -151,7 +174,7 @@ Test(mesh_link_secret, a_proof_that_was_overheard_is_worth_nothing)
     ask(fd, number, theirs);
     const struct proof_claim claim = {
         .cluster = "blue", .client_number = number, .server_number = theirs};
-    proof_make(&secrets, &claim, proof);
+    cr_assert_eq(proof_make(&secrets, &claim, proof), 0);
     cr_assert_eq(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
     cr_assert_eq(send(fd, proof, sizeof proof, MSG_NOSIGNAL), PROOF_SIZE);
     RIG_UNTIL(rig_stats(0).pipes == 1);
@@ -177,16 +200,40 @@ Test(mesh_link_secret, each_side_proves_something_else)
                               .texts = {"sixteen letters.", "another "}};
     uint8_t proof[PROOF_SIZE];
 
-    proof_make(&secrets, &claim, proof);
-    cr_assert(proof_check(&secrets, &claim, proof));
+    cr_assert_eq(proof_make(&secrets, &claim, proof), 0);
+    cr_assert_eq(proof_check(&secrets, &claim, proof), 0);
     claim.server = false;
-    cr_assert_not(proof_check(&secrets, &claim, proof));
+    cr_assert_eq(proof_check(&secrets, &claim, proof), PROOF_E_WRONG);
     claim.server = true;
     claim.cluster = "green";
-    cr_assert_not(proof_check(&secrets, &claim, proof));
+    cr_assert_eq(proof_check(&secrets, &claim, proof), PROOF_E_WRONG);
     claim.cluster = "blue";
     proof[31] ^= 1;
-    cr_assert_not(proof_check(&secrets, &claim, proof));
+    cr_assert_eq(proof_check(&secrets, &claim, proof), PROOF_E_WRONG);
+}
+
+/* A proof that cannot be computed is neither right nor wrong: the connection is
+ * lost, and the next one does. */
+Test(mesh_link_secret, a_proof_without_memory_is_tried_again)
+{
+    const uint8_t number[PROOF_SIZE] = "a number";
+    const struct proof_claim claim = {
+        .cluster = "blue", .client_number = number, .server_number = number};
+    const struct secrets secrets = {
+        .count = 1, .lens = {16}, .texts = {"sixteen letters."}};
+    uint8_t proof[PROOF_SIZE];
+
+    cr_assert_eq(proof_make(&secrets, &claim, proof), 0);
+    failures = 2;
+    cr_assert_eq(proof_check(&secrets, &claim, proof), -ENOMEM);
+    cr_assert_eq(proof_make(&secrets, &claim, proof), -ENOMEM);
+    failures = 3; /* of whichever side */
+    open_secret(0, ONE);
+    open_secret(1, ONE);
+    rig_meet(0, 1);
+    cr_assert_eq(failures, 0);
+    cr_assert_eq(rig.nodes[0].refused[MESH_REFUSED_TRANSPORT], 0);
+    cr_assert_eq(rig.nodes[1].refused[MESH_REFUSED_TRANSPORT], 0);
 }
 
 Test(mesh_link_secret, files_that_cannot_be_used_say_why)

@@ -125,10 +125,11 @@ render(void)
     static struct engine_prompt prompt;
 
     engine_prompt_init(&prompt, 1000);
-    cr_assert_eq(
-        engine_prompt_scan(&prompt, SLICE("{\"messages\":[{\"role\":\"user\","
-                                          "\"content\":\"a\\nb\"}]}")),
-        0);
+    cr_assert_eq(engine_prompt_scan(&prompt,
+                                    SLICE("{\"messages\":[{\"role\":\"user\","
+                                          "\"content\":\"a\\nb\"}]}"),
+                                    SCAN_API_CHAT),
+                 0);
     int r = engine_prompt_render(&prompt, true);
     cr_assert(r == 0 || r == ENGINE_PROMPT_E_MEMORY);
     engine_prompt_fini(&prompt);

@@ -130,6 +130,27 @@ Test(chaos_engine_model, a_full_hit_still_computes_the_last_token)
     engine_fini(&engine);
 }
 
+Test(chaos_engine_model, a_cold_prompt_is_computed_anew_and_cached_again)
+{
+    uint32_t prompt[4 * BLOCK];
+    struct engine_request request = {.root = ROOT,
+                                     .prompt = prompt,
+                                     .prompt_len = 4 * BLOCK,
+                                     .output_len = 1,
+                                     .cold = true};
+    uint64_t ticket;
+
+    start(&plain);
+    for (uint32_t i = 0; i < 4 * BLOCK; i++) {
+        prompt[i] = 1 + i;
+    }
+    (void)run(1, 4 * BLOCK, 1);
+    cr_assert_eq(engine_submit(&engine, &request, engine.now_us, &ticket), 0);
+    cr_assert_eq(finish(ticket).usage.cached_tokens, 0);
+    cr_assert_eq(run(1, 4 * BLOCK, 1).usage.cached_tokens, 3 * BLOCK);
+    engine_fini(&engine);
+}
+
 Test(chaos_engine_model, a_hit_makes_the_first_token_come_sooner)
 {
     start(&plain);

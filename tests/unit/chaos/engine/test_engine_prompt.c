@@ -29,8 +29,8 @@ rendered(const char *body, bool speak)
     static char text[TOKENS_MAX * ENGINE_TOKEN_BYTES_MAX];
     size_t len = 0;
 
-    cr_assert_eq(engine_prompt_scan(&prompt, slice_of(body)), 0, "%s",
-                 prompt.fault);
+    cr_assert_eq(engine_prompt_scan(&prompt, slice_of(body), SCAN_API_GUESSED),
+                 0, "%s", prompt.fault);
     cr_assert_eq(engine_prompt_render(&prompt, speak), 0, "%s", prompt.fault);
     for (size_t i = 0; i < prompt.ids.count; i++) {
         len += engine_token_text(prompt.ids.ids[i], text + len);
@@ -42,7 +42,7 @@ rendered(const char *body, bool speak)
 static const char *
 refused(const char *body)
 {
-    if (engine_prompt_scan(&prompt, slice_of(body)) == 0) {
+    if (engine_prompt_scan(&prompt, slice_of(body), SCAN_API_GUESSED) == 0) {
         cr_assert_eq(engine_prompt_render(&prompt, true), ENGINE_PROMPT_E_BAD);
     }
     return prompt.fault;
@@ -91,7 +91,8 @@ Test(chaos_engine_prompt, text_cannot_pretend_to_be_a_marker)
 Test(chaos_engine_prompt, ids_are_taken_as_they_are)
 {
     cr_assert_eq(
-        engine_prompt_scan(&prompt, SLICE("{\"prompt\":[5, 4294967295,\n7 ]}")),
+        engine_prompt_scan(&prompt, SLICE("{\"prompt\":[5, 4294967295,\n7 ]}"),
+                           SCAN_API_TEXT),
         0);
     cr_assert_eq(engine_prompt_render(&prompt, true), 0);
     cr_assert_eq(prompt.ids.count, 3);
@@ -161,6 +162,7 @@ Test(chaos_engine_prompt, too_long_is_an_answer)
 
     memset(body + len, '9', 3 * TOKENS_MAX + 1);
     memcpy(body + len + 3 * TOKENS_MAX + 1, "\"}", 3);
-    cr_assert_eq(engine_prompt_scan(&prompt, slice_of(body)), 0);
+    cr_assert_eq(engine_prompt_scan(&prompt, slice_of(body), SCAN_API_GUESSED),
+                 0);
     cr_assert_eq(engine_prompt_render(&prompt, true), ENGINE_PROMPT_E_MEMORY);
 }

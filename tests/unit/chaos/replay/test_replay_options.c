@@ -1,8 +1,10 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "chaos/replay/replay_options.h"
+#include "node/route/shared.h"
 
 #define ARGS_MAX 16
 
@@ -45,6 +47,41 @@ Test(chaos_replay_options, defaults_are_those_of_the_manual)
     cr_assert_eq(options.kv_tokens, 307328);
 }
 
+/* A table of replays is of the product only while both decide alike. */
+Test(chaos_replay_options, replays_decide_as_serve_does)
+{
+    struct config *config = malloc(sizeof(*config));
+    struct replay_setup replay;
+
+    cr_assert_not_null(config);
+    config_init(config);
+    cr_assert_eq(parse(""), 0);
+    replay = replay_options_setup(&options, REPLAY_KVASIR, 1000);
+    struct elect_config serve = shared_elect(&config->policy);
+    cr_assert_eq(replay.elect.cache_threshold_permille,
+                 serve.cache_threshold_permille);
+    cr_assert_eq(replay.elect.balance_abs, serve.balance_abs);
+    cr_assert_eq(replay.elect.balance_rel_permille, serve.balance_rel_permille);
+    cr_assert_eq(replay.elect.kv_pressure_max_permille,
+                 serve.kv_pressure_max_permille);
+    cr_assert_eq(replay.elect.recompute_weight, serve.recompute_weight);
+    cr_assert_eq(replay.expected_ms, config->mirror.expected_ms);
+    free(config);
+}
+
+Test(chaos_replay_options, speeds_come_over_and_over)
+{
+    struct replay_setup replay;
+
+    cr_assert_eq(parse("--speeds 1,0.5,0.333"), 0);
+    replay = replay_options_setup(&options, REPLAY_KVASIR, 1000);
+    cr_assert_eq(replay.speed_permille[0], 1000);
+    cr_assert_eq(replay.speed_permille[4], 500);
+    cr_assert_eq(replay.speed_permille[WORKERS_MAX - 2], 333);
+    must_refuse("--speeds 1,fast", "--speeds: fast is not a number between "
+                                   "0.01 and 60, or too many");
+}
+
 Test(chaos_replay_options, a_workload_brings_its_cluster)
 {
     cr_assert_eq(parse("--workload x37"), 0);
@@ -66,9 +103,10 @@ Test(chaos_replay_options, a_workload_brings_its_cluster)
 
 Test(chaos_replay_options, lists_are_read_in_order)
 {
-    cr_assert_eq(parse("--policy oracle,kvasir --load 0.5,1,2.25"), 0);
+    cr_assert_eq(parse("--policy all_seeing_greedy,kvasir --load 0.5,1,2.25"),
+                 0);
     cr_assert_eq(options.policies_count, 2);
-    cr_assert_eq(options.policies[0], REPLAY_ORACLE);
+    cr_assert_eq(options.policies[0], REPLAY_GREEDY);
     cr_assert_eq(options.policies[1], REPLAY_KVASIR);
     cr_assert_eq(options.loads_count, 3);
     cr_assert_eq(options.loads_permille[2], 2250);

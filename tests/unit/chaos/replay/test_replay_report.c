@@ -12,9 +12,16 @@ static const struct replay_row rows[] = {
                 .finished = 200,
                 .prompt_tokens = 10000,
                 .cached_tokens = 8123,
+                .promised_tokens = 8200,
                 .output_tokens = 4000,
                 .ttft_p50_us = 12345,
                 .ttft_p99_us = 12345678,
+                .whole_p50_us = 2345678,
+                .whole_p99_us = 23456789,
+                .itl_p50_us = 15000,
+                .itl_p99_us = 20500,
+                .within_slo = 150,
+                .busy_us = 7654321,
                 .took_us = 2000000,
                 .modes = {150, 40, 10, 0},
                 .imbalance_permille = 1234,
@@ -36,6 +43,7 @@ static const struct replay_report report = {
     .seed = 5,
     .requests = 200,
     .sharing_permille = 850,
+    .bound_share = 9165,
     .rows = rows,
     .rows_count = 3,
 };
@@ -68,9 +76,12 @@ Test(chaos_replay_report, the_table_has_a_row_for_each_policy_and_load)
 {
     replay_report_table(&report, &out);
     const char *table = text();
-    cr_expect_not_null(strstr(
-        table, "\nx1.00 kvasir        81.23       12.3      12345     2000"
-               "  100.0   1.23    17   75  20   5\n"));
+    cr_expect_not_null(
+        strstr(table, "\nx1.00 kvasir             82.00  81.23       12.3"
+                      "      12345       20.5     2345.6      23456  75.00"
+                      "     2000  100.0       7   1.23    17   75  20   5\n"),
+        "%s", table);
+    cr_expect_not_null(strstr(table, "would find 91.65 % of their tokens"));
     cr_expect_not_null(strstr(table, "x1.00 round_robin"));
     cr_expect_not_null(strstr(table, "    -   -   -\n\nx2.50 kvasir "));
     cr_expect_not_null(strstr(table, "share 85.0 % of their blocks"));
@@ -89,6 +100,10 @@ Test(chaos_replay_report, json_has_the_same_numbers)
                      "kvasir");
     cr_expect_eq(json_integer_value(json_object_get(row, "cached_tokens")),
                  8123);
+    cr_expect_float_eq(json_real_value(json_object_get(row, "itl_p99_ms")),
+                       20.5, 1e-9);
+    cr_expect_float_eq(json_real_value(json_object_get(json, "bound")), 0.916,
+                       1e-9);
     cr_expect_float_eq(json_real_value(json_object_get(row, "ttft_p50_ms")),
                        12.345, 1e-9);
     cr_expect_eq(

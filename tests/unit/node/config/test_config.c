@@ -19,7 +19,7 @@ Test(node_config, defaults_are_those_of_the_design)
     cr_assert_eq(config.policy.cache_threshold_permille, 50);
     cr_assert_eq(config.policy.balance_abs, 64);
     cr_assert_eq(config.policy.balance_rel_permille, 1500);
-    cr_assert_eq(config.policy.kv_pressure_max_permille, 980);
+    cr_assert_eq(config.policy.kv_pressure_max_permille, 1000);
     cr_assert_eq(config.belief.block_bytes, 128);
     cr_assert_eq(config.belief.bytes_max, 512U << 20);
     cr_assert_eq(config.belief.eviction, RADIX_LRU);
@@ -239,6 +239,15 @@ static const struct bad_worker bad_workers[] = {
     {"http://gpu,url=http://b", "--worker: url appears twice\n"},
     {"http://gpu,events=tcp://gpu",
      "--worker: events: expected tcp://HOST:PORT, not \"tcp://gpu\"\n"},
+    {"http://gpu:8000,events=http://gpu:8000/kv_cache_events",
+     "--worker: events: /kv_cache_events tells each event once, to whoever "
+     "asks "
+     "first, so nodes would take them from each other; the engine's ZeroMQ "
+     "stream, events=tcp://HOST:PORT, tells all\n"},
+    {"http://gpu:8000,sse=http://gpu:8000/kv_cache_events",
+     "--worker: sse: /kv_cache_events tells each event once, to whoever asks "
+     "first, so nodes would take them from each other; the engine's ZeroMQ "
+     "stream, events=tcp://HOST:PORT, tells all\n"},
     {"http://gpu,pool=a b",
      "--worker: pool: expected at most 63 letters, digits and ._:@-[], not "
      "\"a b\"\n"},

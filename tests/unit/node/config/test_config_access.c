@@ -77,3 +77,19 @@ Test(node_config_access, a_worker_at_a_denied_address_is_a_fault)
         "workers: 10.2.3.4:80: the address 10.2.3.4 of its url is in "
         "10.0.0.0/8, which workers.deny denies\n");
 }
+
+Test(node_config_access, tls_needs_a_certificate_and_its_key)
+{
+    cr_assert_str_eq(faults("tls: {cert_file: c, key_file: k}"), "");
+    cr_assert_str_eq(
+        faults("tls: {cert_file: c, key_file: k, client_ca_file: a}"), "");
+    cr_assert_str_eq(faults("tls: {cert_file: c}"),
+                     "tls.key_file: missing: TLS needs tls.cert_file and "
+                     "tls.key_file\n");
+    cr_assert_str_eq(faults("tls: {key_file: k}"),
+                     "tls.cert_file: missing: TLS needs tls.cert_file and "
+                     "tls.key_file\n");
+    cr_assert_str_eq(faults("tls: {client_ca_file: a}"),
+                     "tls.client_ca_file: needs tls.cert_file and "
+                     "tls.key_file\n");
+}

@@ -29,6 +29,23 @@ static const struct bad_file bad_files[] = {
     {"? [a, b]\n: 1\n", "f:1:3: expected a key, not a list\n"},
     {"~: 1\n", "f:1:1: expected a key, not nothing\n"},
 
+    /* Models. */
+    {"models: tiny\n",
+     "f:1:9: models: expected NAME=PATH[,template=FILE][,content="
+     "auto|string|parts], without blanks and #\"\\,, not \"tiny\"\n"},
+    {"models:\n- name: a\n- path: /x\n- {name: b, path: /y, colour: red}\n"
+     "- {name: c, path: [1]}\n- {name: d, name: d, path: /z}\n- [1]\n",
+     "f:2:3: a model without path\nf:3:3: a model without name\n"
+     "f:4:23: expected name, path, template or content, not \"colour\"\n"
+     "f:5:19: path: expected text, not a list\n"
+     "f:6:13: key \"name\" appears twice, first in line 6\n"
+     "f:7:3: models: expected a model, not a list\n"},
+    {"models: [a=/x, a=/y, 'b=/z,content=none']\n",
+     "f:1:16: models: expected each model once, not \"a=/y\"\n"
+     "f:1:22: models: expected NAME=PATH[,template=FILE][,content="
+     "auto|string|parts], without blanks and #\"\\,, not "
+     "\"b=/z,content=none\"\n"},
+
     /* Repetition. */
     {"lanes: 1\nname: a\nlanes: 2\n",
      "f:3:1: key \"lanes\" appears twice, first in line 1\n"},
@@ -100,8 +117,8 @@ static const struct bad_file bad_files[] = {
      "places from 0 to 1 such as 0.05, not \".5\"\n"},
     {"policy: {name: least-load}\n",
      "f:1:16: policy.name: expected kvasir, round_robin, least_load, random, "
-     "power_of_two or rendezvous, not \"least-load\" (did you mean "
-     "least_load?)\n"},
+     "power_of_two, rendezvous or prefix_hash, not \"least-load\" (did you "
+     "mean least_load?)\n"},
     {"log: {level: loud}\n",
      "f:1:14: log.level: expected error, warning, info or debug, not "
      "\"loud\"\n"},

@@ -11,6 +11,7 @@ struct scene {
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
+    uint32_t slowness[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
 };
@@ -83,7 +84,7 @@ ever_picked(void)
 Test(node_elect, no_candidate_is_no_worker)
 {
     set_up(0, 10);
-    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+    for (unsigned p = ELECT_KVASIR; p < ELECT_POLICIES; p++) {
         scene.config.policy = (enum elect_policy)p;
         cr_assert_eq(pick().worker, WORKER_NONE);
     }
@@ -273,6 +274,9 @@ Test(node_elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
 {
     set_up(2, 10);
     holds(0, 10);
+    scene.kv_usage[0] = 1000;
+    cr_assert_eq(pick().worker, 0, "by default it may be full");
+    scene.config.kv_pressure_max_permille = 980;
     scene.kv_usage[0] = 980;
     cr_assert_eq(pick().worker, 0);
     scene.kv_usage[0] = 981;
@@ -281,6 +285,20 @@ Test(node_elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
     cr_assert_eq(pick().worker, 0);
     scene.kv_usage[1] = 0;
     scene.config.kv_pressure_max_permille = 0;
+    cr_assert_eq(pick().worker, 0);
+}
+
+/* 2,000 tokens wait where the 600 are held: less than 6 x 600, more than 2 x 600,
+ * and 2 is 1 + 5 / (1 + 8 / 2). */
+Test(node_elect, what_many_ask_for_is_copied_sooner)
+{
+    set_up_tokens(2, 600);
+    holds(0, 600);
+    scene.queued[0] = 2000;
+    cr_assert_eq(pick().worker, 0);
+    scene.input.heat_milli = 8000;
+    cr_assert_eq(pick().worker, 1);
+    scene.queued[0] = 1000;
     cr_assert_eq(pick().worker, 0);
 }
 
@@ -475,6 +493,34 @@ Test(node_elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
     cr_assert(moved > 180 && moved < 330, "an eighth, not %u", moved);
 }
 
+/* Four workers, ever more requests of one prefix: none has more than 5/4 of the
+ * mean, rounded up, and each goes as high in the order of hashes as it can. */
+Test(node_elect, prefix_hash_fills_its_worker_up_to_a_bound)
+{
+    struct elect_choice choice;
+
+    set_up(4, 10);
+    scene.config.policy = ELECT_PREFIX_HASH;
+    scene.input.prefix_key = 12345;
+    uint32_t first = pick().worker;
+    scene.config.policy = ELECT_RENDEZVOUS;
+    cr_assert_eq(pick().worker, first);
+    scene.config.policy = ELECT_PREFIX_HASH;
+    for (uint32_t sent = 0; sent < 400; sent++) {
+        uint32_t most = (5 * (sent + 1) + 15) / 16;
+        choice = pick();
+        cr_assert_eq(choice.mode, ELECT_POLICY);
+        cr_assert_eq(choice.worker == first, scene.load[first] < most);
+        cr_assert_str_eq(choice.reason,
+                         choice.worker == first
+                             ? "prefix_hash"
+                             : "prefix_hash: its worker has too many requests");
+        scene.load[choice.worker]++;
+        cr_assert_leq(scene.load[choice.worker], most);
+    }
+    cr_assert_eq(scene.load[first], 125);
+}
+
 Test(node_elect, extreme_loads_do_not_overflow)
 {
     set_up(2, UINT32_MAX);
@@ -491,10 +537,46 @@ Test(node_elect, extreme_loads_do_not_overflow)
 
 Test(node_elect, policies_and_modes_have_names)
 {
-    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+    for (unsigned p = ELECT_KVASIR; p < ELECT_POLICIES; p++) {
         cr_assert_not_null(elect_policy_name((enum elect_policy)p));
     }
     cr_assert_str_eq(elect_mode_name(ELECT_AFFINITY), "affinity");
     cr_assert_str_eq(elect_mode_name(ELECT_BALANCE), "balance");
     cr_assert_str_eq(elect_mode_name(ELECT_POLICY), "policy");
+}
+
+/* One of four takes three times as long: of prompts that nobody holds it gets
+ * one in ten, so that all wait alike. */
+Test(node_elect, one_three_times_slower_gets_its_share)
+{
+    uint32_t sent[4] = {0};
+
+    set_up_tokens(4, 2000);
+    scene.input.slowness = scene.slowness;
+    for (uint32_t i = 0; i < 4; i++) {
+        scene.slowness[i] = i == 2 ? 3000 : 1000;
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t worker = pick().worker;
+        sent[worker]++;
+        scene.queued[worker] += 2000;
+    }
+    cr_assert(sent[2] > 85 && sent[2] < 115, "%u", sent[2]);
+    cr_assert(sent[0] > 280 && sent[0] < 320, "%u", sent[0]);
+}
+
+/* What it holds of the prompt is worth more than its time. */
+Test(node_elect, a_slow_one_keeps_its_prefixes)
+{
+    set_up_tokens(4, 2000);
+    scene.input.slowness = scene.slowness;
+    for (uint32_t i = 0; i < 4; i++) {
+        scene.slowness[i] = i == 2 ? 3000 : 1000;
+    }
+    holds(2, 1900);
+    cr_assert_eq(pick().worker, 2);
+    scene.queued[2] = 3000; /* 9,000 of the others' */
+    cr_assert_eq(pick().worker, 2);
+    scene.queued[2] = 4000; /* computing it again costs 12,000 */
+    cr_assert_neq(pick().worker, 2);
 }

@@ -75,12 +75,45 @@ Test(node_elect_explain, costs_are_told)
     cr_assert_eq(rows[2].cost, 0); /* no candidate */
 }
 
+/* Cold and hot prefixes, held prefixes too short to count. */
+Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(WORKERS_MAX);
+    uint32_t queued[WORKERS_MAX] = {0};
+    struct rng rng;
+
+    rng_init(&rng, 7);
+    input.queued = queued;
+    input.total_blocks = 100;
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        input.heat_milli = (uint32_t)rng_below(&rng, 20000);
+        for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+            load[i] = (uint32_t)rng_below(&rng, 40);
+            queued[i] = (uint32_t)rng_below(&rng, 5000);
+            holds(i, (uint32_t)rng_below(&rng, 120));
+        }
+        uint64_t weight = elect_recompute_milli(&config, &input);
+        cr_assert(weight >= 1000 && weight <= 6000);
+        size_t count = explain(&config, &input);
+        cr_assert_eq(count, WORKERS_MAX);
+        for (size_t i = 0; i < count; i++) {
+            uint32_t at = rows[i].worker;
+            cr_assert_eq(rows[i].load, load[at]);
+            cr_assert_eq(rows[i].cost, rows[i].unread * weight / 1000 +
+                                           queued[at] +
+                                           load[at] * ELECT_REQUEST_TOKENS);
+        }
+    }
+}
+
 Test(node_elect_explain, every_reason_has_its_verdict)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(8);
 
     config.recompute_weight = 0;
+    config.kv_pressure_max_permille = 980;
     holds(0, 9);
     holds(1, 5);
     holds(2, 10);
@@ -105,6 +138,13 @@ Test(node_elect_explain, every_reason_has_its_verdict)
     cr_assert_str_eq(verdict_of(5, count), "circuit open");
     cr_assert_str_eq(verdict_of(6, count), "wrong model");
     cr_assert_str_eq(verdict_of(7, count), "not available now");
+    for (size_t i = 0; i < count; i++) {
+        bool passed = rows[i].worker < 2; /* compared by overlap */
+        cr_assert_eq(rows[i].filter == NULL, passed);
+        cr_assert(passed || rows[i].filter == rows[i].verdict);
+        cr_assert_eq(rows[i].unread, 0); /* costs do not decide */
+    }
+    cr_assert_eq(elect_recompute_milli(&config, &input), 0);
 }
 
 Test(node_elect_explain, load_decides_and_says_so)
@@ -119,6 +159,9 @@ Test(node_elect_explain, load_decides_and_says_so)
     cr_assert_eq(rows[0].worker, 2);
     cr_assert_str_eq(verdict_of(0, count), "more load");
     cr_assert_str_eq(verdict_of(1, count), "more load");
+    cr_assert_null(rows[0].filter);
+    cr_assert_str_eq(rows[1].filter, "more load");
+    cr_assert_gt(rows[1].cost, 0); /* shown all the same */
 }
 
 Test(node_elect_explain, rows_are_ordered_by_candidacy_overlap_load_slot)
@@ -153,6 +196,9 @@ Test(node_elect_explain, other_policies_have_their_words)
     cr_assert_eq(explain(&config, &input), 2);
     cr_assert_str_eq(rows[1].verdict, "not its turn");
     config.policy = ELECT_RENDEZVOUS;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "lower hash");
+    config.policy = ELECT_PREFIX_HASH;
     cr_assert_eq(explain(&config, &input), 2);
     cr_assert_str_eq(rows[1].verdict, "lower hash");
     config.policy = ELECT_RANDOM;

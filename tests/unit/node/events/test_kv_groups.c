@@ -1,56 +1,19 @@
 /* The groups of a hybrid model: windows beside full attention. */
-#include <criterion/criterion.h>
+#include "tests/unit/node/events/kv_apply_rig.h"
 
-#include "node/events/kv_apply_internal.h"
-#include "tests/unit/node/events/kv_batch.h"
+#define SIZE 4U
 
-#define WORDS KV_APPLY_WORDS(KV_BATCH_BYTES)
-#define SIZE  4U
-
-static struct kv_reader *reader;
-static struct ledger *ledger;
-static uint32_t stream;
-static struct kv_apply apply;
-static struct kv_counters counters;
-static struct kv_batch batch;
-static uint64_t words[WORDS];
-static struct event_words out;
+TestSuite(node_kv_groups, .init = kv_apply_open, .fini = kv_apply_close);
 
 static void
-setup(void)
+run_well(void)
 {
-    struct ledger_limits limits = {.bytes_max = (size_t)64 << 20};
-
-    cr_assert_eq(kv_reader_new(&reader, &KV_LIMITS_DEFAULT), 0);
-    cr_assert_eq(ledger_new(&ledger, &limits), 0);
-    cr_assert_eq(ledger_open(ledger, &stream), 0);
-    apply = (struct kv_apply){.rank = -1};
-}
-
-static void
-teardown(void)
-{
-    const char *reason;
-
-    cr_assert(ledger_check(ledger, &reason), "%s", reason);
-    cr_assert(event_check(words, out.count));
-    kv_reader_free(reader);
-    ledger_free(ledger);
-}
-
-TestSuite(node_kv_groups, .init = setup, .fini = teardown);
-
-static void
-run(void)
-{
-    cr_assert_eq(kv_reader_begin(reader, kv_batch_slice(&batch)), 0);
-    out = (struct event_words){.words = words, .max = WORDS};
-    cr_assert_eq(kv_apply(&apply, reader, ledger, stream, &counters, &out), 0);
+    cr_assert_eq(run(), 0);
 }
 
 /* Block i of the prompt 1, 2, 3, ... is named 100 + i. */
 static uint64_t
-key_of(uint32_t block)
+block_key(uint32_t block)
 {
     uint32_t tokens[16 * SIZE];
     uint64_t keys[16];
@@ -129,12 +92,12 @@ Test(node_kv_groups, windows_are_stored_whether_they_come_first_or_last)
     put_group(0, "sliding_window", 8, 4, 2);
     put_full(1, 4);
     put_group(2, "sliding_window", 8, 4, 3);
-    run();
-    cr_assert(said(EVENT_STORE, key_of(3)));
-    cr_assert(said(EVENT_STORE, key_in_window(key_of(2), 0)));
-    cr_assert(said(EVENT_STORE, key_in_window(key_of(3), 0)));
-    cr_assert(said(EVENT_STORE, key_in_window(key_of(3), 1)));
-    cr_assert_not(said(EVENT_STORE, key_in_window(key_of(2), 1)));
+    run_well();
+    cr_assert(said(EVENT_STORE, block_key(3)));
+    cr_assert(said(EVENT_STORE, key_in_window(block_key(2), 0)));
+    cr_assert(said(EVENT_STORE, key_in_window(block_key(3), 0)));
+    cr_assert(said(EVENT_STORE, key_in_window(block_key(3), 1)));
+    cr_assert_not(said(EVENT_STORE, key_in_window(block_key(2), 1)));
     cr_assert_eq(kv_apply_shape(&apply), shape_of(SIZE, 2, 2));
     expect_counts(7, 0, 0);
     cr_assert_eq(ledger_holes(ledger, stream), 0);
@@ -145,19 +108,19 @@ Test(node_kv_groups, a_block_leaves_the_group_that_says_so)
     put_envelope(&batch, 2);
     put_full(0, 3);
     put_group(1, "sliding_window", 8, 3, 1);
-    run();
+    run_well();
     put_envelope(&batch, 2);
     put_removed(1, 2);
     put_removed(0, 1);
-    run();
-    cr_assert(said(EVENT_REMOVE, key_in_window(key_of(2), 0)));
-    cr_assert(said(EVENT_REMOVE, key_of(1)));
-    cr_assert_not(said(EVENT_REMOVE, key_of(2)));
+    run_well();
+    cr_assert(said(EVENT_REMOVE, key_in_window(block_key(2), 0)));
+    cr_assert(said(EVENT_REMOVE, block_key(1)));
+    cr_assert_not(said(EVENT_REMOVE, block_key(2)));
     expect_counts(3, 0, 0);
     put_envelope(&batch, 1);
     put_removed(1, 1);
-    run();
-    cr_assert(said(EVENT_REMOVE, key_in_window(key_of(1), 0)),
+    run_well();
+    cr_assert(said(EVENT_REMOVE, key_in_window(block_key(1), 0)),
               "its name is known though full attention has lost it");
 }
 
@@ -167,12 +130,13 @@ Test(node_kv_groups, copies_in_a_window_are_counted)
     put_full(0, 2);
     put_group(1, "sliding_window", 8, 2, 1);
     put_group(1, "sliding_window", 8, 2, 1);
-    run();
+    run_well();
     for (int i = 0; i < 2; i++) {
         put_envelope(&batch, 1);
         put_removed(1, 1);
-        run();
-        cr_assert_eq(said(EVENT_REMOVE, key_in_window(key_of(1), 0)), i == 1);
+        run_well();
+        cr_assert_eq(said(EVENT_REMOVE, key_in_window(block_key(1), 0)),
+                     i == 1);
     }
 }
 
@@ -182,7 +146,7 @@ Test(node_kv_groups, blocks_that_full_attention_never_stores_are_dropped)
     put_group(0, "sliding_window", 8, 4, 2);
     put_full(1, 3);
     put_removed(0, 3);
-    run();
+    run_well();
     cr_assert_eq(counter_read(&counters.unknown_removed), 1);
     expect_counts(4, 0, 1);
 }
@@ -192,7 +156,7 @@ Test(node_kv_groups, an_empty_store_tells_of_its_group)
     put_envelope(&batch, 2);
     put_group(0, "sliding_window", 10, 1, 1);
     put_full(1, 1);
-    run();
+    run_well();
     cr_assert_eq(kv_apply_shape(&apply), shape_of(SIZE, 3, 1));
     expect_counts(1, 0, 0);
 }
@@ -207,7 +171,7 @@ Test(node_kv_groups, windows_are_counted_in_blocks_as_the_engine_does)
         put_envelope(&batch, 2);
         put_group(0, "sliding_window", blocks[i][0], 2, 1);
         put_full(1, 2);
-        run();
+        run_well();
         cr_expect_eq(shape_window(kv_apply_shape(&apply)), blocks[i][1],
                      "of %u tokens", blocks[i][0]);
     }
@@ -215,7 +179,7 @@ Test(node_kv_groups, windows_are_counted_in_blocks_as_the_engine_does)
 
 Test(node_kv_groups, a_block_in_a_window_is_never_taken_for_the_next_one)
 {
-    uint64_t key = key_of(0);
+    uint64_t key = block_key(0);
 
     for (uint32_t number = 0; number < SHAPE_WINDOWS_MAX; number++) {
         cr_expect_neq(key_in_window(key, number),
@@ -242,7 +206,7 @@ Test(node_kv_groups, a_window_of_blocks_of_one_token_is_one_less)
         put_text(&batch, "kv_cache_spec_sliding_window");
         put_uint(&batch, 7);
     }
-    run();
+    run_well();
     cr_assert_eq(kv_apply_shape(&apply), shape_of(1, 6, 1));
 }
 
@@ -263,7 +227,7 @@ Test(node_kv_groups, what_no_rule_is_known_of_makes_the_stream_unruled)
         put_full(0, 2);
         put_group(1, "sliding_window", 8, 2, 1);
         put_group(2, others[i].kind, others[i].window, 2, 1);
-        run();
+        run_well();
         cr_expect_not(shape_is_ruled(kv_apply_shape(&apply)), "%s",
                       others[i].kind);
         cr_expect_eq(shape_tokens(kv_apply_shape(&apply)), SIZE);
@@ -274,6 +238,6 @@ Test(node_kv_groups, one_group_has_its_block_size_for_a_shape)
 {
     put_envelope(&batch, 1);
     put_full(0, 2);
-    run();
+    run_well();
     cr_assert_eq(kv_apply_shape(&apply), SIZE);
 }

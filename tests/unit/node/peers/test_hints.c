@@ -20,6 +20,8 @@ struct node {
     struct radix *belief;
     struct mirror *mirror;
     struct expectations *expectations;
+    struct decided *decided;
+    struct expectations *text;
     struct mirror_view mirrors;
     struct publish mirror_publish;
     struct gauge rank_inflight[WORKERS_MAX];
@@ -79,6 +81,8 @@ open_index(struct node *n)
     cr_assert_eq(radix_new(&n->belief, &belief, &n->qsbr), 0);
     cr_assert_eq(mirror_new(&n->mirror, &mirror, &n->qsbr), 0);
     cr_assert_eq(expectations_new(&n->expectations, &expected, &n->qsbr), 0);
+    cr_assert_eq(decided_new(&n->decided, (size_t)1 << 20, 64, &n->qsbr), 0);
+    cr_assert_eq(expectations_new(&n->text, &expected, &n->qsbr), 0);
     n->board = aligned_alloc(64, (sizeof(*n->board) + 63) / 64 * 64);
     cr_assert_not_null(n->board);
     memset(n->board, 0, sizeof(*n->board));
@@ -104,6 +108,8 @@ open_node(uint32_t at)
         .mirror = n->mirror,
         .mirror_view = &n->mirror_publish,
         .expectations = n->expectations,
+        .decided = n->decided,
+        .text = n->text,
         .rank_inflight = n->rank_inflight,
         .rank_peers = n->rank_peers,
     };
@@ -170,6 +176,8 @@ teardown(void)
         radix_free(n->belief);
         mirror_free(n->mirror);
         expectations_free(n->expectations);
+        decided_free(n->decided);
+        expectations_free(n->text);
         free(n->board);
     }
 }
@@ -297,6 +305,58 @@ open_ranks(void)
             view->rank[slot] = at == 0 ? rank : 1 - rank;
         }
     }
+}
+
+/* Node 0 sends a prompt of ten blocks to worker 1, which holds three of them. */
+static struct fact_learn *
+send_text(void)
+{
+    role_is_control();
+    struct fact_learn *fact = malloc(sizeof(*fact) + sizeof(keys));
+
+    cr_assert_not_null(fact);
+    *fact = (struct fact_learn){.kind = FACT_LEARN,
+                                .slot = slot_at(0, 1),
+                                .generation = 3,
+                                .count = 10,
+                                .root = ROOT};
+    memcpy(fact->keys, keys, sizeof(keys));
+    hints_expect_text(&nodes[0].hints, fact, 3, now_us);
+    pass(20);
+    return fact;
+}
+
+/* Blocks of text that node 1 expects of worker 1. */
+static uint32_t
+text_at_1(void)
+{
+    role_is_control();
+    return expectations_depth(nodes[1].text, NULL, slot_at(1, 1), keys + 3, 7);
+}
+
+Test(node_hints, text_that_was_sent_is_expected_at_peers_until_it_is_believed)
+{
+    struct fact_learn *fact = send_text();
+
+    cr_assert_eq(text_at_1(), 7);
+    cr_assert_eq(believed(1, 1), 0);
+    hints_learn(&nodes[0].hints, fact, now_us);
+    pass(20);
+    cr_assert_eq(believed(1, 1), 10);
+    cr_assert_eq(text_at_1(), 0);
+    free(fact);
+}
+
+Test(node_hints, text_of_an_attempt_that_failed_is_taken_back_at_peers)
+{
+    role_is_control();
+    struct fact_learn *fact = send_text();
+
+    hints_take_back_text(&nodes[0].hints, fact, 3, now_us);
+    pass(20);
+    cr_assert_eq(text_at_1(), 0);
+    cr_assert_eq(believed(1, 1), 0);
+    free(fact);
 }
 
 Test(node_hints, ranks_have_a_load_of_their_own)
@@ -481,6 +541,28 @@ Test(node_hints, only_what_is_new_is_told)
     cr_assert_eq(nodes[1].hints.stats.expected_told, 0);
     dispatch(1, 0, 100);
     cr_assert_eq(nodes[1].hints.stats.expected_told, 1);
+}
+
+Test(node_hints, peers_hear_in_which_order_prompts_were_sent)
+{
+    role_is_control();
+    uint64_t room[sizeof(struct fact_learn) / 8 + 10];
+    struct fact_learn *fact = (void *)room;
+
+    open_ranks();
+    cr_assert_eq(decided_open(nodes[1].decided, 1, 9, 128, RADIX_LRU), 0);
+    *fact = (struct fact_learn){.kind = FACT_DECIDED,
+                                .slot = 0,
+                                .generation = 3,
+                                .owner = slot_at(0, 1),
+                                .count = 10};
+    memcpy(fact->keys, keys, 10 * sizeof(*keys));
+    hints_decided(&nodes[0].hints, fact, now_us);
+    pass(6);
+    cr_assert_eq(nodes[1].hints.stats.decided_heard, 1);
+    cr_assert(decided_counts(nodes[1].decided, 1));
+    cr_assert_eq(decided_heat(nodes[1].decided, keys[9]), 1000);
+    cr_assert_eq(depth(1), 0); /* it says nothing of what is on its way */
 }
 
 Test(node_hints, what_a_peer_sent_goes_no_further)

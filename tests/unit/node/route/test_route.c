@@ -100,7 +100,7 @@ Test(node_route, further_paths_are_forwarded_by_name_or_by_their_beginning)
 }
 
 static bool
-is_rendered(const char *line)
+clears(const char *line)
 {
     static const struct http_limits limits = {
         .head_bytes_max = 4096, .target_bytes_max = 1024, .headers_max = 32};
@@ -110,17 +110,43 @@ is_rendered(const char *line)
     (void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: h\r\n\r\n", line);
     cr_assert_eq(http_head_parse_request(text, strlen(text), &limits, &head),
                  0);
-    return route_is_rendered(&head);
+    return route_clears_cache(&head);
 }
 
-Test(node_route, engines_render_chats_and_completions_alone)
+Test(node_route, some_paths_clear_an_engines_cache)
 {
-    cr_assert(is_rendered("POST /v1/chat/completions"));
-    cr_assert(is_rendered("POST /v1/completions?x=1"));
-    cr_assert(!is_rendered("POST /v1/responses"));
-    cr_assert(!is_rendered("POST /v1/messages"));
-    cr_assert(!is_rendered("POST /v1/embeddings"));
-    cr_assert(!is_rendered("POST /tokenize"));
+    cr_assert(clears("POST /reset_prefix_cache?reset_external=true"));
+    cr_assert(clears("POST /sleep?level=1"));
+    cr_assert(clears("GET /flush_cache"));
+    cr_assert(clears("POST /release_memory_occupation"));
+    cr_assert(!clears("DELETE /flush_cache"));
+    cr_assert(!clears("POST /wake_up"));
+    cr_assert(!clears("POST /v1/completions"));
+}
+
+static enum scan_api
+api_of(const char *line)
+{
+    static const struct http_limits limits = {
+        .head_bytes_max = 4096, .target_bytes_max = 1024, .headers_max = 32};
+    static struct http_head head;
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: h\r\n\r\n", line);
+    cr_assert_eq(http_head_parse_request(text, strlen(text), &limits, &head),
+                 0);
+    return route_api(&head);
+}
+
+Test(node_route, engines_render_four_apis)
+{
+    cr_assert_eq(api_of("POST /v1/chat/completions"), SCAN_API_CHAT);
+    cr_assert_eq(api_of("POST /v1/completions?x=1"), SCAN_API_TEXT);
+    cr_assert_eq(api_of("POST /v1/responses"), SCAN_API_RESPONSES);
+    cr_assert_eq(api_of("POST /v1/messages"), SCAN_API_MESSAGES);
+    cr_assert_eq(api_of("POST /v1/messages/count_tokens"), SCAN_API_OTHER);
+    cr_assert_eq(api_of("POST /v1/embeddings"), SCAN_API_OTHER);
+    cr_assert_eq(api_of("POST /tokenize"), SCAN_API_OTHER);
 }
 
 /* Two ranks of worker 3 whose mirror is slots 0 and 1, in blocks of 4. */
@@ -237,29 +263,29 @@ close_rig(void)
 TestSuite(node_route_rig, .init = open_rig, .fini = close_rig);
 
 static bool
-goes_by_tokens(const char *body, bool rendered)
+goes_by_tokens(const char *body, enum scan_api api)
 {
-    cr_assert_eq(route_read(&rig.scratch, slice_of(body), rendered), 0);
+    cr_assert_eq(route_read(&rig.scratch, slice_of(body), api), 0);
     return route_wants_tokens(&rig.scratch, &rig.world);
 }
 
 #define CHAT(content) \
     "{\"messages\":[{\"role\":\"user\",\"content\":" content "}]}"
 
-Test(node_route_rig, what_tokens_do_not_name_goes_by_text)
+Test(node_route_rig, chats_of_any_parts_go_by_tokens)
 {
-    cr_assert(goes_by_tokens(CHAT("\"hi\""), true));
+    cr_assert(goes_by_tokens(CHAT("\"hi\""), SCAN_API_GUESSED));
+    cr_assert(goes_by_tokens(CHAT("[{\"type\":\"text\",\"text\":\"hi\"}]"),
+                             SCAN_API_GUESSED));
+    cr_assert(goes_by_tokens(CHAT("[{\"type\":\"image_url\",\"image_url\":"
+                                  "{\"url\":\"http://a/1\"}}]"),
+                             SCAN_API_GUESSED));
     cr_assert(
-        goes_by_tokens(CHAT("[{\"type\":\"text\",\"text\":\"hi\"}]"), true));
-    cr_assert(!goes_by_tokens(CHAT("[{\"type\":\"image_url\",\"image_url\":"
-                                   "{\"url\":\"http://a/1\"}}]"),
-                              true));
-    cr_assert(
-        !goes_by_tokens(CHAT("[{\"type\":\"image_embeds\",\"image_embeds\":"
-                             "\"AAAA\"}]"),
-                        true));
-    cr_assert(goes_by_tokens("{\"prompt\":\"hi\"}", true));
-    cr_assert(goes_by_tokens("{\"prompt\":[1,2]}", true));
+        goes_by_tokens(CHAT("[{\"type\":\"image_embeds\",\"image_embeds\":"
+                            "\"AAAA\"}]"),
+                       SCAN_API_GUESSED));
+    cr_assert(goes_by_tokens("{\"prompt\":\"hi\"}", SCAN_API_GUESSED));
+    cr_assert(goes_by_tokens("{\"prompt\":[1,2]}", SCAN_API_GUESSED));
 }
 
 static uint64_t
@@ -273,7 +299,7 @@ root_with_salt(size_t len)
                        ",\"cache_salt\":\"%0*u\"", (int)len, 7U);
     }
     (void)snprintf(body + at, sizeof(body) - (size_t)at, "}");
-    cr_assert_eq(route_read(&rig.scratch, slice_of(body), true), 0);
+    cr_assert_eq(route_read(&rig.scratch, slice_of(body), SCAN_API_GUESSED), 0);
     return route_token_root(&rig.scratch, body, &rig.view);
 }
 
@@ -288,11 +314,81 @@ Test(node_route_rig, a_salt_sets_prompts_apart_unless_no_engine_takes_it)
 
 Test(node_route_rig, what_no_engine_renders_goes_by_text)
 {
-    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\",\"b\"]}", true));
-    cr_assert(goes_by_tokens("{\"prompt\":[\"a\"]}", true));
-    cr_assert(!goes_by_tokens("{\"input\":\"hi\"}", true));
-    cr_assert(!goes_by_tokens(CHAT("\"hi\""), false));
-    cr_assert(!goes_by_tokens("{\"prompt\":[1,2]}", false));
+    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\",\"b\"]}", SCAN_API_GUESSED));
+    cr_assert(goes_by_tokens("{\"prompt\":[\"a\"]}", SCAN_API_GUESSED));
+    cr_assert(!goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_TEXT));
+    cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_OTHER));
+    cr_assert(!goes_by_tokens("{\"prompt\":[1,2]}", SCAN_API_OTHER));
+    cr_assert(!goes_by_tokens("{\"input\":[1,2]}", SCAN_API_RESPONSES));
+    cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_RESPONSES));
+    cr_assert(goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_RESPONSES));
+    cr_assert(goes_by_tokens(CHAT("\"hi\""), SCAN_API_MESSAGES));
+}
+
+Test(node_route_rig, what_goes_on_from_an_engines_memory_goes_by_text)
+{
+    cr_assert(!goes_by_tokens(
+        "{\"input\":\"hi\",\"previous_response_id\":\"resp_1\"}",
+        SCAN_API_RESPONSES));
+    cr_assert(!goes_by_tokens("{\"input\":\"hi\",\"conversation\":\"c\"}",
+                              SCAN_API_RESPONSES));
+    cr_assert(goes_by_tokens("{\"input\":\"hi\",\"conversation\":null}",
+                             SCAN_API_RESPONSES));
+}
+
+/* Blocks of text that workers 0 to 2 are taken to hold. */
+static void
+look_up_text(uint32_t depth[3])
+{
+    struct elect_input input = {.match = NULL};
+    struct worker_set asked;
+
+    worker_set_clear(&asked);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        worker_set_add(&asked, slot);
+    }
+    qsbr_online(&rig.qsbr, rig.reader);
+    route_look_up(&rig.scratch, &rig.world, &asked, &input);
+    qsbr_offline(rig.reader);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        depth[slot] = worker_set_has(&input.match->workers, slot)
+                          ? input.match->depth[slot]
+                          : 0;
+    }
+}
+
+Test(node_route_rig, text_on_its_way_counts_from_where_belief_ends)
+{
+    role_is_control();
+    struct expectations_limits limits = {.bytes_max = (size_t)16 << 20,
+                                         .ttl_ms = 10};
+    struct expectations *text;
+    uint64_t keys[6] = {1, 2, 3, 4, 5, 6};
+    uint32_t depth[3];
+
+    cr_assert_eq(expectations_new(&text, &limits, &rig.qsbr), 0);
+    rig.world.expected = text;
+    rig.scratch.blocks.root = 9;
+    rig.scratch.blocks.count = 6;
+    memcpy(rig.scratch.blocks.keys, keys, sizeof keys);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        cr_assert_eq(radix_worker_add(rig.belief, slot, 100, RADIX_LRU), 0);
+        cr_assert(expectations_admit(text, slot));
+    }
+    cr_assert_eq(radix_insert(rig.belief, 9, keys, 2, 0, 0, 1), 0);
+    cr_assert_eq(radix_insert(rig.belief, 9, keys, 3, 2, 0, 1), 0);
+    expectations_add(text, 0, keys + 2, 3, 1); /* goes on */
+    expectations_add(text, 1, keys, 1, 1);     /* begins */
+    expectations_add(text, 2, keys + 4, 2, 1); /* after a hole */
+    look_up_text(depth);
+    cr_assert_eq(depth[0], 5);
+    cr_assert_eq(depth[1], 1);
+    cr_assert_eq(depth[2], 3);
+    cr_assert_eq(rig.scratch.match.best, 5);
+    expectations_take_back(text, 0, keys + 2, 3);
+    look_up_text(depth);
+    cr_assert_eq(depth[0], 2);
+    expectations_free(text);
 }
 
 /* The prompt 0, 1, 2, ... TOKENS long. */
@@ -304,9 +400,11 @@ ask(void)
     for (uint32_t i = 0; i < TOKENS; i++) {
         ids[i] = i;
     }
-    cr_assert_eq(route_read(&rig.scratch, SLICE("{\"prompt\":[1,2]}"), true),
-                 0);
-    token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
+    cr_assert_eq(
+        route_read(&rig.scratch, SLICE("{\"prompt\":[1,2]}"), SCAN_API_GUESSED),
+        0);
+    token_match_take(&rig.scratch.tokens, &rig.mirrors, 7,
+                     &(struct token_text){.tokens = ids, .count = TOKENS});
 }
 
 static void
@@ -403,7 +501,8 @@ elected(const struct worker_set *tried)
 {
     role_is_lane();
     struct route_choice choice = {.elect = {.worker = WORKER_NONE}};
-    int outcome = route_read(&rig.scratch, SLICE("{\"prompt\":\"p\"}"), false);
+    int outcome =
+        route_read(&rig.scratch, SLICE("{\"prompt\":\"p\"}"), SCAN_API_OTHER);
 
     cr_assert_eq(outcome, 0);
     outcome = route_elect(&rig.scratch, &rig.world, tried, &rig.rng, &choice);
@@ -452,10 +551,40 @@ Test(node_route_rig, prompts_that_wait_at_a_worker_count_against_it)
     }
 }
 
+Test(node_route_rig, the_longest_prefix_that_is_held_says_how_hot_it_is)
+{
+    role_is_control();
+    struct decided *decided;
+    struct elect_input input;
+    struct worker_set tried;
+    uint64_t kept[TOKENS];
+
+    worker_set_clear(&tried);
+    cr_assert_eq(decided_new(&decided, (size_t)1 << 20, TOKENS, &rig.qsbr), 0);
+    rig.world.tokens.decided = decided;
+    ask();
+    hold(0, 60);
+    const struct token_blocks *blocks =
+        token_match_blocks(&rig.scratch.tokens, BLOCK);
+    uint32_t count = decided_keys(blocks->keys, 60, BLOCK, kept);
+    cr_assert_gt(count, 0);
+    kept[count] = kept[count - 1];
+    for (int i = 0; i < 5; i++) {
+        decided_add(decided, 0, kept, count + 1, 1000);
+    }
+    qsbr_online(&rig.qsbr, rig.reader);
+    cr_assert_eq(route_input(&rig.scratch, &rig.world, &tried, &input), 0);
+    qsbr_offline(rig.reader);
+    cr_assert_eq(input.heat_milli, 5000);
+    cr_assert_eq(rig.scratch.tokens.longest, kept[count - 1]);
+    rig.world.tokens.decided = NULL;
+    decided_free(decided);
+}
+
 Test(node_route_rig, another_request_does_not_inherit_tokens)
 {
     ask();
     cr_assert_gt(rig.scratch.tokens.prompt.groups_count, 0);
-    cr_assert(goes_by_tokens(CHAT("\"hi\""), true));
+    cr_assert(goes_by_tokens(CHAT("\"hi\""), SCAN_API_GUESSED));
     cr_assert_eq(rig.scratch.tokens.prompt.groups_count, 0);
 }

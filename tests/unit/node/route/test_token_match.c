@@ -13,6 +13,7 @@ struct rig {
     struct qsbr_reader *reader;
     struct mirror *mirror;
     struct expectations *expectations;
+    struct decided *decided;
     struct mirror_view view;
     struct token_match match;
     struct token_match_world world;
@@ -34,6 +35,8 @@ open_rig(void)
     rig.reader = qsbr_register(&rig.qsbr);
     cr_assert_eq(mirror_new(&rig.mirror, &mirror, &rig.qsbr), 0);
     cr_assert_eq(expectations_new(&rig.expectations, &expected, &rig.qsbr), 0);
+    cr_assert_eq(decided_new(&rig.decided, (size_t)1 << 20, 1024, &rig.qsbr),
+                 0);
     cr_assert_eq(token_match_init(&rig.match, 1024), 0);
     rig.view.groups_count = 1;
     rig.view.groups[0].block_tokens = BLOCK;
@@ -41,6 +44,7 @@ open_rig(void)
         .mirror = rig.mirror,
         .expected = expectations_index(rig.expectations),
         .view = &rig.view,
+        .decided = rig.decided,
         .weights = {.permille = {1000, 800, 500, 300}},
     };
 }
@@ -50,6 +54,7 @@ close_rig(void)
 {
     token_match_fini(&rig.match);
     expectations_free(rig.expectations);
+    decided_free(rig.decided);
     mirror_free(rig.mirror);
     qsbr_fini(&rig.qsbr);
 }
@@ -83,7 +88,8 @@ ask_for(uint32_t tokens)
         ids[i] = i;
     }
     token_match_forget(&rig.match);
-    token_match_take(&rig.match, &rig.view, 7, ids, tokens);
+    token_match_take(&rig.match, &rig.view, 7,
+                     &(struct token_text){.tokens = ids, .count = tokens});
 }
 
 static void
@@ -263,12 +269,17 @@ Test(token_match, a_prompt_deeper_than_is_looked_up_is_not_whole)
     struct token_match small;
 
     cr_assert_eq(token_match_init(&small, 16), 0);
-    token_match_take(&small, &rig.view, 7, ids, 16 * BLOCK + BLOCK - 1);
+    token_match_take(
+        &small, &rig.view, 7,
+        &(struct token_text){.tokens = ids, .count = 16 * BLOCK + BLOCK - 1});
     cr_assert(small.prompt.whole && small.prompt.groups[0].count == 16);
-    token_match_take(&small, &rig.view, 7, ids, 17 * BLOCK);
+    token_match_take(&small, &rig.view, 7,
+                     &(struct token_text){.tokens = ids, .count = 17 * BLOCK});
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 16);
     rig.view.groups[0].block_tokens = 2 * TOKEN_MATCH_IDS_PER;
-    token_match_take(&small, &rig.view, 7, ids, 16 * TOKEN_MATCH_IDS_PER);
+    token_match_take(
+        &small, &rig.view, 7,
+        &(struct token_text){.tokens = ids, .count = 16 * TOKEN_MATCH_IDS_PER});
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
     token_match_fini(&small);
 }
@@ -328,7 +339,9 @@ Test(token_match, the_last_token_is_left_out_before_windows_are_asked)
     cr_assert_eq(match(3)->tokens, 7 * BLOCK);
 }
 
-Test(token_match, of_a_windowed_slot_a_whole_prompt_on_its_way_counts)
+/* A prompt of 8 blocks on its way to a slot that holds 3 of them. */
+static uint32_t
+send_windowed(bool with_end)
 {
     role_is_control();
     uint32_t slot = add_windowed(3);
@@ -337,9 +350,97 @@ Test(token_match, of_a_windowed_slot_a_whole_prompt_on_its_way_counts)
     const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     hold(slot, TIER_DEVICE, 0, 3);
     hold_window(slot, 1, 2);
-    expectations_add(rig.expectations, slot, blocks->keys + 3, 4, 0);
-    cr_assert_eq(match(3)->tokens, 3 * BLOCK, "its end is another's middle");
-    expectations_add(rig.expectations, slot, blocks->keys + 7, 1, 0);
+    uint64_t end = token_match_end(&rig.match, match(3));
+    cr_assert_eq(end, key_in_window(blocks->keys[7], 0));
+    expectations_add(rig.expectations, slot, blocks->keys + 3, 5, 0);
+    if (with_end) {
+        expectations_add(rig.expectations, slot, &end, 1, 0);
+    }
+    return slot;
+}
+
+Test(token_match, of_a_windowed_slot_a_prompt_on_its_way_counts_to_its_end)
+{
+    (void)send_windowed(true);
     cr_assert_eq(match(3)->tokens, 8 * BLOCK);
     cr_assert_eq(match(3)->held, 3);
+    ask_for(12 * BLOCK);
+    cr_assert_eq(match(3)->tokens, 8 * BLOCK, "it goes on with that one");
+    ask_for(6 * BLOCK + 1);
+    cr_assert_eq(match(3)->tokens, 3 * BLOCK, "it ends within that one");
+}
+
+Test(token_match, of_a_windowed_slot_blocks_on_their_way_count_for_no_other)
+{
+    (void)send_windowed(false);
+    cr_assert_eq(match(3)->tokens, 3 * BLOCK);
+}
+
+Test(token_match, of_a_windowed_slot_an_end_counts_until_events_tell)
+{
+    uint32_t slot = send_windowed(true);
+
+    hold(slot, TIER_DEVICE, 3, 5);
+    cr_assert_eq(match(3)->tokens, 3 * BLOCK, "they told of no windows");
+    hold_window(slot, 6, 2);
+    cr_assert_eq(match(3)->tokens, 8 * BLOCK);
+    cr_assert_eq(token_match_end(&rig.match, match(3)), 0);
+}
+
+Test(token_match, an_end_is_told_only_of_whole_prompts_and_windowed_slots)
+{
+    (void)add_rank(4, 0);
+    (void)add_windowed(3);
+    ask_for(8 * BLOCK);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+    cr_assert_eq(token_match_end(&rig.match, match(3)),
+                 key_in_window(blocks->keys[6], 0), "its last is computed");
+    cr_assert_eq(token_match_end(&rig.match, match(4)), 0);
+    rig.match.prompt.whole = false;
+    cr_assert_eq(token_match_end(&rig.match, match(3)), 0);
+    ask_for(1);
+    cr_assert_eq(token_match_end(&rig.match, match(3)), 0);
+}
+
+/* 75 blocks, of which two keys are kept: of 128 and of 256 tokens. */
+Test(token_match, behind_a_queue_what_newer_prompts_push_out_is_not_promised)
+{
+    role_is_control();
+    uint32_t slot = add_rank(3, 0);
+    const uint64_t other[2] = {99, 0};
+    uint64_t kept[75];
+
+    ask_for(300);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+    cr_assert_eq(decided_keys(blocks->keys, 75, BLOCK, kept), 2);
+    cr_assert_eq(decided_open(rig.decided, slot, 64, BLOCK, RADIX_LRU), 0);
+    hold(slot, TIER_DEVICE, 0, 75);
+    kept[1] = 0;
+    decided_add(rig.decided, slot, kept, 2, 10);
+    worker_set_add(&rig.match.waiting, 3);
+    cr_assert_eq(match(3)->worth, 296, "there is room for all of it");
+    decided_add(rig.decided, slot, other, 2, 20);
+    cr_assert_eq(match(3)->worth, 128, "its end has been pushed out");
+    cr_assert_eq(match(3)->worth, 128);
+    cr_assert_eq(match(3)->held, 75, "it is held now all the same");
+    worker_set_clear(&rig.match.waiting);
+    cr_assert_eq(match(3)->worth, 296, "nothing comes before it");
+}
+
+Test(token_match, what_was_sent_last_is_promised_behind_a_queue)
+{
+    role_is_control();
+    uint32_t slot = add_rank(3, 0);
+    uint64_t kept[75];
+
+    ask_for(300);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+    uint32_t count = decided_keys(blocks->keys, 75, BLOCK, kept);
+    cr_assert_eq(decided_open(rig.decided, slot, 64, BLOCK, RADIX_LRU), 0);
+    hold(slot, TIER_DEVICE, 0, 75);
+    kept[count] = 0;
+    decided_add(rig.decided, slot, kept, count + 1, 10);
+    worker_set_add(&rig.match.waiting, 3);
+    cr_assert(decided_counts(rig.decided, slot));
+    cr_assert_eq(match(3)->worth, 296);
 }

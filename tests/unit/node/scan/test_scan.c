@@ -121,6 +121,19 @@ Test(node_scan, parts_give_text_media_or_themselves)
         "media i|media j|media k|media l|media m|");
 }
 
+Test(node_scan, a_media_part_is_its_uuid_if_it_has_one)
+{
+    try_spans("{\"messages\":[{\"role\":\"u\",\"content\":["
+              "{\"type\":\"image_url\",\"image_url\":{\"url\":\"a?signed\"},"
+              "\"uuid\":\"1\"},"
+              "{\"uuid\":\"2\",\"type\":\"audio_url\",\"audio_url\":null},"
+              "{\"type\":\"input_audio\",\"uuid\":null,\"input_audio\":"
+              "{\"data\":\"b\"}},"
+              "{\"type\":\"video_url\",\"video_url\":\"c\",\"uuid\":\"\"},"
+              "{\"type\":\"text\",\"text\":\"d\",\"uuid\":\"3\"}]}]}",
+              "role u|media 1|media 2|media b|media c|text d|");
+}
+
 Test(node_scan, part_that_is_not_understood_is_kept_raw)
 {
     try_spans("{\"messages\":[{\"role\":\"u\",\"content\":["

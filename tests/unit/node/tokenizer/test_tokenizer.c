@@ -98,6 +98,12 @@ Test(tokenizer, unigram_pieces_are_the_librarys)
     expect_all(SLICE(unigram_json), unigram_vectors, COUNT(unigram_vectors));
 }
 
+Test(tokenizer, scores_and_starts_are_read_as_the_library_does)
+{
+    expect_all(SLICE(unigram_ties_json), unigram_ties_vectors,
+               COUNT(unigram_ties_vectors));
+}
+
 Test(tokenizer, wordpieces_are_the_librarys)
 {
     expect_all(SLICE(wordpiece_json), wordpiece_vectors,

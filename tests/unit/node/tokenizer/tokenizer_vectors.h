@@ -446,6 +446,52 @@ static const struct vector unigram_vectors[] = {
         "\303\251\303\251<unk>")},
 };
 
+static const char unigram_ties_json[] =
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens"
+    "\":[],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\""
+    "NFKD\"},{\"type\":\"StripAccents\"}]},\"pre_tokenizer\":{\"type\":\"Metas"
+    "pace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"first\",\"split\""
+    ":true},\"post_processor\":null,\"decoder\":{\"type\":\"Metaspace\",\"repl"
+    "acement\":\"\\u2581\",\"prepend_scheme\":\"first\",\"split\":true},\"mode"
+    "l\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0.0],[\"\\u2"
+    "581\",-2.0],[\"xy\",-11.389223822355513],[\"x\",-11.389223822355511],[\"y"
+    "\",0.0],[\"\\u0e32\",-3.0]],\"byte_fallback\":false}}";
+
+static const struct vector unigram_ties_vectors[] = {
+    {SLICE(
+        "xy"),
+     SLICE(
+        "1 2"),
+     SLICE(
+        "1 2"),
+     SLICE(
+        "xy")},
+    {SLICE(
+        "\340\270\263"),
+     SLICE(
+        "1 5"),
+     SLICE(
+        "1 5"),
+     SLICE(
+        "\340\270\262")},
+    {SLICE(
+        "\340\271\215\340\270\262"),
+     SLICE(
+        "5"),
+     SLICE(
+        "5"),
+     SLICE(
+        "\340\270\262")},
+    {SLICE(
+        "\314\201\340\270\263"),
+     SLICE(
+        "5"),
+     SLICE(
+        "5"),
+     SLICE(
+        "\340\270\262")},
+};
+
 static const char wordpiece_json[] =
     "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens"
     "\":[{\"id\":2,\"content\":\"[CLS]\",\"single_word\":false,\"lstrip\":fals"

@@ -28,9 +28,63 @@ Test(node_token_ask, a_text_is_rendered_too)
     cr_assert_str_eq(engine.key, "");
 }
 
+Test(node_token_ask, each_api_has_its_renderer)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 200, OK}, {ACT_ANSWER, 200, OK}, {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to_of(SCAN_API_RESPONSES,
+                              "{\"instructions\":\"b\",\"input\":\"a\"}"),
+                 TOKEN_OK);
+    cr_assert_str_eq(engine.path[0], "/v1/responses/render");
+    cr_assert_str_eq(engine.body[0],
+                     "{\"instructions\":\"b\",\"input\":\"a\"}");
+    cr_assert_eq(
+        answer_to_of(SCAN_API_RESPONSES, "{\"input\":[{\"role\":\"u\"}]}"),
+        TOKEN_OK);
+    cr_assert_str_eq(engine.path[1], "/v1/responses/render");
+    cr_assert_eq(answer_to_of(SCAN_API_MESSAGES, CHAT), TOKEN_OK);
+    cr_assert_str_eq(engine.path[2], "/v1/messages/render");
+    tokens_are(1, 2, 3);
+}
+
+Test(node_token_ask, the_tokeniser_knows_nothing_of_later_apis)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 404, ""}, {ACT_ANSWER, 403, ""}, {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to_of(SCAN_API_MESSAGES, CHAT), TOKEN_UNABLE);
+    cr_assert_eq(answer_to_of(SCAN_API_RESPONSES, "{\"input\":\"a\"}"),
+                 TOKEN_UNABLE);
+    cr_assert_eq(engine.seen, 2);
+    cr_assert(!token_ask_able(ask, &worker, SCAN_API_MESSAGES));
+    cr_assert(!token_ask_able(ask, &worker, SCAN_API_RESPONSES));
+    cr_assert(is_able()); /* about chats nothing was learnt */
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_str_eq(engine.path[2], "/v1/chat/completions/render");
+}
+
+#define PICTURE                                             \
+    "{\"messages\":[{\"content\":[{\"type\":\"image_url\"," \
+    "\"image_url\":\"http://x\"}]}]}"
+
+Test(node_token_ask, pictures_that_are_not_named_make_tokens_useless)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 200, OK}, {ACT_ANSWER, 404, ""}, {ACT_ANSWER, 404, ""}};
+    cr_assert_eq(answer_to(PICTURE), TOKEN_REFUSED);
+    worker.generation++; /* one that only tokenizes */
+    cr_assert_eq(answer_to(PICTURE), TOKEN_UNABLE);
+    cr_assert_eq(engine.seen, 2);
+    cr_assert_eq(ask_it(PICTURE), TOKEN_ASK_E_SHAPE);
+}
+
 Test(node_token_ask, of_pictures_the_layout_is_enough)
 {
-    engine.script = (const struct reply[]){{ACT_ANSWER, 200, OK}};
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 200,
+         "{\"token_ids\":[1,2,3],\"features\":{\"mm_hashes\":{\"image\":["
+         "\"ab\"]},\"mm_placeholders\":{\"image\":[{\"offset\":1,"
+         "\"length\":2}]}}}"},
+        {ACT_ANSWER, 200, OK}};
     cr_assert_eq(
         answer_to(" {\"messages\":[{\"content\":[{\"type\":\"image_url\","
                   "\"image_url\":\"http://x\"}]}]}"),
@@ -38,6 +92,10 @@ Test(node_token_ask, of_pictures_the_layout_is_enough)
     cr_assert_str_eq(engine.body[0],
                      "{\"return_mm_kwargs\":false,\"messages\":[{\"content\":[{"
                      "\"type\":\"image_url\",\"image_url\":\"http://x\"}]}]}");
+    cr_assert_eq(heard.media.count, 1);
+    cr_assert_eq(heard.media.item[0].at, 1);
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_null(heard.answer.media); /* not the last prompt's */
 }
 
 Test(node_token_ask, without_a_renderer_the_tokeniser_is_asked)
@@ -87,7 +145,8 @@ Test(node_token_ask, texts_and_chats_are_learnt_apart)
         {ACT_ANSWER, 200, "{\"tokens\":[1,2,3]}"},
     };
     cr_assert_eq(answer_to(CHAT), TOKEN_UNABLE);
-    cr_assert(is_able());
+    cr_assert(!is_able());
+    cr_assert(token_ask_able(ask, &worker, SCAN_API_TEXT));
     cr_assert_eq(answer_to("{\"add_special_tokens\":false,\"documents\":[1],"
                            "\"tools\":[1],\"prompt\":[ \"a\" ]}"),
                  TOKEN_OK);
@@ -227,12 +286,35 @@ Test(node_token_ask, a_success_makes_up_for_failures)
 
 Test(node_token_ask, not_every_prompt_is_for_a_renderer)
 {
-    static const char *const bodies[] = {
-        "{\"prompt\":[1,2]}",      "{\"prompt\":[[1,2]]}",
-        "{\"input\":\"a\"}",       "{\"prompt\":[\"a\",\"b\"]}",
-        "{\"input\":[{\"a\":1}]}", "{\"model\":\"m\"}"};
+    static const struct {
+        enum scan_api api;
+        const char *body;
+    } prompts[] = {
+        {SCAN_API_GUESSED, "{\"prompt\":[1,2]}"},
+        {SCAN_API_GUESSED, "{\"prompt\":[[1,2]]}"},
+        {SCAN_API_GUESSED, "{\"prompt\":[\"a\",\"b\"]}"},
+        {SCAN_API_GUESSED, "{\"model\":\"m\"}"},
+        {SCAN_API_GUESSED, "{\"input\":[1,2]}"},
+        {SCAN_API_TEXT, "{\"input\":\"a\"}"},
+        {SCAN_API_TEXT, CHAT},
+        {SCAN_API_CHAT, TEXT},
+        {SCAN_API_CHAT, "{\"input\":[{\"role\":\"u\"}]}"},
+        {SCAN_API_MESSAGES, TEXT},
+        {SCAN_API_RESPONSES, CHAT},
+        {SCAN_API_RESPONSES,
+         "{\"previous_response_id\":\"r\",\"input\":\"a\"}"},
+        {SCAN_API_RESPONSES, "{\"input\":\"a\",\"conversation\":{\"id\":1}}"},
+        {SCAN_API_OTHER, CHAT},
+    };
 
-    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
-        cr_assert_eq(ask_it(bodies[i]), TOKEN_ASK_E_SHAPE, "%s", bodies[i]);
+    for (size_t i = 0; i < sizeof(prompts) / sizeof(prompts[0]); i++) {
+        cr_assert_eq(ask_it_of(prompts[i].api, prompts[i].body),
+                     TOKEN_ASK_E_SHAPE, "%s", prompts[i].body);
     }
+    /* What is stored nowhere is none of the engine's. */
+    engine.script = (const struct reply[]){{ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to_of(SCAN_API_RESPONSES,
+                              "{\"previous_response_id\":null,"
+                              "\"conversation\":null,\"input\":\"a\"}"),
+                 TOKEN_OK);
 }

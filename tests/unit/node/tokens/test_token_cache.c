@@ -116,6 +116,26 @@ Test(node_conversation, no_text_can_fake_the_end_of_another)
     }
 }
 
+Test(node_conversation, each_api_gives_a_body_another_name)
+{
+    static const char body[] = CHAT(SAY("user", "\"ab\""));
+    static const struct scan_limits limits = {.depth_max = 64,
+                                              .spans_max = SPANS_MAX};
+    static struct conversation name;
+    struct scan_span spans[SPANS_MAX];
+    uint64_t keys[SCAN_APIS];
+
+    for (unsigned api = SCAN_API_TEXT; api < SCAN_APIS; api++) {
+        struct scan scan = {.spans = spans, .api = (enum scan_api)api};
+        cr_assert_eq(scan_body(body, sizeof(body) - 1, &limits, &scan), 0);
+        conversation_name(&name, body, &scan, ROOT);
+        keys[api] = name.keys[0];
+        for (unsigned other = SCAN_API_TEXT; other < api; other++) {
+            cr_assert_neq(keys[api], keys[other], "%u %u", api, other);
+        }
+    }
+}
+
 Test(node_conversation, whatever_changes_the_rendering_changes_the_name)
 {
     static const char *const bodies[] = {
@@ -128,6 +148,10 @@ Test(node_conversation, whatever_changes_the_rendering_changes_the_name)
         CHAT(SAY("user", "[{\"type\":\"image_url\",\"image_url\":\"ab\"}]")),
         "{\"model\":\"n\",\"messages\":[" SAY("user", "\"ab\"") "]}",
         "{\"messages\":[" SAY("user", "\"ab\"") "]}",
+        "{\"thinking\":{},\"messages\":[" SAY("user", "\"ab\"") "]}",
+        "{\"reasoning\":{},\"messages\":[" SAY("user", "\"ab\"") "]}",
+        "{\"output_config\":{},\"messages\":[" SAY("user", "\"ab\"") "]}",
+        CHAT("{\"role\":\"user\",\"content\":\"ab\",\"summary\":[2]}"),
         "{\"model\":\"m\",\"prompt\":\"ab\"}",
         "{\"model\":\"m\",\"prompt\":\"ab\",\"add_special_tokens\":false}",
         "{\"model\":\"m\",\"prompt\":\"ab\",\"add_special_tokens\":true}",
@@ -287,7 +311,9 @@ talk(uint64_t seed, uint32_t turns)
 static void
 add(const struct conversation *c, const uint32_t *tokens, uint32_t count)
 {
-    token_cache_add(cache, c, ROOT, tokens, count, sizes, 2);
+    token_cache_add(cache, c, ROOT,
+                    &(struct token_text){.tokens = tokens, .count = count},
+                    sizes, 2);
 }
 
 static bool
@@ -501,7 +527,9 @@ Test(node_token_cache, nothing_is_kept_of_what_has_no_name)
     uint32_t *tokens = ids(15, 1);
 
     add(&none, tokens, 15);
-    token_cache_add(cache, &c, ROOT, tokens, 15, sizes, 0);
+    token_cache_add(cache, &c, ROOT,
+                    &(struct token_text){.tokens = tokens, .count = 15}, sizes,
+                    0);
     cr_assert_not(find(&none, &p));
     cr_assert_not(find(&c, &p));
     free(tokens);

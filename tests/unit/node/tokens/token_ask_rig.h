@@ -46,6 +46,7 @@ static struct engine {
 static struct heard {
     unsigned count;
     struct token_answer answer;
+    struct token_media media;
     uint32_t tokens[16];
 } heard;
 
@@ -197,42 +198,57 @@ on_answer(void *context, const struct token_answer *answer)
 
     h->count++;
     h->answer = *answer;
+    if (answer->media != NULL) {
+        h->media = *answer->media;
+    }
     for (uint32_t i = 0; i < answer->count && i < 16; i++) {
         h->tokens[i] = answer->tokens[i];
     }
 }
 
 static inline int
-ask_it(const char *body)
+ask_it_of(enum scan_api api, const char *body)
 {
     struct scan_span spans[SPANS_MAX];
     struct scan_limits scan_limits = {.depth_max = 64, .spans_max = SPANS_MAX};
-    struct scan scan = {.spans = spans};
+    struct scan scan = {.spans = spans, .api = api};
 
     cr_assert_eq(scan_body(body, strlen(body), &scan_limits, &scan), 0);
     return token_ask_start(ask, &question, &worker, slice_of(body), &scan,
                            &heard, on_answer);
 }
 
+static inline int
+ask_it(const char *body)
+{
+    return ask_it_of(SCAN_API_GUESSED, body);
+}
+
 static inline bool
 is_able(void)
 {
-    return token_ask_able(ask, &worker);
+    return token_ask_able(ask, &worker, SCAN_API_CHAT);
 }
 
 /* Asks and waits for the answer. */
 static inline enum token_outcome
-answer_to(const char *body)
+answer_to_of(enum scan_api api, const char *body)
 {
     unsigned before = heard.count;
 
-    cr_assert_eq(ask_it(body), 0);
+    cr_assert_eq(ask_it_of(api, body), 0);
     cr_assert_eq(heard.count, before);
     while (heard.count == before) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
     }
     cr_assert_eq(heard.count, before + 1);
     return heard.answer.outcome;
+}
+
+static inline enum token_outcome
+answer_to(const char *body)
+{
+    return answer_to_of(SCAN_API_GUESSED, body);
 }
 
 static inline void

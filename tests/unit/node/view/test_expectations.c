@@ -19,6 +19,7 @@ open_rig(void)
     struct expectations_limits limits = {
         .bytes_max = (size_t)16 << 20,
         .ttl_ms = TTL_MS,
+        .proved_ms = 10 * TTL_MS,
     };
 
     qsbr_init(&qsbr);
@@ -206,4 +207,70 @@ Test(expectations, depth_goes_on_where_the_mirror_ends)
     cr_assert_eq(expectations_depth(expectations, mirror, 5, keys + 8, 56), 2);
     cr_assert_eq(expectations_depth(expectations, mirror, 5, keys + 10, 54), 0);
     mirror_free(mirror);
+}
+
+/* Nothing tells of the eviction of what no event told of. */
+Test(expectations, what_an_answer_proved_outlives_what_was_sent)
+{
+    role_is_control();
+    struct expectations_stats stats;
+
+    expectations_add(expectations, 5, keys, 8, 1);
+    expectations_prove(expectations, 5, keys, 6, 1);
+    (void)expectations_work(expectations, 1000, TTL_US + 1);
+    cr_assert_eq(depth(5, 0), 6);
+    (void)expectations_work(expectations, 1000, 10 * TTL_US);
+    cr_assert_eq(depth(5, 0), 6);
+    (void)expectations_work(expectations, 1000, 10 * TTL_US + 1);
+    cr_assert_eq(depth(5, 0), 0);
+    expectations_stats(expectations, &stats);
+    cr_assert_eq(stats.proved, 6);
+    cr_assert_eq(stats.blocks, 0);
+}
+
+Test(expectations, an_event_takes_over_what_was_proved)
+{
+    role_is_control();
+    expectations_prove(expectations, 5, keys, 8, 1);
+    tell(EVENT_STORE, 5, 6, 1);
+    cr_assert_eq(depth(5, 0), 6);
+    tell(EVENT_REMOVE, 5, 3, 1);
+    cr_assert_eq(depth(5, 0), 3);
+}
+
+Test(expectations, an_answer_that_found_less_disproves)
+{
+    role_is_control();
+    expectations_prove(expectations, 5, keys, 8, 1);
+    expectations_add(expectations, 5, keys + 6, 2, 1);
+    expectations_disprove(expectations, 5, keys + 4, 4);
+    cr_assert_eq(depth(5, 0), 4);
+    cr_assert_eq(depth(5, 6), 2, "they were sent there just now");
+}
+
+Test(expectations, what_was_proved_goes_with_the_slot)
+{
+    role_is_control();
+    expectations_prove(expectations, 5, keys, 8, 1);
+    expectations_close(expectations, 5);
+    while (expectations_work(expectations, 1000, 1)) {
+    }
+    cr_assert_eq(expectations_open(expectations, 5), 0);
+    cr_assert_eq(depth(5, 0), 0);
+    expectations_prove(expectations, 5, keys, 8, 2);
+    (void)expectations_work(expectations, 1000, 10 * TTL_US + 1);
+    cr_assert_eq(depth(5, 0), 8, "the first owner's age ended nothing of it");
+}
+
+Test(expectations, proofs_have_a_bound)
+{
+    role_is_control();
+    struct expectations_stats stats;
+
+    for (uint32_t i = 0; i < 100000; i++) {
+        expectations_prove(expectations, 5, keys, 64, 1);
+    }
+    expectations_stats(expectations, &stats);
+    cr_assert_gt(stats.refused, 0);
+    cr_assert_leq(stats.bytes, (size_t)16 << 20);
 }

@@ -87,16 +87,39 @@ Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
     cr_assert(fleet_lease_take(&lease, &board, &view, 1));
     fleet_lease_queue(&lease, &board, 700);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
+    cr_assert_eq(lease.front_tokens, 700);
     fleet_lease_answered(&lease, &board); /* a head, of a stream */
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
     fleet_lease_began(&lease, &board);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
     fleet_lease_leave(&lease, &board);
+    gauge_set(&board.peers_queued_tokens[1], 11);
     cr_assert(fleet_lease_take(&lease, &board, &view, 1));
     fleet_lease_queue(&lease, &board, UINT64_MAX);
+    cr_assert_eq(lease.front_tokens, FLEET_QUEUED_MAX + 11);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), FLEET_QUEUED_MAX);
     fleet_lease_leave(&lease, &board); /* it never answered */
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
+}
+
+Test(node_fleet_view, lanes_learn_who_is_slow)
+{
+    role_is_control();
+    static struct speed speed;
+    uint32_t slowness[WORKERS_MAX] = {0};
+    struct worker_set set = {{7}};
+
+    fleet_board_speed(&board, &set, &speed);
+    cr_assert_not(fleet_board_slowness(&board, &set, slowness));
+    for (uint32_t i = 0; i < 3 * SPEED_COUNT_MAX; i++) {
+        speed_add(&speed, i % 3, 1, 2000, i % 3 == 1 ? 600000 : 200000);
+    }
+    fleet_board_speed(&board, &set, &speed);
+    worker_set_add(&set, 3); /* came since */
+    cr_assert(fleet_board_slowness(&board, &set, slowness));
+    cr_assert_eq(slowness[0], 1000);
+    cr_assert_gt(slowness[1], 2000);
+    cr_assert_eq(slowness[3], 1000);
 }
 
 Test(node_fleet_view, load_is_ours_and_that_of_others)

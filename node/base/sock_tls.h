@@ -1,0 +1,86 @@
+/*
+ * TLS on an accepted connection, for sock.c: OpenSSL reads and writes the
+ * descriptor itself, so that readiness keeps its meaning. The handshake is part
+ * of the first reads.
+ *
+ * TLS 1.2 or later; ALPN chooses http/1.1, and refuses who offers other
+ * protocols alone (RFC 7301). No session is resumed, none is renegotiated, and
+ * 1.3's early data, which can be replayed, is not taken.
+ *
+ * What sock.c must know of TLS beyond bytes: OpenSSL may hold bytes that it has
+ * decrypted already, for which the descriptor will never become readable, and
+ * reading may have to wait until it can be written. Both are waits for
+ * writability here, which comes at once or when it is due.
+ *
+ * Role: shell. Owns: sessions; a context lives as long as its sessions. Thread:
+ * a session belongs to one, contexts to any. Limits: one record each way; idle
+ * sessions keep no buffers. Errors: -errno; -EPROTO when TLS itself failed.
+ */
+#ifndef NODE_SOCK_TLS_H
+#define NODE_SOCK_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "index/base/check.h"
+
+struct sock_tls;
+struct sock_tls_context;
+
+/* PEM files; borrowed for the call. */
+struct sock_tls_files {
+    const char *cert;      /* and those of the authorities between */
+    const char *key;       /* its own */
+    const char *client_ca; /* clients must show a certificate by it; "": none */
+};
+
+enum {
+    SOCK_TLS_E_FILES = 1, /* *why says what is wrong with them, static text */
+};
+
+/* Reads the files. 0 and *out, SOCK_TLS_E_FILES, or -ENOMEM. */
+int sock_tls_context_new(struct sock_tls_context **out,
+                         const struct sock_tls_files *files, const char **why)
+    MUST_CHECK;
+
+/* NULL is fine; sessions go on. */
+void sock_tls_context_free(struct sock_tls_context *context);
+
+/* When its certificate ends, in seconds since 1970. */
+int64_t sock_tls_expiry(const struct sock_tls_context *context);
+
+/* The server's side of a connection; fd stays the caller's. NULL: no memory. */
+struct sock_tls *sock_tls_accept(const struct sock_tls_context *context, int fd)
+    MUST_CHECK;
+
+/* Says that nothing more is sent, where that is possible. */
+void sock_tls_end(struct sock_tls *tls);
+
+/* NULL is fine. */
+void sock_tls_free(struct sock_tls *tls);
+
+/* As sock_recv(). */
+ssize_t sock_tls_recv(struct sock_tls *tls, void *at, size_t size);
+
+/* As sock_send(); what was not taken must be sent next, with all that follows
+ * it. */
+ssize_t sock_tls_send(struct sock_tls *tls, const struct iovec *parts,
+                      unsigned count);
+
+/* The owner waits for these events (SOCK_*): those to wait for at the
+ * descriptor. */
+int sock_tls_want(struct sock_tls *tls, int events);
+
+/* These came at the descriptor: those to tell the owner, or 0. */
+int sock_tls_came(const struct sock_tls *tls, int events);
+
+/* Whether it holds bytes that sock_tls_recv() returns at once. */
+bool sock_tls_holds(const struct sock_tls *tls);
+
+/* What the owner waits for. */
+int sock_tls_wanted(const struct sock_tls *tls);
+
+#endif

@@ -1,0 +1,88 @@
+/* `kvasir key`: makes a client's key. */
+#include <stdio.h>
+#include <uv.h>
+
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
+#include "node/keys/keys_check.h"
+
+static const char help[] =
+    "usage: kvasir key\n"
+    "\n"
+    "Makes a key for a client, of 256 random bits, and prints two lines: the\n"
+    "key, which its client sends and nobody else needs to keep, and what the\n"
+    "file of keys.file keeps of it, from which no key can be found again.\n"
+    "\n"
+    "  -h, --help  this text\n"
+    "\n"
+    "The file names the tenants, who may have several keys each, and the "
+    "models\n"
+    "that a tenant may use, all if none are named; a * at the end stands for\n"
+    "all that begin so:\n"
+    "\n"
+    "  tenants:\n"
+    "    research:\n"
+    "      keys:\n"
+    "        - 9f2c41d07a83:sha256:...\n"
+    "    shop:\n"
+    "      models: [qwen3-8b, 'bge-*']\n"
+    "      keys:\n"
+    "        - 07be55a1c2f4:sha256:...\n"
+    "        - d4a90c36e81b:sha256:...\n"
+    "\n"
+    "A tenant with models may send JSON bodies that name one of them, and\n"
+    "nothing else. Names are those of requests: an adapter that an engine is\n"
+    "told of beside the model (lora_path of SGLang) is not looked at.\n"
+    "A running node reads the file again with its configuration (SIGHUP, or\n"
+    "POST /admin/reload). `kvasir check --keys.file FILE` checks it.\n"
+    "\n"
+    "examples:\n"
+    "  kvasir key\n"
+    "  kvasir serve --keys.file keys.yaml --worker http://10.0.0.1:8000\n"
+    "  curl -H 'Authorization: Bearer kvk-...' "
+    "http://localhost:8080/v1/models\n";
+
+struct request {
+    bool help;
+};
+
+static const struct flag table[] = {
+    {.name = "help",
+     .kind = FLAG_SWITCH,
+     .at = offsetof(struct request, help),
+     .letter = 'h'},
+};
+
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
+
+int
+cmd_key(char *const *argv)
+{
+    struct request wanted = {.help = false};
+    struct keys_checker *checker = NULL;
+    uint8_t random[KEYS_RANDOM_BYTES];
+    char key[KEYS_KEY_ROOM];
+    char line[KEYS_LINE_ROOM];
+    char text[KEYS_KEY_ROOM + KEYS_LINE_ROOM + 2];
+
+    if (!cli_parse("key", &flags, &wanted, argv)) {
+        return CMD_USAGE;
+    }
+    if (wanted.help) {
+        return cli_print("key", SLICE(help));
+    }
+    int error = uv_random(NULL, NULL, random, sizeof random, 0, NULL);
+    if (error == 0) {
+        error = keys_checker_new(&checker);
+    }
+    if (error == 0) {
+        error = keys_make(checker, random, key, line);
+    }
+    keys_checker_free(checker);
+    if (error < 0) {
+        (void)fprintf(stderr, "kvasir key: no random bytes, or no SHA-256\n");
+        return CMD_FAILED;
+    }
+    (void)snprintf(text, sizeof text, "%s\n%s\n", key, line);
+    return cli_print("key", slice_of(text));
+}

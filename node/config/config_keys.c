@@ -1,0 +1,277 @@
+/* The file of keys: a YAML tree into tenants. */
+#include "node/config/config_keys.h"
+
+#include <stdio.h>
+#include <uv.h>
+
+#include "node/config/config_apply_internal.h"
+#include "node/config/config_walk_internal.h"
+#include "node/text/quote.h"
+
+/* What one walk over the file carries along. */
+struct reading {
+    struct config_walk walk;
+    struct keys *keys;
+    uint32_t tenant; /* whose mapping is read */
+    uint32_t faults; /* of others, before this file */
+};
+
+static void
+say_outcome(const struct reading *r, const struct config_yaml_node *node,
+            int outcome, const char *want, const char *twice, uint32_t max)
+{
+    struct config_place place = config_walk_place(&r->walk, node);
+    char quoted[QUOTE_ROOM];
+
+    (void)quote_text(config_yaml_text(r->walk.yaml, node), quoted);
+    if (outcome == KEYS_E_BAD) {
+        config_error(r->walk.errors, &place, "expected %s, not %s", want,
+                     quoted);
+    } else if (outcome == KEYS_E_TWICE) {
+        config_error(r->walk.errors, &place, "%s appears twice", twice);
+    } else if (outcome == KEYS_E_FULL) {
+        config_error(r->walk.errors, &place, "at most %u of these", max);
+    } else if (outcome < 0) {
+        config_error(r->walk.errors, &place, "out of memory");
+    }
+}
+
+/* One line of `keys`. A wrong one may be a client's key: it is not shown. */
+static void
+take_key(const struct reading *r, const struct config_yaml_node *node)
+{
+    struct config_place place = config_walk_place(&r->walk, node);
+    int outcome =
+        keys_add(r->keys, r->tenant, config_yaml_text(r->walk.yaml, node));
+
+    if (outcome == KEYS_E_BAD) {
+        config_error(r->walk.errors, &place,
+                     "expected the second line of `kvasir key`, "
+                     "ID:sha256:SALT:HASH");
+    } else {
+        say_outcome(r, node, outcome, "", "this key's id", KEYS_MAX);
+    }
+}
+
+static void
+take_model(const struct reading *r, const struct config_yaml_node *node)
+{
+    int outcome = keys_add_model(r->keys, r->tenant,
+                                 config_yaml_text(r->walk.yaml, node));
+
+    say_outcome(r, node, outcome,
+                "a model's name of up to 127 bytes, with a * at its end for "
+                "all that begin so",
+                "", KEYS_MODELS_MAX);
+}
+
+/* Each item of a list. */
+static void
+take_list(const struct reading *r, const char *name,
+          const struct config_yaml_node *list,
+          void (*take)(const struct reading *r,
+                       const struct config_yaml_node *node))
+{
+    if (list->kind != CONFIG_YAML_LIST) {
+        config_walk_wrong(&r->walk, list, name, "a list");
+        return;
+    }
+    for (uint32_t at = list->first; at != 0;) {
+        const struct config_yaml_node *node =
+            config_yaml_node(r->walk.yaml, at);
+        if (node->kind == CONFIG_YAML_SCALAR) {
+            take(r, node);
+        } else {
+            config_walk_wrong(&r->walk, node, name, "text");
+        }
+        at = node->next;
+    }
+}
+
+static void
+take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
+{
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+    uint32_t keys_line = 0;
+    uint32_t models_line = 0;
+    uint32_t at = mapping->first;
+
+    while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
+        struct config_place place = config_walk_place(&r->walk, name);
+        struct slice text = config_yaml_text(r->walk.yaml, name);
+        char quoted[QUOTE_ROOM];
+        if (slice_equal(text, SLICE("keys"))) {
+            if (config_walk_first(&r->walk, name, &keys_line)) {
+                take_list(r, "keys", value, take_key);
+            }
+        } else if (slice_equal(text, SLICE("models"))) {
+            if (config_walk_first(&r->walk, name, &models_line)) {
+                keys_limit_models(r->keys, r->tenant);
+                take_list(r, "models", value, take_model);
+            }
+        } else {
+            config_error(r->walk.errors, &place,
+                         "unknown key %s: a tenant has keys and models",
+                         quote_text(text, quoted));
+        }
+    }
+}
+
+/* Tenants have names as nodes have. */
+static bool
+is_label(struct slice text)
+{
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, SLICE("name"));
+    struct config parsed;
+
+    CHECK(key != NULL);
+    return config_value_set(key, text, &parsed);
+}
+
+static void
+take_tenant(struct reading *r, const struct config_yaml_node *name,
+            const struct config_yaml_node *value)
+{
+    struct slice text = config_yaml_text(r->walk.yaml, name);
+    int outcome = is_label(text) ? keys_add_tenant(r->keys, text, &r->tenant)
+                                 : KEYS_E_BAD;
+
+    if (outcome != 0) {
+        say_outcome(r, name, outcome,
+                    "a tenant's name of letters, digits and ._:@-[]",
+                    "this tenant", KEYS_TENANTS_MAX);
+    } else if (value->kind == CONFIG_YAML_MAPPING) {
+        take_mapping(r, value);
+    } else if (value->kind != CONFIG_YAML_NULL) {
+        config_walk_wrong(&r->walk, value, "a tenant",
+                          "a mapping of keys and models");
+    }
+}
+
+static void
+take_tenants(struct reading *r, const struct config_yaml_node *mapping)
+{
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+    uint32_t at = mapping->first;
+
+    if (mapping->kind != CONFIG_YAML_MAPPING) {
+        config_walk_wrong(&r->walk, mapping, "tenants",
+                          "a mapping of tenants' names");
+        return;
+    }
+    while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
+        take_tenant(r, name, value);
+    }
+}
+
+static void
+take_root(struct reading *r, const struct config_yaml_node *root)
+{
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+    uint32_t line = 0;
+    uint32_t at = root->first;
+
+    if (root->kind != CONFIG_YAML_MAPPING) {
+        config_walk_wrong(&r->walk, root, "", "tenants:");
+        return;
+    }
+    while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
+        struct config_place place = config_walk_place(&r->walk, name);
+        struct slice text = config_yaml_text(r->walk.yaml, name);
+        char quoted[QUOTE_ROOM];
+        if (!slice_equal(text, SLICE("tenants"))) {
+            config_error(r->walk.errors, &place,
+                         "unknown key %s: expected tenants",
+                         quote_text(text, quoted));
+        } else if (config_walk_first(&r->walk, name, &line)) {
+            take_tenants(r, value);
+        }
+    }
+}
+
+static void
+read_tree(const struct config_yaml *yaml, struct reading *r)
+{
+    struct config_place place = {.source = r->walk.file};
+
+    if (yaml->root != 0) {
+        take_root(r, config_yaml_node(yaml, yaml->root));
+    }
+    /* An empty file is an accident more often than the wish to serve nobody. */
+    if (r->walk.errors->count == r->faults && keys_count(r->keys) == 0) {
+        config_error(r->walk.errors, &place,
+                     "has no key: `kvasir key` makes "
+                     "one");
+    }
+}
+
+int
+config_keys_read(struct slice bytes, const char *file,
+                 const struct keys *before, struct keys **out,
+                 struct config_errors *errors)
+{
+    struct config_yaml yaml;
+    struct config_place place = {.source = file};
+    struct reading r = {
+        .walk = {.yaml = &yaml, .file = file, .errors = errors},
+        .faults = errors->count,
+    };
+
+    *out = NULL;
+    if (bytes.len > CONFIG_FILE_BYTES_MAX) {
+        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
+        return CONFIG_E_INVALID;
+    }
+    if (keys_new(&r.keys, before) < 0) {
+        config_error(errors, &place, "out of memory");
+        return CONFIG_E_INVALID;
+    }
+    config_yaml_read(&yaml, file, bytes, errors);
+    if (errors->count == r.faults) {
+        read_tree(&yaml, &r);
+    }
+    config_yaml_fini(&yaml);
+    if (errors->count != r.faults) {
+        keys_free(r.keys);
+        return CONFIG_E_INVALID;
+    }
+    *out = r.keys;
+    return 0;
+}
+
+int
+config_keys_load(const char *path, const struct keys *before, struct keys **out,
+                 struct config_errors *errors)
+{
+    struct config_place place = {.source = path};
+    struct buf bytes;
+    char text[128];
+
+    buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
+    int rc = config_read_file(path, &bytes);
+    *out = NULL;
+    if (rc != 0) {
+        config_error(errors, &place, "cannot be read: %s",
+                     uv_strerror_r(rc, text, sizeof text));
+        rc = CONFIG_E_INVALID;
+    } else {
+        rc = config_keys_read(buf_slice(&bytes), path, before, out, errors);
+    }
+    buf_fini(&bytes);
+    return rc;
+}
+
+void
+config_keys_check(const struct config *config, struct config_errors *errors)
+{
+    const char *path = config->keys.file;
+    struct keys *keys;
+
+    if (path[0] != '\0' && config_keys_load(path, NULL, &keys, errors) == 0) {
+        keys_free(keys);
+    }
+}

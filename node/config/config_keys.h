@@ -1,0 +1,41 @@
+/*
+ * The file of keys: who may send requests, and for which models.
+ *
+ *   tenants:
+ *     research:                     # a label; absent: nothing else is served
+ *       keys:                       # lines that `kvasir key` makes
+ *         - 9f2c41d07a83:sha256:...
+ *     shop:
+ *       models: [qwen3-8b, 'bge-*'] # absent: all models
+ *       keys:
+ *         - 07be55a1c2f4:sha256:...
+ *         - d4a90c36e81b:sha256:... # two keys, while one replaces the other
+ *
+ * Role: core, except for config_keys_load(), which reads the file. Owns:
+ * nothing. Thread: one owner. Limits: those of node/keys/keys.h, and
+ * CONFIG_FILE_BYTES_MAX. Errors: lines in struct config_errors.
+ */
+#ifndef NODE_CONFIG_KEYS_H
+#define NODE_CONFIG_KEYS_H
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "node/config/config.h"
+#include "node/keys/keys.h"
+
+/* Reads any bytes, with `file` as the source of faults. before: as keys_new()
+ * has it. 0 and *out, the caller's to keys_free(); or CONFIG_E_INVALID. */
+int config_keys_read(struct slice bytes, const char *file,
+                     const struct keys *before, struct keys **out,
+                     struct config_errors *errors) MUST_CHECK;
+
+/* The same with the file at path. */
+int config_keys_load(const char *path, const struct keys *before,
+                     struct keys **out, struct config_errors *errors)
+    MUST_CHECK;
+
+/* Adds a line for each fault of keys.file, if there is one. */
+void config_keys_check(const struct config *config,
+                       struct config_errors *errors);
+
+#endif

@@ -1,0 +1,125 @@
+/* Whose request it is, and whether its tenant may use the model. */
+#include "node/edge/client_internal.h"
+#include "node/keys/keys.h"
+
+#define MESSAGE_MAX (KEYS_NAME_MAX + FACT_MODEL_MAX + 128U)
+
+/* What probes of load balancers ask for; they have no keys. */
+static bool
+needs_no_key(const struct http_head *head)
+{
+    return slice_equal(head->path, SLICE("/health")) ||
+           slice_equal(head->path, SLICE("/ready"));
+}
+
+/* OpenAI's clients send a key in Authorization, Anthropic's in x-api-key. */
+static bool
+has_key(const struct http_head *head, struct slice *key)
+{
+    if (http_head_find(head, HTTP_FIELD_AUTHORIZATION) != NULL) {
+        return http_tokens_bearer(head, key);
+    }
+    const struct http_header *header =
+        http_head_find_name(head, ADMIT_KEY_FIELD);
+    *key = header != NULL ? header->value : SLICE("");
+    return key->len != 0;
+}
+
+static int ON_LANE
+refuse_key(struct client *client, const char *message)
+{
+    counter_bump(&client->lane->shared->metrics.requests_unauthorized, 1);
+    request_refuse(client, 401, "invalid_api_key", message);
+    return FRAME_REFUSED;
+}
+
+int
+admit_head(struct client *client, struct admission *admission)
+{
+    struct lane *lane = client->lane;
+    struct node_shared *node = lane->node;
+    struct slice key;
+
+    *admission = (struct admission){.keyed = lane->checker != NULL};
+    if (!admission->keyed || needs_no_key(&lane->head)) {
+        return FRAME_WHOLE;
+    }
+    if (!has_key(&lane->head, &key)) {
+        return refuse_key(client, "no API key: send it as Authorization: "
+                                  "Bearer KEY or x-api-key: KEY");
+    }
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    int outcome = keys_check(lane->checker, publish_get(&node->keys), key,
+                             &admission->tenant);
+    qsbr_offline(lane->shared->reader);
+    if (outcome < 0) {
+        return client_refuse_overload(client);
+    }
+    return outcome == 0 ? FRAME_WHOLE
+                        : refuse_key(client, "this API key is not known here");
+}
+
+bool
+admit_allows(struct client *client, const struct keys *keys, struct slice model)
+{
+    const struct admission *admission = &client->framing.admission;
+
+    return !admission->keyed || keys_allows(keys, admission->tenant, model);
+}
+
+static void ON_LANE
+refuse_model(struct client *client, const char *tenant, const char *model)
+{
+    char message[MESSAGE_MAX];
+
+    if (model[0] == '\0') {
+        (void)snprintf(message, sizeof(message),
+                       "the tenant %s may use some models only, and this "
+                       "request names none in a JSON body",
+                       tenant);
+    } else {
+        (void)snprintf(message, sizeof(message),
+                       "the tenant %s may not use the model '%s'", tenant,
+                       model);
+    }
+    reply_error(client, 403, "model_not_allowed", message);
+}
+
+bool
+admit_model(struct exchange *x, struct slice model)
+{
+    struct client *client = x->client;
+    struct lane *lane = client->lane;
+    struct node_shared *node = lane->node;
+    uint32_t tenant = client->framing.admission.tenant;
+    char name[KEYS_NAME_MAX];
+
+    if (!client->framing.admission.keyed) {
+        return true;
+    }
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct keys *keys = publish_get(&node->keys);
+    bool allowed = admit_allows(client, keys, model);
+    memcpy(name, keys_tenant_name(keys, tenant), sizeof(name));
+    qsbr_offline(lane->shared->reader);
+    x->dispatch.tenant = tenant;
+    counter_bump(&lane->shared->tenant[tenant].requests, 1);
+    if (!allowed) {
+        counter_bump(&lane->shared->tenant[tenant].refused, 1);
+        refuse_model(client, name, model.len != 0 ? x->dispatch.model : "");
+    }
+    return allowed;
+}
+
+void
+admit_count(const struct exchange *x, const struct usage *usage)
+{
+    const struct client *client = x->client;
+    struct tenant_counts *counts =
+        &client->lane->shared->tenant[x->dispatch.tenant];
+
+    if (client->framing.admission.keyed) {
+        counter_bump(&counts->prompt_tokens, usage->prompt_tokens);
+        counter_bump(&counts->cached_tokens, usage->cached_tokens);
+    }
+}

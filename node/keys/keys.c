@@ -1,0 +1,329 @@
+/* Tenants, their keys and models. */
+#include "node/keys/keys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/ascii.h"
+
+#define ROWS_FIRST 16U
+
+struct tenant {
+    char name[KEYS_NAME_MAX]; /* "": nobody has the slot */
+    bool here;                /* in this file, and not only before */
+    bool limited;             /* to its models */
+};
+
+struct model {
+    uint32_t tenant;
+    uint32_t len;
+    bool begins; /* all that begin so */
+    char text[KEYS_MODEL_MAX];
+};
+
+struct keys {
+    struct qsbr_node retired; /* first */
+    struct tenant tenant[KEYS_TENANTS_MAX];
+    uint32_t tenants_count;
+    struct keys_entry *entry; /* by rising id */
+    uint32_t count;
+    uint32_t size;
+    struct model *model;
+    uint32_t models_count;
+    uint32_t models_size;
+};
+
+int
+keys_new(struct keys **out, const struct keys *before)
+{
+    struct keys *keys = calloc(1, sizeof(*keys));
+
+    *out = keys;
+    if (keys == NULL) {
+        return -ENOMEM;
+    }
+    memcpy(keys->tenant[0].name, KEYS_DEFAULT, sizeof(KEYS_DEFAULT));
+    for (uint32_t i = 1; before != NULL && i < KEYS_TENANTS_MAX; i++) {
+        memcpy(keys->tenant[i].name, before->tenant[i].name, KEYS_NAME_MAX);
+    }
+    return 0;
+}
+
+void
+keys_free(struct keys *keys)
+{
+    if (keys != NULL) {
+        free(keys->entry);
+        free(keys->model);
+        free(keys);
+    }
+}
+
+struct qsbr_node *
+keys_retired(struct keys *keys)
+{
+    return &keys->retired;
+}
+
+void
+keys_free_retired(struct qsbr_node *retired)
+{
+    keys_free((struct keys *)(void *)retired); /* its first member */
+}
+
+/* Room for one more row. 0, KEYS_E_FULL or -ENOMEM. */
+static int
+grow(void **rows, size_t row_bytes, uint32_t count, uint32_t *size,
+     uint32_t max)
+{
+    CHECK(count <= *size && *size <= max);
+    if (count < *size) {
+        return 0;
+    }
+    if (count == max) {
+        return KEYS_E_FULL;
+    }
+    uint32_t wanted = *size == 0 ? ROWS_FIRST : 2 * *size;
+    wanted = wanted < max ? wanted : max;
+    void *grown = realloc(*rows, wanted * row_bytes);
+    if (grown == NULL) {
+        return -ENOMEM;
+    }
+    *rows = grown;
+    *size = wanted;
+    return 0;
+}
+
+/* The slot of that name, or the first free one; KEYS_TENANTS_MAX: none. */
+static uint32_t
+slot_of(const struct keys *keys, struct slice name)
+{
+    for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {
+        struct slice there = slice_of(keys->tenant[i].name);
+        if (there.len == 0 || slice_equal(there, name)) {
+            return i; /* slots are taken from the first on, and kept */
+        }
+    }
+    return KEYS_TENANTS_MAX;
+}
+
+int
+keys_add_tenant(struct keys *keys, struct slice name, uint32_t *tenant)
+{
+    uint32_t slot = slot_of(keys, name);
+
+    CHECK(name.len != 0 && name.len < KEYS_NAME_MAX);
+    if (slot == KEYS_TENANTS_MAX) {
+        return KEYS_E_FULL;
+    }
+    struct tenant *t = &keys->tenant[slot];
+    if (t->here) {
+        return KEYS_E_TWICE;
+    }
+    memcpy(t->name, name.ptr, name.len);
+    t->here = true;
+    keys->tenants_count++;
+    *tenant = slot;
+    return 0;
+}
+
+void
+keys_limit_models(struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    keys->tenant[tenant].limited = true;
+}
+
+int
+keys_add_model(struct keys *keys, uint32_t tenant, struct slice text)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].limited);
+    bool begins = text.len != 0 && text.ptr[text.len - 1] == '*';
+    text.len -= begins;
+    bool empty = text.len == 0 && !begins;
+    if (empty || text.len >= KEYS_MODEL_MAX ||
+        (text.len != 0 && memchr(text.ptr, '*', text.len) != NULL)) {
+        return KEYS_E_BAD;
+    }
+    void *rows = keys->model;
+    int outcome = grow(&rows, sizeof(*keys->model), keys->models_count,
+                       &keys->models_size, KEYS_MODELS_MAX);
+    keys->model = rows;
+    if (outcome != 0) {
+        return outcome;
+    }
+    struct model *model = &keys->model[keys->models_count++];
+    *model = (struct model){
+        .tenant = tenant, .len = (uint32_t)text.len, .begins = begins};
+    if (text.len != 0) {
+        memcpy(model->text, text.ptr, text.len);
+    }
+    return 0;
+}
+
+/* Reads 2 * size small hex digits off the front of *text. */
+static bool
+take_hex(struct slice *text, uint8_t *out, size_t size)
+{
+    if (text->len < 2 * size) {
+        return false;
+    }
+    for (size_t i = 0; i < 2 * size; i++) {
+        char c = text->ptr[i];
+        int digit = c >= 'A' && c <= 'F' ? -1 : ascii_hex(c);
+        if (digit < 0) {
+            return false;
+        }
+        out[i / 2] = (uint8_t)(i % 2 == 0 ? digit << 4 : out[i / 2] | digit);
+    }
+    text->ptr += 2 * size;
+    text->len -= 2 * size;
+    return true;
+}
+
+static bool
+take_text(struct slice *text, struct slice wanted)
+{
+    struct slice start = {.ptr = text->ptr, .len = wanted.len};
+
+    if (text->len < wanted.len || !slice_equal(start, wanted)) {
+        return false;
+    }
+    text->ptr += wanted.len;
+    text->len -= wanted.len;
+    return true;
+}
+
+static bool
+take_id(struct slice *text, uint64_t *id)
+{
+    uint8_t bytes[KEYS_ID_BYTES];
+    bool good = take_hex(text, bytes, sizeof(bytes));
+
+    *id = 0;
+    for (size_t i = 0; good && i < sizeof(bytes); i++) {
+        *id = *id << 8 | bytes[i];
+    }
+    return good;
+}
+
+int
+keys_parse(struct slice key, uint64_t *id, uint8_t secret[KEYS_SECRET_BYTES])
+{
+    bool good = take_text(&key, SLICE("kvk-")) && take_id(&key, id) &&
+                take_text(&key, SLICE("-")) &&
+                take_hex(&key, secret, KEYS_SECRET_BYTES) && key.len == 0;
+
+    return good ? 0 : KEYS_E_BAD;
+}
+
+/* How many ids are lower. */
+static uint32_t
+place_of(const struct keys *keys, uint64_t id)
+{
+    uint32_t low = 0;
+    uint32_t high = keys->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (keys->entry[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct keys_entry *
+keys_find(const struct keys *keys, uint64_t id)
+{
+    uint32_t at = place_of(keys, id);
+
+    return at < keys->count && keys->entry[at].id == id ? &keys->entry[at]
+                                                        : NULL;
+}
+
+int
+keys_add(struct keys *keys, uint32_t tenant, struct slice line)
+{
+    struct keys_entry fresh = {.tenant = tenant};
+
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    if (!take_id(&line, &fresh.id) || !take_text(&line, SLICE(":sha256:")) ||
+        !take_hex(&line, fresh.salt, sizeof(fresh.salt)) ||
+        !take_text(&line, SLICE(":")) ||
+        !take_hex(&line, fresh.hash, sizeof(fresh.hash)) || line.len != 0) {
+        return KEYS_E_BAD;
+    }
+    if (keys_find(keys, fresh.id) != NULL) {
+        return KEYS_E_TWICE;
+    }
+    void *rows = keys->entry;
+    int outcome =
+        grow(&rows, sizeof(*keys->entry), keys->count, &keys->size, KEYS_MAX);
+    keys->entry = rows;
+    if (outcome != 0) {
+        return outcome;
+    }
+    uint32_t at = place_of(keys, fresh.id);
+    memmove(&keys->entry[at + 1], &keys->entry[at],
+            (keys->count - at) * sizeof(*keys->entry));
+    keys->entry[at] = fresh;
+    keys->count++;
+    return 0;
+}
+
+static bool
+is_named(const struct model *model, struct slice name)
+{
+    struct slice text = {.ptr = model->text, .len = model->len};
+
+    if (model->begins && name.len > text.len) {
+        name.len = text.len;
+    }
+    return slice_equal(name, text);
+}
+
+bool
+keys_allows(const struct keys *keys, uint32_t tenant, struct slice model)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    if (!keys->tenant[tenant].here || !keys->tenant[tenant].limited) {
+        return keys->tenant[tenant].here;
+    }
+    for (uint32_t i = 0; model.len != 0 && i < keys->models_count; i++) {
+        if (keys->model[i].tenant == tenant &&
+            is_named(&keys->model[i], model)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *
+keys_tenant_name(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return keys->tenant[tenant].name;
+}
+
+bool
+keys_has_tenant(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return keys->tenant[tenant].here;
+}
+
+uint32_t
+keys_count(const struct keys *keys)
+{
+    return keys->count;
+}
+
+uint32_t
+keys_tenants_count(const struct keys *keys)
+{
+    return keys->tenants_count;
+}

@@ -1,0 +1,129 @@
+"""Clients' keys: who is let in, whose request it is, and what it may ask for."""
+import harness
+from fake_worker import FakeWorker
+from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
+
+
+class Keys(Proxy):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "keys.yaml"
+        self.worker = FakeWorker(self, echo, models=("m", "other"))
+
+    def make(self):
+        """A key: (what the client sends, what a file keeps)."""
+        done = self.run_once("kvasir", "key")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def write(self, **tenants):
+        """tenants: NAME=(models or None, line, ...)"""
+        lines = ["tenants:"]
+        for name, (models, *keys) in tenants.items():
+            lines += [f"  {name}:", *([f"    models: {models}"] if models is not None else []),
+                      "    keys:", *(f"      - {key}" for key in keys)]
+        self.file.write_text("\n".join(lines) + "\n")
+
+    def serve_keyed(self):
+        return self.serve(self.worker.url + ",api_key=theirs", count=1,
+                          options=["--keys.file", self.file])
+
+    def status(self, key, body=None, **more):
+        return self.post(body, {"authorization": f"Bearer {key}"}, **more).status
+
+    def models(self, key):
+        got = harness.request(self.address, "GET", "/v1/models",
+                              headers={"authorization": f"Bearer {key}"}).json()
+        return sorted(m["id"] for m in got["data"])
+
+    def refused(self, answer, status, code):
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (status, code),
+                         answer.text)
+
+    def test_a_key_opens_the_port_and_goes_to_no_worker(self):
+        (one, one_line), (two, two_line) = self.make(), self.make()
+        self.write(research=(None, one_line), shop=(None, two_line))
+        node = self.serve_keyed()
+        wrong = one[:-1] + ("0" if one[-1] != "0" else "1")
+        for headers in ({}, {"authorization": f"Bearer {wrong}"}, {"x-api-key": wrong},
+                        {"authorization": f"Basic {one}"}, {"x-api-key": one_line},
+                        {"authorization": f"Bearer {wrong}", "x-api-key": one}):
+            answer = self.post(headers=headers)
+            self.refused(answer, 401, "invalid_api_key")
+            self.assertEqual(answer.headers["www-authenticate"], "Bearer")
+        self.refused(harness.request(self.address, "GET", "/v1/models"), 401, "invalid_api_key")
+        for path in ("/health", "/ready"):
+            self.assertEqual(harness.request(self.address, "GET", path).status, 200)
+        self.assertEqual(self.worker.requests, [])
+
+        for headers in ({"Authorization": f"bearer {one}"}, {"X-API-Key": two},
+                        {"authorization": f"Bearer {two}", "x-api-key": wrong}):
+            self.assertEqual(self.post(headers=headers).status, 200)
+            seen = self.worker.requests[-1]
+            self.assertEqual(seen.headers["authorization"], "Bearer theirs")
+            self.assertNotIn("x-api-key", seen.headers)
+            self.assertNotIn(b"kvk-", seen.raw_head)
+        decided = harness.wait_until(
+            lambda: [d for d in harness.request(node.at("admin"), "GET",
+                                                "/admin/decisions").json() if d["status"] == 200][2:],
+            "three decisions")
+        self.assertEqual([d["tenant"] for d in decided], ["research"], "the oldest")
+        found = harness.metrics(node.at("admin"))
+        self.assertEqual(found['kvasir_tenant_requests_total{tenant="research"}'], 1)
+        self.assertEqual(found['kvasir_tenant_requests_total{tenant="shop"}'], 2)
+        self.assertEqual(found["kvasir_requests_unauthorized_total"], 7)
+        self.assertNotIn("kvk-", node.log())
+
+    def test_who_has_no_key_is_told_before_its_body_is_read(self):
+        self.write(research=(None, self.make()[1]))
+        self.serve_keyed()
+        s = self.connect()
+        s.sendall(request_bytes(b"x" * 1000, "Expect: 100-continue\r\n")[:-1000])
+        status, headers, _, _ = read_answer(s)
+        self.assertEqual((status, headers["connection"]), (401, "close"))
+
+    def test_a_tenant_with_models_may_use_these_alone(self):
+        (some, some_line), (every, every_line) = self.make(), self.make()
+        self.write(shop=("['m']", some_line), research=(None, every_line))
+        self.serve_keyed()
+        self.assertEqual(self.status(some), 200)
+        other = {**chat(), "model": "other"}
+        self.assertEqual(self.status(every, other), 200)
+        unnamed = {"messages": chat()["messages"]}
+        for body in (other, unnamed, {**unnamed, "model": ["m"]},
+                     '{"model":"m","messages":[],"model":"other"}'):
+            headers = {"authorization": f"Bearer {some}", "content-type": "application/json"}
+            self.refused(self.post(body, headers), 403, "model_not_allowed")
+        # Engines might read another model out of these than a router does.
+        form = '--b\r\ncontent-disposition: form-data; name="model"\r\n\r\nm\r\n--b--\r\n'
+        for path, kind in (("/v1/audio/transcriptions", "multipart/form-data; boundary=b"),
+                           (CHAT, "application/vnd.any+json")):
+            answer = self.post(form, {"authorization": f"Bearer {some}", "content-type": kind},
+                               path=path)
+            self.refused(answer, 403, "model_not_allowed")
+        harness.wait_until(lambda: self.models(every) == ["m", "other"], "models are known")
+        self.assertEqual(self.models(some), ["m"])
+        for key, models in ((some, ["m"]), (every, ["m", "other"])):
+            headers = {"authorization": f"Bearer {key}"}
+            got = harness.request(self.address, "GET", "/v1/models/other", headers=headers)
+            self.assertEqual(got.status, 200 if "other" in models else 404)
+        self.assertEqual(len(self.worker.requests), 2)
+
+    def test_keys_are_read_again_with_the_configuration(self):
+        (one, one_line), (two, two_line) = self.make(), self.make()
+        self.write(research=(None, one_line))
+        node = self.serve_keyed()
+        self.assertEqual((self.status(one), self.status(two)), (200, 401))
+        self.write(shop=(None, two_line))
+        reloaded = harness.request(node.at("admin"), "POST", "/admin/reload", {})
+        self.assertEqual(reloaded.status, 200, reloaded.text)
+        self.assertEqual((self.status(one), self.status(two)), (401, 200))
+        self.write(shop=(None, one_line + "0"))
+        reloaded = harness.request(node.at("admin"), "POST", "/admin/reload", {})
+        self.assertEqual(reloaded.status, 400)
+        self.assertIn(f"{self.file}:4:9: expected the second line of `kvasir key`", reloaded.text)
+        self.assertEqual((self.status(one), self.status(two)), (401, 200))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,92 @@
+/* The bound by hand, and above what any replay finds. */
+#include <criterion/criterion.h>
+
+#include "chaos/replay/replay_bound.h"
+#include "index/base/rng.h"
+
+#define BLOCK 16U
+
+static struct replay_load load;
+
+static void
+setup(void)
+{
+    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
+
+    replay_load_init(&load, &limits);
+}
+
+static void
+teardown(void)
+{
+    replay_load_fini(&load);
+}
+
+TestSuite(chaos_replay_bound, .init = setup, .fini = teardown);
+
+/* A prompt of two blocks and one token, answered by one token. */
+static void
+ask(uint64_t text)
+{
+    struct replay_request request = {
+        .after = REPLAY_NONE, .output_tokens = 1, .answer = rng_mix(text)};
+
+    cr_assert_eq(replay_load_run(&load, text, 0, 2 * BLOCK + 1), 0);
+    cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
+}
+
+/* Blocks that are found, of a cache of so many. */
+static uint32_t
+found(uint64_t blocks)
+{
+    uint32_t share;
+
+    cr_assert_eq(replay_bound(&load, BLOCK, blocks, &share), 0);
+    return (share * load.count * (2 * BLOCK + 1) + 5000 * BLOCK) /
+           (10000 * BLOCK);
+}
+
+Test(chaos_replay_bound, without_room_nothing_is_found)
+{
+    ask(1);
+    ask(1);
+    cr_assert_eq(found(0), 0);
+    cr_assert_eq(found(1), 1);
+    cr_assert_eq(found(2), 2);
+}
+
+/* Least recently used finds nothing of A B C A B C in two prompts' memory;
+ * who knows the future keeps A and B, or A and then C. */
+Test(chaos_replay_bound, what_is_wanted_last_gives_way)
+{
+    for (uint64_t i = 0; i < 6; i++) {
+        ask(i % 3);
+    }
+    cr_assert_eq(found(6), 6);
+    cr_assert_eq(found(4), 4);
+    cr_assert_eq(found(2), 2);
+}
+
+Test(chaos_replay_bound, what_never_comes_again_takes_no_room)
+{
+    ask(1);
+    for (uint64_t i = 2; i < 50; i++) {
+        ask(i);
+    }
+    ask(1);
+    cr_assert_eq(found(2), 2);
+}
+
+/* The whole of a block is cached, but its last token is always computed. */
+Test(chaos_replay_bound, the_last_token_is_never_found)
+{
+    struct replay_request request = {.after = REPLAY_NONE, .output_tokens = 1};
+    uint32_t share;
+
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(replay_load_run(&load, 7, 0, BLOCK), 0);
+        cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
+    }
+    cr_assert_eq(replay_bound(&load, BLOCK, 100, &share), 0);
+    cr_assert_eq(share, 0);
+}

@@ -1,0 +1,137 @@
+#include <criterion/criterion.h>
+
+#include "node/config/config_keys.h"
+#include "tests/unit/node/config/config_rig.h"
+
+TestSuite(node_config_keys, .init = setup, .fini = teardown);
+
+#define KEY_A                                               \
+    "00000000000a:sha256:00000000000000000000000000000001:" \
+    "0000000000000000000000000000000000000000000000000000000000000002"
+#define KEY_B                                               \
+    "00000000000b:sha256:00000000000000000000000000000001:" \
+    "0000000000000000000000000000000000000000000000000000000000000002"
+
+/* The faults of a file; "" and no keys left. */
+static const char *
+faults(const char *yaml)
+{
+    struct keys *keys;
+
+    errors.count = errors.printed = 0;
+    buf_clear(&errors.text);
+    int outcome = config_keys_read(slice_of(yaml), "f", NULL, &keys, &errors);
+    cr_assert_eq(outcome == 0, keys != NULL);
+    cr_assert_eq(outcome == 0, errors.count == 0);
+    keys_free(keys);
+    return told();
+}
+
+Test(node_config_keys, tenants_have_keys_and_models)
+{
+    static const char yaml[] = "tenants:\n"
+                               "  a:\n"
+                               "    keys: [\"" KEY_A "\"]\n"
+                               "  b:\n"
+                               "    models: [m1, 'm2-*']\n"
+                               "    keys:\n"
+                               "      - " KEY_B "\n"
+                               "  c:\n";
+    struct keys *keys;
+
+    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert_eq(keys_tenants_count(keys), 3);
+    cr_assert_eq(keys_count(keys), 2);
+    uint32_t a = keys_find(keys, 0xa)->tenant;
+    uint32_t b = keys_find(keys, 0xb)->tenant;
+    cr_assert_str_eq(keys_tenant_name(keys, a), "a");
+    cr_assert_str_eq(keys_tenant_name(keys, b), "b");
+    cr_assert(keys_allows(keys, a, SLICE("m3")));
+    cr_assert(keys_allows(keys, b, SLICE("m2-x")));
+    cr_assert(!keys_allows(keys, b, SLICE("m3")));
+    keys_free(keys);
+}
+
+Test(node_config_keys, an_empty_list_of_models_allows_none)
+{
+    static const char yaml[] =
+        "tenants: {a: {models: [], keys: [\"" KEY_A "\"]}}\n";
+    struct keys *keys;
+
+    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert(!keys_allows(keys, 1, SLICE("m")));
+    keys_free(keys);
+}
+
+Test(node_config_keys, a_fault_is_told_with_its_place)
+{
+    cr_assert_str_eq(faults(""), "f: has no key: `kvasir key` makes one\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n"),
+                     "f: has no key: `kvasir key` makes one\n");
+    cr_assert_str_eq(faults("[1]"), "f:1:1: expected tenants:, not a list\n");
+    cr_assert_str_eq(faults("tenant: {}"),
+                     "f:1:1: unknown key \"tenant\": expected tenants\n");
+    cr_assert_str_eq(faults("tenants: [a]"),
+                     "f:1:10: tenants: expected a mapping of tenants' names, "
+                     "not a list\n");
+    cr_assert_str_eq(faults("tenants:\n  a: x\n"),
+                     "f:2:6: a tenant: expected a mapping of keys and models, "
+                     "not text\n");
+    cr_assert_str_eq(faults("tenants:\n  a b: {}\n"),
+                     "f:2:3: expected a tenant's name of letters, digits and "
+                     "._:@-[], not \"a b\"\n");
+    cr_assert_str_eq(faults("tenants:\n  a: {}\n  a: {}\n"),
+                     "f:3:3: this tenant appears twice\n");
+    cr_assert_str_eq(faults("tenants: {a: {limit: 1}}"),
+                     "f:1:15: unknown key \"limit\": a tenant has keys and "
+                     "models\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
+                     "f:3:11: keys: expected a list, not text\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    keys: [[k]]\n"),
+                     "f:3:12: keys: expected text, not a list\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    models: ['a*b']\n"),
+                     "f:3:14: expected a model's name of up to 127 bytes, "
+                     "with a * at its end for all that begin so, not "
+                     "\"a*b\"\n");
+    cr_assert_str_eq(
+        faults("tenants: {a: {keys: [\"" KEY_A "\", \"" KEY_A "\"]}}"),
+        "f:1:143: this key's id appears twice\n");
+    cr_assert_str_eq(faults("tenants: {a: {keys: [x], keys: []}}"),
+                     "f:1:22: expected the second line of `kvasir key`, "
+                     "ID:sha256:SALT:HASH\n"
+                     "f:1:26: key \"keys\" appears twice, first in line 1\n");
+}
+
+Test(node_config_keys, a_wrong_key_is_not_shown)
+{
+    const char *text = faults("tenants: {a: {keys: [kvk-secret]}}");
+
+    cr_assert_null(strstr(text, "secret"));
+    cr_assert_not_null(strstr(text, "f:1:22: "));
+}
+
+Test(node_config_keys, more_tenants_than_there_is_room_for_are_a_fault)
+{
+    struct buf yaml;
+
+    buf_init(&yaml, CONFIG_FILE_BYTES_MAX);
+    buf_add_text(&yaml, "tenants:\n");
+    for (unsigned i = 0; i < KEYS_TENANTS_MAX; i++) {
+        buf_printf(&yaml, "  t%u:\n", i);
+    }
+    buf_add(&yaml, "", 1);
+    cr_assert_str_eq(faults(yaml.ptr), "f:257:3: at most 256 of these\n");
+    buf_fini(&yaml);
+}
+
+Test(node_config_keys, a_file_that_is_missing_or_faulty_is_a_fault_of_keys_file)
+{
+    memcpy(config.keys.file, "/nonexistent/keys", 18);
+    config_keys_check(&config, &errors);
+    cr_assert_str_eq(told(), "/nonexistent/keys: cannot be read: no such file "
+                             "or directory\n");
+    config.keys.file[0] = '\0';
+    errors.count = 0;
+    config_keys_check(&config, &errors);
+    cr_assert_eq(errors.count, 0);
+}

@@ -1,0 +1,218 @@
+/* What engines make of requests before the template sees them. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/local/local_chat_internal.h"
+#include "node/template/template_chat.h"
+
+/* The template shows all that it gets. */
+#define SHOW "{{ messages | tojson }}|{{ tools | tojson }}"
+
+struct made {
+    char *text; /* NULL: refused */
+    char why[200];
+    bool tools;
+};
+
+enum api {
+    CHAT,
+    RESPONSES,
+    MESSAGES
+};
+
+static struct made
+make(enum engine_kind kind, enum api api, bool parts, const char *body)
+{
+    struct arena arena;
+    struct local_build b = {.arena = &arena};
+    struct json_tree_fault fault;
+    struct json_value request;
+    struct json_value out;
+    struct template_error error;
+    struct template_limits limits = TEMPLATE_LIMITS;
+    struct template_clock clock = {.year = 2026};
+    struct made made = {.text = NULL};
+    struct buf text;
+
+    arena_init(&arena, (size_t)1 << 20);
+    buf_init(&text, (size_t)1 << 20);
+    cr_assert(json_tree_read(slice_of(body), &arena, &request, &fault), "%s",
+              body);
+    if (api == RESPONSES) {
+        local_from_responses(&b, &request, &request);
+    } else if (api == MESSAGES) {
+        local_from_messages(&b, &request, &request);
+    }
+    if (b.why == NULL) {
+        local_chat_rewrite(&b, local_rules_of(kind), parts, &request, &out,
+                           &made.tools);
+    }
+    if (b.why != NULL) {
+        (void)snprintf(made.why, sizeof made.why, "%s", b.why);
+    } else {
+        struct template_chat *chat =
+            template_chat_new(SLICE(""), SLICE(SHOW), &error);
+        cr_assert_not_null(chat);
+        cr_assert(
+            template_chat_render(chat, &out, &limits, &clock, &text, &error),
+            "%s", error.text);
+        made.text = strndup(text.ptr, text.len);
+        template_chat_free(chat);
+    }
+    buf_fini(&text);
+    arena_fini(&arena);
+    return made;
+}
+
+static void
+becomes(enum engine_kind kind, enum api api, bool parts, const char *body,
+        const char *text)
+{
+    struct made made = make(kind, api, parts, body);
+
+    cr_assert_not_null(made.text, "%s", made.why);
+    cr_expect_str_eq(made.text, text);
+    free(made.text);
+}
+
+static void
+is_refused(enum api api, const char *body, const char *why)
+{
+    struct made made = make(ENGINE_VLLM, api, false, body);
+
+    cr_assert_null(made.text, "%s", made.text);
+    cr_expect_str_eq(made.why, why);
+}
+
+#define USER(content) \
+    "{\"messages\":[{\"role\":\"user\",\"content\":" content "}]}"
+
+Test(local_chat, vllm_joins_texts_by_lines_where_the_template_wants_a_text)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            USER("[{\"type\":\"text\",\"text\":\"a\"},\"b\","
+                 "{\"type\":\"input_text\",\"text\":\"c\"}]"),
+            "[{\"role\": \"user\", \"content\": \"a\\nb\\nc\"}]|null");
+}
+
+Test(local_chat, vllm_makes_parts_where_the_template_goes_through_them)
+{
+    becomes(ENGINE_VLLM, CHAT, true, USER("\"a\""),
+            "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+            "\"text\": \"a\"}]}]|null");
+}
+
+Test(local_chat, sglang_joins_texts_by_blanks_and_leaves_a_text_a_text)
+{
+    becomes(ENGINE_SGLANG, CHAT, false,
+            USER("[{\"type\":\"text\",\"text\":\"a\"},"
+                 "{\"type\":\"text\",\"text\":\"b\"}]"),
+            "[{\"role\": \"user\", \"content\": \"a b\"}]|null");
+    becomes(ENGINE_SGLANG, CHAT, true, USER("\"a\""),
+            "[{\"role\": \"user\", \"content\": \"a\"}]|null");
+}
+
+Test(local_chat, members_that_vllm_does_not_know_are_left_out)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            "{\"messages\":[{\"content\":null,\"x\":1,\"name\":\"n\","
+            "\"role\":\"user\",\"tool_calls\":[]}]}",
+            "[{\"role\": \"user\", \"content\": \"\", \"name\": \"n\"}]|null");
+}
+
+Test(local_chat, tool_calls_have_the_types_order_and_read_arguments)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
+            "\"type\":\"function\",\"function\":{\"name\":\"f\","
+            "\"arguments\":\"{\\\"b\\\": [1], \\\"a\\\": null}\"},\"id\":\"c\"}"
+            "]},{\"role\":\"tool\",\"content\":\"r\",\"tool_call_id\":\"c\"}]}",
+            "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{"
+            "\"id\": \"c\", \"function\": {\"arguments\": {\"b\": [1], \"a\": "
+            "null}, \"name\": \"f\"}, \"type\": \"function\"}]}, {\"role\": "
+            "\"tool\", \"content\": \"r\", \"tool_call_id\": \"c\"}]|null");
+}
+
+Test(local_chat, empty_arguments_are_an_empty_object)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            "{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\","
+            "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+            "\"\"}}]}]}",
+            "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": [{"
+            "\"function\": {\"arguments\": {}, \"name\": \"f\"}, \"type\": "
+            "\"function\"}]}]|null");
+}
+
+#define TOOLS                                                           \
+    "{\"messages\":[],\"tools\":[{\"type\":\"function\",\"function\":{" \
+    "\"strict\":true,\"name\":\"f\",\"parameters\":{\"z\":1,\"a\":2}}}]}"
+#define FUNCTION                                                           \
+    "{\"name\": \"f\", \"description\": null, \"parameters\": {\"z\": 1, " \
+    "\"a\": 2}, \"strict\": true}"
+
+Test(local_chat, tools_say_null_for_what_they_do_not_say)
+{
+    becomes(ENGINE_VLLM, CHAT, false, TOOLS,
+            "[]|[{\"type\": \"function\", \"function\": " FUNCTION "}]");
+    becomes(ENGINE_SGLANG, CHAT, false, TOOLS, "[]|[" FUNCTION "]");
+}
+
+Test(local_chat, an_engine_without_rules_has_vllms)
+{
+    cr_expect_eq(local_rules_of(ENGINE_TRTLLM), local_rules_of(ENGINE_VLLM));
+    cr_expect_neq(local_rules_of(ENGINE_SGLANG), local_rules_of(ENGINE_VLLM));
+}
+
+Test(local_chat, what_is_not_known_is_refused)
+{
+    is_refused(CHAT, USER("[{\"type\":\"image_url\",\"image_url\":\"x\"}]"),
+               "a part of a message is no text");
+    is_refused(CHAT, USER("7"), "a message's content is no text and no list");
+    is_refused(CHAT, "{\"messages\":[{\"content\":\"a\"}]}",
+               "a message has no role");
+    is_refused(CHAT, "{\"messages\":[],\"chat_template\":\"x\"}",
+               "the request brings a template");
+    is_refused(CHAT,
+               "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
+               "\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}]}",
+               "a tool call's arguments are not JSON");
+    is_refused(RESPONSES, "{\"input\":\"a\",\"previous_response_id\":\"r\"}",
+               "an earlier response, or tools");
+    is_refused(MESSAGES,
+               "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+               "\"image\",\"source\":{}}]}]}",
+               "a block of a message is no text and no tool's");
+}
+
+Test(local_chat, responses_are_the_instructions_and_the_input)
+{
+    becomes(ENGINE_VLLM, RESPONSES, false,
+            "{\"instructions\":\"s\",\"input\":\"u\"}",
+            "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+            "\"content\": \"u\"}]|null");
+}
+
+Test(local_chat, a_tools_result_goes_before_the_message_that_brings_it)
+{
+    becomes(ENGINE_VLLM, MESSAGES, false,
+            "{\"system\":[{\"type\":\"text\",\"text\":"
+            "\"x-anthropic-billing-header: 1\"},{\"type\":\"text\",\"text\":"
+            "\"a\"},{\"type\":\"text\",\"text\":\"b\"}],\"messages\":[{"
+            "\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"q\"},"
+            "{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":"
+            "\"r\"}]}]}",
+            "[{\"role\": \"system\", \"content\": \"ab\"}, {\"role\": "
+            "\"tool\", \"content\": \"r\", \"tool_call_id\": \"t\"}, {"
+            "\"role\": \"user\", \"content\": \"q\"}]|null");
+}
+
+Test(local_chat, a_message_of_a_tools_result_alone_is_no_message)
+{
+    becomes(ENGINE_VLLM, MESSAGES, false,
+            "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+            "\"tool_result\",\"tool_use_id\":\"t\"}]}]}",
+            "[{\"role\": \"tool\", \"content\": \"\", \"tool_call_id\": "
+            "\"t\"}]|null");
+}

@@ -1,0 +1,336 @@
+/* Prompts by the files of our own model; earlier turns; which model is meant. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/rng.h"
+#include "node/local/local_load.h"
+#include "node/local/local_tokens.h"
+#include "node/scan/scan.h"
+
+static struct local_table *table;
+static struct local_turns *turns;
+
+static void
+begin(void)
+{
+    struct config_tokens config = {.dir = LOCAL_MODELS};
+
+    cr_assert_eq(local_load(&config, NULL, &table), 0);
+    cr_assert_eq(table->count, 1);
+    cr_assert_str_eq(local_model_why(table->model[0]), "");
+    cr_assert_eq(local_turns_new(&turns, (size_t)16 << 20), 0);
+}
+
+static void
+end(void)
+{
+    local_turns_free(turns);
+    local_table_free(table, NULL);
+}
+
+TestSuite(local_tokens, .init = begin, .fini = end);
+
+/* The ids, in *answer, whose ids the caller ends. */
+static int
+ask(const char *body, enum scan_api api, const struct local_patience *patience,
+    struct local_turns *with, const uint64_t *names, uint32_t names_count,
+    struct local_answer *answer)
+{
+    static struct scan_span spans[4096];
+    struct scan_limits limits = {.depth_max = 64, .spans_max = 4096};
+    struct scan scan = {.spans = spans, .api = api};
+    struct local_question question = {.model = table->model[0],
+                                      .kind = ENGINE_VLLM,
+                                      .body = slice_of(body),
+                                      .names = names,
+                                      .names_count = names_count};
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0);
+    cr_assert(local_question_read(&question, &scan));
+    *answer = (struct local_answer){.ids.max = LOCAL_IDS_MAX};
+    return local_tokens(&question, patience, with, answer);
+}
+
+static struct local_answer
+answer_of(const char *body, enum scan_api api)
+{
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_PATIENT;
+
+    cr_assert_eq(ask(body, api, &patience, NULL, NULL, 0, &answer), 0, "%s",
+                 answer.why);
+    return answer;
+}
+
+static void
+are_alike(const struct local_answer *a, const struct local_answer *b)
+{
+    cr_assert_eq(a->ids.count, b->ids.count);
+    cr_assert_eq(memcmp(a->ids.ptr, b->ids.ptr, a->ids.count * 4), 0);
+}
+
+Test(local_tokens, a_text_has_the_special_tokens_unless_it_wants_none)
+{
+    struct local_answer with =
+        answer_of("{\"prompt\":\"The node\"}", SCAN_API_TEXT);
+    struct local_answer without =
+        answer_of("{\"prompt\":[\"The node\"],\"add_special_tokens\":false}",
+                  SCAN_API_TEXT);
+
+    cr_assert_eq(with.ids.count, without.ids.count + 1);
+    cr_assert_eq(
+        memcmp(with.ids.ptr + 1, without.ids.ptr, without.ids.count * 4), 0);
+    tokenizer_ids_fini(&with.ids);
+    tokenizer_ids_fini(&without.ids);
+}
+
+Test(local_tokens, a_truncated_prompt_keeps_its_end_and_the_first_token)
+{
+    struct local_answer whole =
+        answer_of("{\"prompt\":\"one two three four\"}", SCAN_API_TEXT);
+    struct local_answer cut = answer_of(
+        "{\"prompt\":\"one two three four\",\"truncate_prompt_tokens\":4}",
+        SCAN_API_TEXT);
+
+    cr_assert_eq(cut.ids.count, 4);
+    cr_expect_eq(cut.ids.ptr[0], whole.ids.ptr[0]);
+    cr_expect_eq(
+        memcmp(cut.ids.ptr + 1, whole.ids.ptr + whole.ids.count - 3, 12), 0);
+    tokenizer_ids_fini(&whole.ids);
+    tokenizer_ids_fini(&cut.ids);
+}
+
+Test(local_tokens, what_takes_long_is_for_later)
+{
+    static char body[(64 << 10) + 64];
+    size_t len = (size_t)64 << 10;
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_AT_ONCE;
+
+    int at = sprintf(body, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+    memset(body + at, 'a', len);
+    memcpy(body + at + len, "\"}]}", sizeof "\"}]}");
+    cr_expect_eq(ask(body, SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
+                 LOCAL_E_LATER);
+    tokenizer_ids_fini(&answer.ids);
+}
+
+Test(local_tokens, a_template_that_refuses_says_why)
+{
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_PATIENT;
+
+    cr_expect_eq(ask("{\"messages\":[{\"role\":\"refuse\",\"content\":\"\"}]}",
+                     SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
+                 LOCAL_E_REFUSED);
+    cr_expect_not_null(strstr(answer.why, "this role is refused"));
+    tokenizer_ids_fini(&answer.ids);
+}
+
+Test(local_tokens, a_way_that_is_distrusted_is_refused_and_no_other)
+{
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_PATIENT;
+    const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"\"}]}";
+
+    cr_expect(local_model_distrust(table->model[0], LOCAL_CHAT));
+    cr_expect(!local_model_distrust(table->model[0], LOCAL_CHAT));
+    cr_expect_eq(ask(body, SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
+                 LOCAL_E_REFUSED);
+    tokenizer_ids_fini(&answer.ids);
+    answer = answer_of(body, SCAN_API_MESSAGES);
+    tokenizer_ids_fini(&answer.ids);
+}
+
+/* Earlier turns */
+
+struct talk {
+    char body[1 << 16];
+    size_t len;
+    uint64_t names[64];
+    uint32_t count;
+};
+
+static void
+begin_talk(struct talk *t)
+{
+    *t = (struct talk){.count = 0};
+    t->len = (size_t)sprintf(t->body, "{\"messages\":[");
+}
+
+/* One message more; the body stays open. */
+static void
+add_words(struct talk *t, struct rng *rng, const char *role)
+{
+    static const char *const words[] = {"the node",   " knows",   "<|im_end|>",
+                                        " \\u0131 ",  "\\n",      " engine",
+                                        "<think>\\n", " caching", "."};
+    uint64_t count = rng_below(rng, 60);
+
+    t->len +=
+        (size_t)sprintf(t->body + t->len, "%s{\"role\":\"%s\",\"content\":\"",
+                        t->count != 0 ? "," : "", role);
+    for (uint64_t i = 0; i < count; i++) {
+        t->len += (size_t)sprintf(
+            t->body + t->len, "%s",
+            words[rng_below(rng, sizeof words / sizeof words[0])]);
+    }
+    t->len += (size_t)sprintf(t->body + t->len, "\"}");
+    t->names[t->count++] = rng_next(rng) | 1;
+}
+
+Test(local_tokens, a_next_turn_has_the_ids_that_it_has_alone)
+{
+    struct local_patience patience = LOCAL_PATIENT;
+    struct local_turns_stats stats;
+    static struct talk talk;
+    struct rng rng;
+
+    rng_init(&rng, 15);
+    for (int round = 0; round < 50; round++) {
+        begin_talk(&talk);
+        for (int turn = 0; turn < 8; turn++) {
+            struct local_answer with;
+            add_words(&talk, &rng, turn % 2 == 0 ? "user" : "assistant");
+            memcpy(talk.body + talk.len, "]}", sizeof "]}");
+            struct local_answer alone = answer_of(talk.body, SCAN_API_CHAT);
+            cr_assert_eq(ask(talk.body, SCAN_API_CHAT, &patience, turns,
+                             talk.names, talk.count, &with),
+                         0);
+            are_alike(&alone, &with);
+            tokenizer_ids_fini(&alone.ids);
+            tokenizer_ids_fini(&with.ids);
+            talk.body[talk.len] = '\0';
+        }
+    }
+    local_turns_stats(turns, &stats);
+    cr_expect_geq(stats.found, 300);
+    cr_expect_eq(stats.missed, 50);
+}
+
+Test(local_tokens, a_turn_is_taken_over_up_to_the_last_cut_that_is_alike)
+{
+    struct local_cut cuts[] = {{2, 1}, {4, 2}};
+    uint32_t ids[] = {7, 8};
+    uint64_t names[] = {5, 6};
+    struct tokenizer_ids out = {.max = 100};
+    struct local_found found;
+
+    local_turns_add(turns, 1, 5, SLICE("abcd"), ids, cuts, 2);
+    local_turns_find(turns, 1, names, 2, SLICE("abcdef"), &out, &found);
+    cr_expect_eq(found.count, 2);
+    cr_expect_eq(out.count, 2);
+    out.count = 0;
+    local_turns_find(turns, 1, names, 2, SLICE("abxd"), &out, &found);
+    cr_expect_eq(found.count, 1);
+    cr_expect_eq(out.count, 1);
+    cr_expect_eq(out.ptr[0], 7);
+    out.count = 0;
+    local_turns_find(turns, 1, names, 2, SLICE("xbcd"), &out, &found);
+    cr_expect_eq(found.count, 0);
+    local_turns_find(turns, 2, names, 2, SLICE("abcd"), &out, &found);
+    cr_expect_eq(found.count, 0, "another version of the files");
+    cr_expect_eq(out.count, 0);
+    tokenizer_ids_fini(&out);
+}
+
+Test(local_tokens, turns_give_way_to_later_ones)
+{
+    static uint32_t ids[1 << 16];
+    struct local_turns_stats stats;
+    struct local_turns *few;
+
+    cr_assert_eq(local_turns_new(&few, (size_t)16 << 19), 0);
+    for (uint64_t name = 1; name <= 200; name++) {
+        struct local_cut cut = {1, 1 << 16};
+        local_turns_add(few, 1, name, SLICE("a"), ids, &cut, 1);
+    }
+    local_turns_stats(few, &stats);
+    cr_expect_leq(stats.bytes, (size_t)16 << 19);
+    cr_expect_eq(stats.turns + stats.evicted, 200);
+    local_turns_free(few);
+}
+
+/* Names */
+
+Test(local_tokens, a_name_means_a_model_that_it_ends_with)
+{
+    struct slice is[] = {SLICE(""), SLICE("house/tiny")};
+    struct slice path[] = {SLICE("other"), SLICE("/models/x/tiny")};
+    struct slice not [] = {SLICE("notiny"), SLICE("tiny/x")};
+
+    cr_expect_eq(local_table_find(table, is, 2), table->model[0]);
+    cr_expect_eq(local_table_find(table, path, 2), table->model[0]);
+    cr_expect_null(local_table_find(table, not, 2));
+    cr_expect_null(local_table_find(NULL, is, 2));
+}
+
+static struct local_table *
+load_named(const struct config_model *first, const struct config_model *second,
+           const char *dir)
+{
+    struct config_tokens config = {.models = {2, {*first, *second}}};
+    struct local_table *named;
+
+    (void)snprintf(config.dir, sizeof config.dir, "%s", dir);
+    cr_assert_eq(local_load(&config, NULL, &named), 0);
+    return named;
+}
+
+Test(local_tokens, models_that_are_named_come_before_those_of_a_folder)
+{
+    struct config_model tiny = {.name = "tiny", .path = LOCAL_MODELS "/tiny"};
+    struct config_model other = {
+        .name = "other",
+        .path = LOCAL_MODELS "/tiny/tokenizer.json",
+        .template = LOCAL_MODELS "/tiny/tokenizer_config.json",
+        .content = CONFIG_CONTENT_PARTS};
+    struct local_table *named = load_named(&tiny, &other, LOCAL_MODELS);
+
+    cr_assert_eq(named->count, 2);
+    cr_expect_str_eq(local_model_name(named->model[0]), "tiny");
+    cr_expect_str_eq(local_model_name(named->model[1]), "other");
+    cr_expect_str_eq(local_model_why(named->model[1]), "");
+    cr_expect_eq(local_model_version(named->model[0]),
+                 local_model_version(table->model[0]));
+    cr_expect_neq(local_model_version(named->model[1]),
+                  local_model_version(table->model[0]));
+    cr_expect_eq(named->dir_error, 0);
+    local_table_free(named, NULL);
+    named = load_named(&tiny, &other, "/nowhere/at/all");
+    cr_expect_eq(named->count, 2);
+    cr_expect_lt(named->dir_error, 0);
+    local_table_free(named, NULL);
+}
+
+Test(local_tokens, a_named_file_that_is_missing_is_told_by_name)
+{
+    struct config_model no_template = {.name = "tiny",
+                                       .path = LOCAL_MODELS "/tiny",
+                                       .template = "/no/template"};
+    struct config_model no_file = {.name = "other", .path = "/no/file.json"};
+    struct local_table *named = load_named(&no_template, &no_file, "");
+
+    cr_assert_eq(named->count, 2);
+    cr_expect_str_eq(local_model_why(named->model[0]),
+                     "/no/template: cannot be read, or is empty");
+    cr_expect_str_eq(local_model_why(named->model[1]),
+                     "/no/file.json: cannot be read, or is empty");
+    cr_expect_not(local_model_can(named->model[0], LOCAL_TEXT));
+    local_table_free(named, NULL);
+}
+
+Test(local_tokens, unchanged_files_are_the_same_model)
+{
+    struct config_tokens config = {.dir = LOCAL_MODELS "/tiny"};
+    struct local_table *again;
+
+    cr_assert_eq(local_load(&config, table, &again), 0);
+    cr_assert_eq(again->count, 1);
+    cr_expect_eq(again->model[0], table->model[0]);
+    cr_expect_eq(local_table_version(again), local_table_version(table));
+    const struct local_table *first = table;
+    local_table_free(again, first);
+}
