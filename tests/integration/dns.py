@@ -1,5 +1,6 @@
 """A real DNS server for tests: dnsmasq on a free loopback port."""
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -11,21 +12,30 @@ import harness
 
 DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
 TRIES = 20  # somebody may take the port first
+# Below the ports that the kernel gives to whoever connects or asks for any:
+# such a port may be taken at one address of loopback and free at another.
+PORTS = range(10240, 32768)
 
 
-def free_port():
-    """A port that was free for UDP and TCP a moment ago."""
-    for last in [False] * (TRIES - 1) + [True]:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
-                socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-            udp.bind(("127.0.0.1", 0))
-            try:
-                tcp.bind(("127.0.0.1", udp.getsockname()[1]))
-            except OSError:
-                if last:
-                    raise
-                continue
-            return udp.getsockname()[1]
+def is_free(host, port):
+    """Whether nobody had the port there a moment ago, for UDP or TCP."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+        try:
+            udp.bind((host, port))
+            tcp.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(*hosts):
+    """A port that was free at all of these addresses a moment ago."""
+    for _ in range(TRIES):
+        port = random.choice(PORTS)
+        if all(is_free(host, port) for host in hosts or ["127.0.0.1"]):
+            return port
+    raise RuntimeError(f"none of {TRIES} ports was free")
 
 
 def query(name):
@@ -35,12 +45,14 @@ def query(name):
 
 
 class Dns:
-    """Answers for *.test, from {name: [addresses]}. `address` is IP:PORT."""
+    """Answers for *.test, from {name: [addresses]}. `address` is IP:PORT. The
+    options are dnsmasq's."""
 
-    def __init__(self, case, hosts):
+    def __init__(self, case, hosts, *options):
         if not pathlib.Path(DNSMASQ).exists():
             raise unittest.SkipTest("no dnsmasq, see deploy/packages")
         self.hosts_path = pathlib.Path(tempfile.mkstemp(prefix="hosts-", dir=case.folder)[1])
+        self.options = options
         self.process = None
         case.addCleanup(self.stop)
         self.write(hosts)
@@ -58,7 +70,7 @@ class Dns:
             [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
              "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--local=/test/",
              "--local-ttl=0", "--user=root", f"--port={self.port}",
-             f"--addn-hosts={self.hosts_path}"],
+             f"--addn-hosts={self.hosts_path}", *self.options],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def write(self, hosts):

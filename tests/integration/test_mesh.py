@@ -1,19 +1,17 @@
 """Nodes of a mesh: real processes, links and DNS. Who finds whom, who is told
 what of whom, and who is turned away."""
-import os
 import pathlib
 import socket
 import subprocess
 import unittest
 
 import harness
+from dns import Dns, free_port
 
 try:
     import mesh_frames
 except ModuleNotFoundError:
     mesh_frames = None
-
-DNSMASQ = "/usr/sbin/dnsmasq"
 
 
 class MeshCase(harness.Case):
@@ -272,83 +270,39 @@ class Tls(MeshCase):
         self.assertIn("mesh.tls_key", told.stderr)
 
 
-@unittest.skipUnless(os.access(DNSMASQ, os.X_OK), "no dnsmasq, see deploy/packages")
-class Dns(MeshCase):
-    def free_port(self, *hosts, kind=socket.SOCK_STREAM):
-        """A port that is free at all of these addresses, a moment ago."""
-        with socket.socket(socket.AF_INET, kind) as first:
-            first.bind((hosts[0], 0))
-            port = first.getsockname()[1]
-        for host in hosts[1:]:
-            with socket.socket(socket.AF_INET, kind) as other:
-                other.bind((host, port))
-        return port
-
-    def resolver(self, records, *more):
-        """dnsmasq with these addresses of names: its address. More of them
-        may be written to self.hosts, and then be told with SIGHUP."""
-        self.hosts = self.folder / "hosts"
-        self.hosts.write_text("".join(f"{ip} {name}\n" for ip, name in records))
-        for _ in range(20):
-            port = self.free_port("127.0.0.1")
-            self.dns = subprocess.Popen(
-                [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
-                 "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=",
-                 "--local=/test/", f"--port={port}", f"--addn-hosts={self.hosts}",
-                 "--user=root", *more],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.addCleanup(self.dns.wait, harness.STOP_TIMEOUT_S)
-            self.addCleanup(self.dns.kill)
-            if harness.wait_until(lambda port=port: self.dns.poll() is not None or self.asked(port),
-                                  "a DNS server") == "answered":
-                return f"127.0.0.1:{port}"
-        raise RuntimeError("no port is free for a DNS server")
-
-    def asked(self, port):
-        """Whether a DNS server answers there, whatever it says."""
-        query = b"\x12\x34\1\0\0\1\0\0\0\0\0\0\1x\4test\0\0\1\0\1"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.settimeout(0.2)
-            s.connect(("127.0.0.1", port))
-            try:
-                s.send(query)
-                return "answered" if s.recv(512)[:2] == query[:2] else False
-            except OSError:
-                return False
-
+class Names(MeshCase):
     def names(self, node):
         return {n["name"]: n["outcome"] for n in self.mesh(node)["discovery"]["names"]}
 
     def test_three_nodes_find_each_other_behind_one_name(self):
         hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
-        port = self.free_port(*hosts)
-        resolver = self.resolver([(host, "mesh.test") for host in hosts])
+        port = free_port(*hosts)
+        resolver = Dns(self, {"mesh.test": hosts}).address
         nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"{host}:{port}",
                            join=[f"dns:mesh.test:{port}"]) for i, host in enumerate(hosts)]
         self.together(nodes)
         self.assertEqual(self.names(nodes[0]), {"mesh.test": "found"})
 
     def test_nodes_at_ports_of_their_own_find_each_other_behind_a_service(self):
-        ports = [self.free_port("127.0.0.1") for _ in range(3)]
-        resolver = self.resolver(
-            [("127.0.0.1", "host.test")],
-            *(f"--srv-host=_kvasir._tcp.mesh.test,host.test,{port}" for port in ports))
+        ports = [free_port() for _ in range(3)]
+        resolver = Dns(
+            self, {"host.test": ["127.0.0.1"]},
+            *(f"--srv-host=_kvasir._tcp.mesh.test,host.test,{port}" for port in ports)).address
         nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"127.0.0.1:{port}",
                            join=["srv:_kvasir._tcp.mesh.test"]) for i, port in enumerate(ports)]
         self.together(nodes)
 
     def test_a_name_that_comes_later_is_found_then(self):
         hosts = ["127.0.0.1", "127.0.0.2"]
-        port = self.free_port(*hosts)
-        resolver = self.resolver([])
-        nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"{host}:{port}",
+        port = free_port(*hosts)
+        dns = Dns(self, {})
+        nodes = [self.node(f"n{i}", "--mesh.resolver", dns.address, mesh=f"{host}:{port}",
                            join=[f"dns:mesh.test:{port}"]) for i, host in enumerate(hosts)]
         for node in nodes:
             harness.wait_until(lambda node=node: self.names(node) == {"mesh.test": "absent"},
                                "nobody is there")
             self.assertEqual(self.members(node), {self.mesh(node)["node"]: "alive"})
-        self.hosts.write_text("".join(f"{host} mesh.test\n" for host in hosts))
-        self.dns.send_signal(1)  # SIGHUP: it reads them again
+        dns.set({"mesh.test": hosts})
         self.together(nodes)
 
 
