@@ -283,20 +283,26 @@ on_signal(uv_signal_t *handle, int number)
     }
 }
 
-/* Another configuration */
+/* Another configuration. A manager that was told of the end hears of no
+ * reload: "ready" after it would take the end back. */
 
 static void
 on_hang_up(uv_signal_t *handle, int number)
 {
     struct serve *serve = handle->data;
+    bool leaves = gauge_read(&serve->node.leaving) != 0;
     struct config_errors errors;
 
     (void)number;
     role_is_control();
-    notify_reloading(&serve->notify, uv_hrtime() / 1000);
+    if (!leaves) {
+        notify_reloading(&serve->notify, uv_hrtime() / 1000);
+    }
     (void)!control_reload(&serve->control, NULL, &errors); /* it was logged */
     config_errors_fini(&errors);
-    notify_ready(&serve->notify);
+    if (!leaves) {
+        notify_ready(&serve->notify);
+    }
 }
 
 static void

@@ -68,6 +68,23 @@ class ServiceManager(Signals):
         self.assertEqual(node.stop(), 0)
         self.assertEqual(manager.recv(256), b"STOPPING=1")
 
+    def test_a_reload_after_the_end_was_told_takes_nothing_back(self):
+        path = f"{self.folder}/notify"
+        manager = self.manager(path)
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.lame_duck", "1h"],
+                          env={"NOTIFY_SOCKET": path})
+        self.assertEqual(manager.recv(256), b"READY=1")
+        node.signal(signal.SIGTERM)
+        self.assertEqual(manager.recv(256), b"STOPPING=1")
+        node.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "reloaded" in node.log(), "it reloads")
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 0)
+        self.assertEqual(manager.recv(256), b"STOPPING=1")  # the drain says it once more
+        manager.setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            manager.recv(256)
+
     def test_it_gets_signs_of_life_while_the_lanes_live(self):
         name = f"\0kvasir-{os.getpid()}-{id(self)}"
         manager = self.manager(name)
