@@ -75,11 +75,11 @@ class Replay:
             return None
         return self.socket.recv_multipart()
 
-    def collect(self, start=0, silence_s=harness.IO_TIMEOUT_S):
+    def collect(self, start=0):
         """({seq: payload}, whether an end marker came)."""
         self.ask(start)
         batches = {}
-        while (frames := self.frames(silence_s)) is not None:
+        while (frames := self.frames()) is not None:
             seq = struct.unpack(">Q", frames[-2])[0]
             if seq == END:
                 assert frames[-1] == b"", frames
