@@ -19,8 +19,9 @@ PORTS = range(10240, 32768)
 
 def is_free(host, port):
     """Whether nobody had the port there a moment ago, for UDP or TCP."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
-            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as udp, \
+            socket.socket(family, socket.SOCK_STREAM) as tcp:
         try:
             udp.bind((host, port))
             tcp.bind((host, port))

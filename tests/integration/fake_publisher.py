@@ -27,8 +27,11 @@ import time
 import msgpack
 import zmq
 
+from dns import free_port
+
 BLOCK_TOKENS = 16
 END = b"\xff" * 8
+PATIENCE_S = 30
 
 
 class Publisher:
@@ -73,10 +76,11 @@ class Publisher:
         bound.setsockopt(zmq.LINGER, 0)
         bound.setsockopt(zmq.SNDHWM, 0)
         bound.setsockopt(zmq.IPV6, 1)
-        end = time.monotonic() + patience_s
+        end = time.monotonic() + (patience_s if port else PATIENCE_S)
         while True:
             try:
-                bound.bind(self._url(port or "*"))
+                # Of any, one that nobody is given between this process and the next.
+                bound.bind(self._url(port or free_port(self.host)))
                 return bound
             except zmq.ZMQError:
                 # The port of the process before is free in a moment.
@@ -110,7 +114,7 @@ class Publisher:
     def restart(self):
         """Another process at the same ports, with nothing in its cache."""
         self.close()
-        self._open(patience_s=30)
+        self._open(PATIENCE_S)
 
     # The thread that owns the sockets
 

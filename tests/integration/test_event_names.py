@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 import harness
+from dns import free_port
 from fake_worker import FakeWorker
 
 try:
@@ -68,8 +69,8 @@ class EventNames(harness.Case):
         events = self.seen(node).get("events")
         return events[0]["blocks"] if events else 0
 
-    def listener(self, host):
-        there = socket.create_server((host, 0))
+    def listener(self, host, port=0):
+        there = socket.create_server((host, port))
         self.addCleanup(there.close)
         return there
 
@@ -77,8 +78,8 @@ class EventNames(harness.Case):
         return bool(select.select([listener], [], [], 0)[0])
 
     def test_a_name_that_leads_to_a_denied_address_is_never_connected(self):
-        forbidden = [self.listener("127.0.0.2") for _ in range(2)]
-        ports = [there.getsockname()[1] for there in forbidden]
+        ports = [free_port("127.0.0.2", "127.0.0.3") for _ in range(2)]
+        forbidden = [self.listener("127.0.0.2", port) for port in ports]
         self.hosts("127.0.0.2 engine.test")
         node = self.serve(ports, "--workers.deny", "127.0.0.2/32")
         for key in "events", "replay":
@@ -106,13 +107,14 @@ class EventNames(harness.Case):
         self.assertFalse(self.was_connected(forbidden))
 
     def test_an_engine_whose_name_has_another_address_is_found_again(self):
-        before = self.publish("127.0.0.1")
+        ports = [free_port("127.0.0.1", "127.0.0.2") for _ in range(2)]
+        before = self.publish("127.0.0.1", ports)
         before.store(range(4))
         self.hosts("127.0.0.1 engine.test")
-        node = self.serve(before.ports)
+        node = self.serve(ports)
         harness.wait_until(lambda: self.blocks(node) == 4, "it is read")
         before.close()
-        after = self.publish("127.0.0.2", before.ports)
+        after = self.publish("127.0.0.2", ports)
         after.store(range(100, 107))
         self.hosts("127.0.0.2 engine.test")
         harness.wait_until(lambda: self.blocks(node) == 7, "it is read where it went")

@@ -2,9 +2,10 @@
 counts is what happened, on good days and on bad ones."""
 import json
 import signal
+import socket
 
 import harness
-from dns import Dns
+from dns import Dns, free_port
 from fake_worker import Close, FakeWorker
 
 FAST = ("--speed", "50")
@@ -121,10 +122,9 @@ class Failing(LoadCase):
         self.assertEqual(answer.status, 200, answer.text)
 
     def test_nobody_there(self):
-        engine = self.engine("e")
-        url = engine.url("http")
-        engine.stop()
-        result = self.play(url)
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))  # bound, not listening: refused
+            result = self.play("http://127.0.0.1:%d" % nobody.getsockname()[1])
         self.assert_failed(result, connect=8)
         self.assertEqual(result["requests"]["not_sent"], 16)
 
@@ -205,10 +205,9 @@ class Names(LoadCase):
 
     def engines_at(self, *hosts):
         """Engines on one port of several loopback addresses."""
-        first = self.start("kvasir-engine", "--host", hosts[0], "--port", "0", *FAST)
-        port = first.at("http")[1]
-        return [first] + [self.start("kvasir-engine", "--host", host, "--port", port, *FAST)
-                          for host in hosts[1:]], port
+        port = free_port(*hosts)
+        return [self.start("kvasir-engine", "--host", host, "--port", port, *FAST)
+                for host in hosts], port
 
     def test_turns_go_to_all_addresses_of_a_name(self):
         engines, port = self.engines_at("127.0.0.2", "127.0.0.3")
@@ -220,8 +219,10 @@ class Names(LoadCase):
         self.assertTrue(all(8 <= n <= 28 for n in had), had)
 
     def test_an_address_where_nobody_is_costs_a_retry_and_no_request(self):
-        engines, port = self.engines_at("127.0.0.2")
-        dns = Dns(self, {"engines.test": ["127.0.0.2", "127.0.0.3", "127.0.0.4"]})
+        hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+        port = free_port(*hosts)
+        self.start("kvasir-engine", "--host", hosts[0], "--port", port, *FAST)
+        dns = Dns(self, {"engines.test": hosts})
         result = self.play(f"http://engines.test:{port}", resolver=dns.address)
         self.assert_failed(result)
         self.assertEqual(result["requests"]["answered"], 24)

@@ -3,6 +3,7 @@ import random
 import signal
 
 import harness
+from dns import free_port
 from gate import Gate
 from test_mesh import MeshCase
 
@@ -10,9 +11,9 @@ BLOCK = 16
 
 
 class EventsCase(MeshCase):
-    def engine(self, name, *flags):
-        return self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
-                          "--name", name, "--speed", "50", *flags)
+    def engine(self, name, *flags, ports=(0, 0, 0)):
+        return self.start("kvasir-engine", "--port", ports[0], "--events", ports[1], "--replay",
+                          ports[2], "--name", name, "--speed", "50", *flags)
 
     def workers(self, engines):
         flags = []
@@ -178,19 +179,15 @@ class Events(EventsCase):
         self.assertGreaterEqual(overlap, 3)
 
     def test_an_engine_that_restarts_is_empty_for_all(self):
-        engine = self.engine("m")
+        ports = [free_port() for _ in range(3)]
+        engine = self.engine("m", ports=ports)
         nodes = self.three(*self.workers([engine]))
         self.ready(nodes, [engine])
         for prompt in self.prompts(6, 8):
             self.ask(nodes[0], prompt)
         before, = self.same(nodes, [engine])
-        ports = {flag: str(engine.at(key)[1]) if key == "http" else
-                 engine.ready[key].rpartition(":")[2]
-                 for flag, key in (("--port", "http"), ("--events", "events"),
-                                   ("--replay", "replay"))}
         engine.kill()
-        again = self.start("kvasir-engine", *[x for pair in ports.items() for x in pair],
-                           "--name", "m", "--speed", "50")
+        again = self.engine("m", ports=ports)
         self.ready(nodes, [again])
         for prompt in self.prompts(7, 3):
             self.ask(nodes[1], prompt)

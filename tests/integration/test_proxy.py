@@ -494,8 +494,10 @@ class Streaming(Proxy):
 
 class Retries(Proxy):
     def dead_port(self):
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            return s.getsockname()[1]
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.bind(("127.0.0.1", 0))  # bound, not listening: refused
+        return s.getsockname()[1]
 
     def test_a_failing_worker_costs_an_attempt_not_a_request(self):
         def bad(peer, request):

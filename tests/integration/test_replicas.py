@@ -5,15 +5,21 @@ import threading
 import unittest
 
 import harness
+from dns import free_port
 
 
 class ReplicasCase(harness.Case):
     def setUp(self):
         super().setUp()
-        self.engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
-                                 "--name", "e0", "--speed", "50")
+        self.ports = [free_port() for _ in range(3)]
+        self.engine = self.begin_engine()
         self.nodes = []
         self.asked = 0
+
+    def begin_engine(self):
+        http, events, replay = self.ports
+        return self.start("kvasir-engine", "--port", http, "--events", events, "--replay", replay,
+                          "--name", "e0", "--speed", "50")
 
     def join(self):
         e = self.engine
@@ -98,10 +104,8 @@ class Replicas(ReplicasCase):
         self.settle(5)
         self.ask(10)
         self.alike("all alike")
-        ports = [self.engine.url(name).rsplit(":", 1)[1] for name in ("http", "events", "replay")]
         self.engine.kill()
-        self.engine = self.start("kvasir-engine", "--port", ports[0], "--events", ports[1],
-                                 "--replay", ports[2], "--name", "e0", "--speed", "50")
+        self.engine = self.begin_engine()
         harness.wait_until(lambda: all(self.stream(n)["blocks"] == 0 for n in self.nodes),
                            "nobody credits what is gone")
 
