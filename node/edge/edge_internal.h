@@ -103,6 +103,7 @@ struct lane {
     uv_thread_t thread;
     uv_timer_t tick;
     uv_prepare_t turn;     /* counts: a loop that spins shows in the metrics */
+    uint64_t looked_us;    /* when the loop last turned to its sockets */
     uv_timer_t tokens_due; /* the first of LANE_TIMEOUT_TOKENS */
     uv_timer_t accept_again; /* after running out of descriptors */
     uv_async_t wake;         /* the control thread asks for a drain */

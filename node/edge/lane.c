@@ -14,6 +14,7 @@
 #include "node/edge/edge_internal.h"
 
 #define TICK_MS         50U
+#define STILL_US        UINT64_C(100000) /* a loop so long in one turn stood still */
 #define TICK_REST_MS    250U /* without clients: only idle upstreams end */
 #define ACCEPT_AGAIN_MS 100U
 #define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
@@ -112,11 +113,21 @@ expire(unsigned kind, struct deadline *due)
     }
 }
 
-static void ON_LANE
-expire_all(struct lane *lane)
+/* Until when time has passed for what is waited for. After the process stood
+ * still, or one turn took long, what came meanwhile has not been read yet, and
+ * is not late: only what was due before the sockets were looked at is. */
+static uint64_t ON_LANE
+waited_until_us(struct lane *lane)
 {
     uint64_t now_us = lane_now_us(lane);
 
+    CHECK(lane->looked_us <= now_us);
+    return now_us - lane->looked_us > STILL_US ? lane->looked_us : now_us;
+}
+
+static void ON_LANE
+expire_all(struct lane *lane, uint64_t now_us)
+{
     for (unsigned kind = 0; kind < LANE_TIMEOUTS; kind++) {
         struct deadline *d;
         while ((d = deadline_next_due(&lane->expiries[kind], now_us)) != NULL) {
@@ -182,6 +193,8 @@ on_turn(uv_prepare_t *turn)
 {
     struct lane *lane = turn->loop->data;
 
+    role_is_lane();
+    lane->looked_us = lane_now_us(lane);
     counter_bump(&lane->shared->metrics.loop_turns, 1);
 }
 
@@ -190,10 +203,11 @@ on_tick(uv_timer_t *timer)
 {
     role_is_lane();
     struct lane *lane = timer->loop->data;
+    uint64_t now_us = waited_until_us(lane);
 
     counter_bump(&lane->shared->metrics.loop_ticks, 1);
-    expire_all(lane);
-    if (lane->draining && lane_now_us(lane) >= lane->drain_due_us) {
+    expire_all(lane, now_us);
+    if (lane->draining && now_us >= lane->drain_due_us) {
         sever_what_runs(lane);
     }
     lane_set_tick(lane);

@@ -2,12 +2,14 @@
 back, nothing spins, and the node goes on."""
 import json
 import os
+import pathlib
 import resource
 import select
 import signal
 import socket
 import struct
 import threading
+import time
 
 import harness
 from fake_worker import Close, FakeWorker
@@ -57,6 +59,14 @@ class Rig(Proxy):
 
     def fds(self, node):
         return len(os.listdir(f"/proc/{node.pid}/fd"))
+
+    def frozen(self, node):
+        """Until it is told to go on, it stands still."""
+        self.addCleanup(node.signal, signal.SIGCONT)
+        node.signal(signal.SIGSTOP)
+        stat = pathlib.Path(f"/proc/{node.pid}/stat")
+        harness.wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
+                           "the node stands still")
 
 
 class Hostile(Rig):
@@ -453,13 +463,39 @@ class Faults(Rig):
         self.assertEqual(worker.requests[0].headers["host"], f"[::1]:{worker.address[1]}")
 
 
+class Still(Rig):
+    def test_what_came_while_it_stood_still_is_not_late(self):
+        asked, frozen, answered = (threading.Event() for _ in range(3))
+
+        def handler(peer, request):
+            asked.set()
+            frozen.wait(harness.IO_TIMEOUT_S)
+            echo(peer, request)
+            answered.set()
+
+        worker = FakeWorker(self, handler)
+        node = self.serve(worker, options=["--timeouts.first_byte", "300ms", "--breaker.failures",
+                                           "1000", "--retries.after_send", "0"])
+
+        def was_in_time():
+            for event in (asked, frozen, answered):
+                event.clear()
+            s = self.connect()
+            s.sendall(request_bytes(chat()))
+            self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+            self.frozen(node)
+            end = time.monotonic() + 0.4
+            frozen.set()
+            self.assertTrue(answered.wait(harness.IO_TIMEOUT_S))
+            harness.wait_until(lambda: time.monotonic() > end, "the time is over")
+            node.signal(signal.SIGCONT)
+            return read_answer(s)[0] == 200  # 502: it was late before the node stood still
+        harness.wait_until(was_in_time, "an answer that came meanwhile is passed on")
+
+
 class Resets(Rig):
     """A reset behind bytes that are still to be read. The node is stopped
     while both arrive, so that it finds them together."""
-
-    def frozen(self, node):
-        node.signal(signal.SIGSTOP)
-        self.addCleanup(node.signal, signal.SIGCONT)
 
     def test_a_worker_that_resets_behind_its_last_bytes_is_noticed(self):
         frozen, gone = threading.Event(), threading.Event()
