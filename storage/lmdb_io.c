@@ -386,6 +386,9 @@ open_file(struct storage_io *io, const char *name)
     if (stat(path, &st) != 0) {
         return outcome_of(errno);
     }
+    if (st.st_size == 0) { /* made, and its maker died */
+        return STORAGE_E_EMPTY;
+    }
     unsigned flags = MDB_RDONLY | MDB_NOTLS;
     int rc = env_open(l, path, flags | (l->shared ? 0 : MDB_NOLOCK), 0);
     if (rc != 0 && l->shared) { /* no permission for its lock file */

@@ -182,6 +182,21 @@ Test(lmdb_io, what_is_no_database_is_corrupt)
     dir_free(&dir);
 }
 
+/* Nor is it a failing disk, which a start would report. */
+Test(lmdb_io, a_file_whose_maker_died_at_once_has_no_snapshot)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/a.mdb", dir.path);
+    FILE *file = fopen(path, "w");
+    (void)fclose(file);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_E_EMPTY);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
 static void
 empty(const char *path)
 {
