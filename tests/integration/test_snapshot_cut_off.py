@@ -40,13 +40,14 @@ class CutOff(SnapshotCase):
         node = self.node([engine], *FAST)
         self.load(node, [engine], 1, 20)
         self.known = prompts(1, 1)[0]
-        # Something to write about all the time.
+        # Something to write about all the time; what is known stays in use,
+        # or the engine lets it go.
         quiet = threading.Event()
         self.addCleanup(quiet.set)
         def talk():
             seed = 2
             while not quiet.is_set():
-                for prompt in prompts(seed, 5):
+                for prompt in [*prompts(seed, 5), self.known]:
                     self.complete(node, prompt)
                 seed += 1
         talker = threading.Thread(target=talk)
