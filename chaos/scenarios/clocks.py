@@ -71,11 +71,17 @@ def wrong_wall_clock(world, say):
 
 
 def time_passes(world, node, seconds):
-    """For the others, while that node is away: they have forgotten it then."""
+    """For the others, while that node is away: they have forgotten it then.
+    It passes for all at once: who is an hour ahead would be told of a node that
+    died just now."""
     others = [n for n in world.nodes if n is not node]
     world.sees(others, node.name, "dead")
+    for other in others:
+        other.freeze()
     for other in world.nodes:
         other.clock.set(wall_s=seconds, monotonic_s=seconds)
+    for other in others:
+        other.thaw()
     wait_until(lambda: all(node.name not in n.members() for n in others),
                f"{node.name} is forgotten: {[n.members() for n in others]}")
 
