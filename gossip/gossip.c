@@ -112,6 +112,7 @@ gossip_new(struct gossip **out, const struct gossip_config *config,
     g->wake_us = UINT64_MAX;
     g->gauge_due_us = UINT64_MAX;
     g->belief_due_us = UINT64_MAX;
+    g->awake_us = 1;
     g->tick_us = now_us;
     g->vector_due_us = now_us;
     g->gauge_all_us = now_us;
@@ -129,6 +130,7 @@ wipe_stream(struct gossip *g, struct gossip_stream *s)
     gossip_transfer_stop(g, s);
     gossip_direct_drop(s);
     gossip_names_fini(g, s);
+    gossip_prints_fini(&s->prints);
     delta_log_fini(&s->log, &g->store);
     CHECK(!s->transfer.active && s->log.count == 0);
 }
@@ -446,6 +448,7 @@ drop_peer(struct gossip *g, uint32_t at)
         gossip_push_want(g, s);
     }
     gossip_transfer_drop_peer(g, peer);
+    gossip_rival_drop_peer(g, peer);
 }
 
 int
@@ -667,20 +670,13 @@ tick_streams(struct gossip *g)
     }
 }
 
-/* Ticks come more often than each judge_ms, unless the process stands still. */
-static void
-see_the_time(struct gossip *g, uint64_t now_us)
-{
-    CHECK(now_us >= g->now_us && g->now_us >= g->tick_us);
-    g->awake_us += earlier(now_us - g->tick_us, gossip_us(g->config.judge_ms));
-    g->tick_us = now_us;
-    g->now_us = now_us;
-}
-
 void
 gossip_tick(struct gossip *g, uint64_t now_us)
 {
-    see_the_time(g, now_us);
+    CHECK(now_us >= g->now_us && g->now_us >= g->tick_us);
+    g->now_us = now_us;
+    g->awake_us = gossip_awake(g);
+    g->tick_us = now_us;
     if (now_us >= g->wake_us) {
         tick_streams(g);
     }

@@ -20,6 +20,8 @@
 #define GOSSIP_FANOUT      4U    /* peers that a push is sent to */
 #define GOSSIP_FRAME_ROOM  1024U /* around a record's body in a frame */
 #define GOSSIP_NAMES_BUILD ((size_t)96 * 1024)
+#define GOSSIP_PRINTS      16384U /* batches; a power of two */
+#define GOSSIP_RETURNS     3U     /* to an epoch that was left, untried */
 
 enum gossip_frame_type {
     GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */
@@ -84,13 +86,23 @@ struct gossip_reading {
     uint32_t print;        /* of the batch at print_pos, lower half */
     uint64_t print_pos;    /* of the record that was read last; 0: none was */
     uint32_t part;         /* of the batch, while split */
-    uint64_t off_since_us; /* since when a follower is not at the replica's
-                              position; 0: it is */
+    uint64_t off_since_us; /* since when, by gossip_awake(), a follower is not
+                              at the replica's position; 0: it is */
     uint64_t off_mark;     /* at that time: the position of the one ahead */
     uint64_t off_pos;      /* at that time: the reading's position */
     uint64_t off_replica;  /* at that time: the replica's position */
     bool who_asked;        /* since then: we asked who leads the epoch */
     bool who_lives;        /* since then: a live reader said that it does */
+};
+
+/* The fingerprints of the batches that this node's readings had last, which
+ * reach back further than the log (prints.c). */
+struct gossip_prints {
+    uint32_t *print; /* GOSSIP_PRINTS of them, by seq; NULL: none */
+    uint64_t low;    /* seqs from low on, below high */
+    uint64_t high;
+    bool unproved; /* the reading is another one: of the same process only if
+                      its next batch is among them */
 };
 
 enum gossip_asked {
@@ -105,7 +117,7 @@ enum gossip_asked {
 struct gossip_rival {
     struct gossip_epoch epoch; /* no 0: there is none */
     uint64_t peer;             /* that showed it last */
-    uint64_t since_us;         /* it was met first */
+    uint64_t since_us;         /* it was met first, by gossip_awake() */
     uint32_t proofs;           /* that were asked for because of it */
     bool certain;              /* it is of another process than the reading's */
 };
@@ -202,7 +214,7 @@ struct gossip_stream {
     uint64_t ask;      /* number of the last REREAD */
     uint64_t answered; /* number of the last REREAD that a reading answered */
     enum gossip_asked asked;
-    uint64_t asked_us;  /* when that was, by awake_us */
+    uint64_t asked_us;  /* when that was, by gossip_awake() */
     uint64_t asked_of;  /* id of the epoch when it was asked */
     uint64_t healed_us; /* when healing was last tried; 0: never */
 
@@ -212,12 +224,14 @@ struct gossip_stream {
     bool resumes;         /* the intake may go on from the names: to be said */
     uint64_t resumed_id;  /* the epoch when that was said last */
     uint64_t resumed_pos; /* ... and the position of the names */
-    uint64_t resumed_us;
-    bool resuming; /* ... and no reading began since */
+    uint64_t resumed_us;  /* when that was, by gossip_awake(); 0: never */
+    bool resuming;        /* ... and no reading began since */
 
     struct gossip_rival rival;
-    uint64_t left;      /* id of the epoch that the last takeover ended */
-    uint64_t raised_us; /* the epoch's no, last; 0: never */
+    uint64_t left;       /* id of the epoch that the last takeover ended */
+    uint64_t left_pos;   /* the reading could not go on from names up to here */
+    uint32_t left_times; /* it was left without names to go on from */
+    uint64_t raised_us;  /* the epoch's no, last; 0: never */
 
     struct gossip_pull pull;
     struct gossip_transfer transfer;
@@ -238,6 +252,7 @@ struct gossip_stream {
     uint32_t flips;
 
     struct gossip_ledger names;
+    struct gossip_prints prints;
 
     uint64_t resets;
     uint64_t epoch_name; /* event_record.epoch */
@@ -294,8 +309,8 @@ struct gossip {
     struct gossip_config config;
     uint64_t self;
     uint64_t now_us;
-    uint64_t awake_us; /* how long this process ran */
-    uint64_t tick_us;  /* the last tick */
+    uint64_t awake_us; /* gossip_awake() at the last tick */
+    uint64_t tick_us;  /* that tick */
     bool awaits;       /* set by gossip_await() */
     struct rng rng;
     struct delta_log_store store;
@@ -358,6 +373,28 @@ static inline uint64_t
 gossip_us(uint32_t ms)
 {
     return (uint64_t)ms * 1000;
+}
+
+/* For how long this process ran, and never 0: when it stood still, or its clock
+ * jumped, that counts as a quarter of judge_ms at most. */
+static inline uint64_t
+gossip_awake(const struct gossip *g)
+{
+    uint64_t most_us = gossip_us(g->config.judge_ms) / 4;
+    uint64_t since_us = g->now_us - g->tick_us;
+
+    return g->awake_us + (since_us < most_us ? since_us : most_us);
+}
+
+/* When to look whether gossip_awake() has come to until_us. */
+static inline uint64_t
+gossip_awake_due(const struct gossip *g, uint64_t until_us)
+{
+    uint64_t most_us = gossip_us(g->config.judge_ms) / 4;
+    uint64_t awake_us = gossip_awake(g);
+    uint64_t left_us = until_us > awake_us ? until_us - awake_us : 0;
+
+    return g->now_us + (left_us < most_us ? left_us : most_us);
 }
 
 /* The position of part `part` of batch `seq`; part is at most
@@ -498,10 +535,28 @@ bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
  * living one. */
 void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);
 
+/* The peer went: when it is back, its epoch is met for the first time. */
+void gossip_rival_drop_peer(struct gossip *g, uint64_t peer);
+
 /* The fingerprint of the batch at pos, lower half, if the log has it, or it was
  * read last, or the names are as of it. */
 bool gossip_print_at(const struct gossip_stream *s, uint64_t pos,
                      uint32_t *print);
+
+/* prints.c: the fingerprints of what was read */
+
+/* Another reading begins. */
+void gossip_prints_begin(struct gossip_prints *prints);
+
+/* The reading had a batch. Without memory there are no fingerprints. */
+void gossip_prints_add(struct gossip_prints *prints, uint64_t seq,
+                       uint32_t print);
+
+/* False: it is not known. */
+bool gossip_prints_at(const struct gossip_prints *prints, uint64_t seq,
+                      uint32_t *print);
+
+void gossip_prints_fini(struct gossip_prints *prints);
 
 /* local.c: readings */
 

@@ -61,7 +61,7 @@ gossip_hand_step(struct gossip *g, size_t bytes, struct gossip_names *names,
     }
     CHECK(!s->removed && s->names.known);
     if (!names_twin_copy(twin, &s->names.table, bytes)) {
-        s->resumed_us = now_us;
+        s->resumed_us = gossip_awake(g);
         return GOSSIP_E_MORE;
     }
     bool good = !twin->failed && gossip_local_can_resume(g, s) &&
@@ -72,7 +72,7 @@ gossip_hand_step(struct gossip *g, size_t bytes, struct gossip_names *names,
     }
     lose(g);
     s->resumed_pos = s->names.pos;
-    s->resumed_us = now_us;
+    s->resumed_us = gossip_awake(g);
     return 0;
 }
 
@@ -87,7 +87,8 @@ gossip_hand_waits(struct gossip *g, struct event_stream stream, uint64_t now_us)
 {
     struct gossip_stream *s = gossip_find(g, stream);
 
+    g->now_us = now_us;
     if (s != NULL && s->resuming) {
-        s->resumed_us = now_us;
+        s->resumed_us = gossip_awake(g);
     }
 }

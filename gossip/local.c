@@ -13,7 +13,7 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
     CHECK(!s->removed && s->answered <= s->ask);
     s->ask++;
     s->asked = why;
-    s->asked_us = g->awake_us;
+    s->asked_us = gossip_awake(g);
     s->asked_of = s->epoch.id;
     s->reread = reason;
     s->reading.off_since_us = 0;
@@ -118,6 +118,21 @@ is_alone(const struct gossip *g)
     return true;
 }
 
+/* Notes whether the reading could go on in the epoch that is left. */
+static void
+leave(struct gossip_stream *s)
+{
+    bool again = s->left == s->epoch.id;
+    bool tried = s->resumed_id == s->epoch.id && s->resumed_us != 0;
+    uint64_t pos = again ? s->left_pos : 0;
+
+    s->left_times = !again                          ? 1
+                    : tried && s->resumed_pos > pos ? 0
+                                                    : s->left_times + 1;
+    s->left_pos = tried && s->resumed_pos > pos ? s->resumed_pos : pos;
+    s->left = s->epoch.id;
+}
+
 /* No node reads better: mints an epoch for this reading. */
 static void
 take_over(struct gossip *g, struct gossip_stream *s)
@@ -127,7 +142,7 @@ take_over(struct gossip *g, struct gossip_stream *s)
         same ? gossip_broken_id(s->reading.process) : s->reading.process;
 
     CHECK(s->reading.any);
-    s->left = s->epoch.id;
+    leave(s);
     s->reading.tolerant = same || !s->reading.whole;
     mint(g, s, id, s->reading.whole, "taken over");
 }
@@ -157,14 +172,14 @@ resume(struct gossip *g, struct gossip_stream *s, bool must)
         (!must && gossip_names_wanted(g, s))) {
         return false;
     }
-    if (same &&
-        (s->resumed_pos == s->names.pos ||
-         (!must && g->now_us - s->resumed_us < gossip_us(g->config.heal_ms)))) {
+    if (same && (s->resumed_pos == s->names.pos ||
+                 (!must && gossip_awake(g) - s->resumed_us <
+                               gossip_us(g->config.heal_ms)))) {
         return false;
     }
     s->resumed_id = s->epoch.id;
     s->resumed_pos = s->names.pos;
-    s->resumed_us = g->now_us;
+    s->resumed_us = gossip_awake(g);
     s->resumes = true;
     s->resuming = true;
     g->stats.resumes++;
@@ -237,6 +252,7 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
         s->asked = GOSSIP_ASKED_NOT;
     }
     s->resuming = false;
+    gossip_prints_begin(&s->prints);
     s->reading = (struct gossip_reading){
         .any = true,
         .live = before.live,
@@ -289,6 +305,7 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
         return;
     }
     s->resuming = false;
+    gossip_prints_begin(&s->prints);
     s->reading = (struct gossip_reading){
         .any = true,
         .live = s->reading.live,
@@ -353,6 +370,9 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     reading->pos = pos;
     reading->print_pos = pos;
     reading->print = (uint32_t)fingerprint;
+    if ((pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST) {
+        gossip_prints_add(&s->prints, pos >> 8, reading->print);
+    }
     if (!gossip_leads(s)) {
         reading->gap = false; /* the gap lies before any epoch joined later */
         compare(g, s, pos, fingerprint);
@@ -618,7 +638,7 @@ begin_off(struct gossip *g, struct gossip_stream *s)
     struct gossip_reading *reading = &s->reading;
 
     CHECK(reading->any && !gossip_leads(s));
-    reading->off_since_us = g->now_us;
+    reading->off_since_us = gossip_awake(g);
     reading->off_mark = reading->pos > s->pos ? reading->pos : s->pos;
     reading->off_pos = reading->pos;
     reading->off_replica = s->pos;
@@ -675,7 +695,7 @@ is_best(struct gossip *g, struct gossip_stream *s)
     if (!is_off(g, s)) {
         return false;
     }
-    uint64_t off_us = g->now_us - reading->off_since_us;
+    uint64_t off_us = gossip_awake(g) - reading->off_since_us;
     if (off_us >= judge_us && is_led(s)) {
         begin_off(g, s);
         return false;
@@ -687,7 +707,7 @@ is_best(struct gossip *g, struct gossip_stream *s)
     return off_us >= judge_us;
 }
 
-/* Until when a reading has the time to go on from the names that it was told, or
+/* Until when, by gossip_awake(), a reading has the time to go on from the names that it was told, or
  * to begin again because it cannot; 0: none is expected to. */
 static uint64_t
 resumes_until(const struct gossip *g, const struct gossip_stream *s)
@@ -708,12 +728,13 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
     if (s->reading.differs) {
         return g->now_us;
     }
-    if (resumes_until(g, s) > g->now_us) {
-        return resumes_until(g, s);
+    if (resumes_until(g, s) > gossip_awake(g)) {
+        return gossip_awake_due(g, resumes_until(g, s));
     }
     if (s->reading.off_since_us != 0) {
-        return s->reading.off_since_us +
-               (s->reading.who_asked ? judge_us : judge_us / 2);
+        return gossip_awake_due(
+            g, s->reading.off_since_us +
+                   (s->reading.who_asked ? judge_us : judge_us / 2));
     }
     return s->reading.pos != s->pos ? g->now_us : UINT64_MAX;
 }
@@ -737,7 +758,7 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
         }
         return;
     }
-    if (resumes_until(g, s) > g->now_us) {
+    if (resumes_until(g, s) > gossip_awake(g)) {
         return;
     }
     if (is_best(g, s) && resume(g, s, true)) {

@@ -24,6 +24,10 @@ gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
         bool named = s->names.known && s->names.pos == pos;
         bool read = gossip_leads(s) && s->reading.print_pos == pos;
         *print = read ? s->reading.print : (uint32_t)s->names.print;
+        if (!read && !named && gossip_leads(s) && !s->prints.unproved &&
+            (pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST) {
+            return gossip_prints_at(&s->prints, pos >> 8, print);
+        }
         return (read || named) && pos != 0;
     }
     const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
@@ -70,17 +74,29 @@ meet_rival(struct gossip *g, struct gossip_stream *s,
     bool first = s->rival.epoch.id != met->epoch.id || s->rival.epoch.no == 0;
 
     if (first) {
-        s->rival = (struct gossip_rival){.since_us = g->now_us};
+        s->rival = (struct gossip_rival){.since_us = gossip_awake(g)};
     }
     s->rival.epoch = met->epoch;
     s->rival.peer = met->peer;
     return first;
 }
 
+void
+gossip_rival_drop_peer(struct gossip *g, uint64_t peer)
+{
+    CHECK(peer != 0);
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        struct gossip_stream *s = g->streams[i];
+        if (s->rival.peer == peer) { /* whom it can tell what it knows */
+            s->rival = (struct gossip_rival){0};
+        }
+    }
+}
+
 static bool
 is_known_for(const struct gossip *g, const struct gossip_stream *s, uint32_t ms)
 {
-    return g->now_us - s->rival.since_us >= gossip_us(ms);
+    return gossip_awake(g) - s->rival.since_us >= gossip_us(ms);
 }
 
 static bool
@@ -107,9 +123,9 @@ challenge(struct gossip *g, struct gossip_stream *s, bool certain)
 static bool
 is_unproved(const struct gossip *g, const struct gossip_stream *s)
 {
-    CHECK(s->asked_us <= g->awake_us);
     return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
-           g->awake_us - s->asked_us >= PROOFS * gossip_us(g->config.judge_ms);
+           gossip_awake(g) - s->asked_us >=
+               PROOFS * gossip_us(g->config.judge_ms);
 }
 
 void
@@ -159,13 +175,15 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
 {
-    bool open = s->left != met->epoch.id;
-    bool named = met->names && s->reading.any;
+    bool left = s->left == met->epoch.id;
+    bool open =
+        !left || (met->pos > s->left_pos && s->left_times <= GOSSIP_RETURNS);
+    bool named = met->names && s->reading.any && open;
     uint32_t print = 0;
 
     return met->has_print && gossip_print_at(s, met->pos, &print) &&
            print == met->print &&
-           (met->lives || (open && (named || met->pos == s->pos)));
+           (met->lives || named || (!left && met->pos == s->pos));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To

@@ -189,6 +189,33 @@ Test(gossip_names, nobody_goes_back_to_the_epoch_that_a_takeover_ended)
     cr_assert_eq(lab_stats(&lab, 2).epochs_minted, 2);
 }
 
+/* Node 2 loses the peer before it has anything of the epoch that it joined. */
+Test(gossip_names, an_epoch_that_was_left_without_names_is_joined_again)
+{
+    begin_with_short_logs();
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 1, 2);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    for (uint32_t time = 0; time < 3; time++) {
+        lab_begin_reading(&lab, 2, 999, false);
+        for (uint32_t i = 15; i < 25; i++) {
+            read_one(2, i, i, true);
+        }
+        cr_assert_neq(lab_status(&lab, 2).epoch.id, 77);
+        lab.nodes[1].refuses = time < 2;
+        lab_link(&lab, 1, 2);
+        lab_run(&lab, 800);
+        cr_assert_eq(lab_status(&lab, 2).epoch.id, 77, "%u", time);
+        lab_unlink(&lab, 1, 2);
+        lab_run(&lab, 2 * config.judge_ms);
+    }
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 2).pos >> 8, 19);
+    cr_assert_geq(lab_stats(&lab, 2).resumes, 1);
+}
+
 Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
 {
     struct gossip *g = lab.nodes[1].g;
@@ -305,8 +332,24 @@ Test(gossip_names, a_reading_that_waits_for_its_copy_is_not_judged)
         lab_pull(&lab);
     }
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
-    lab.now_us += config.judge_ms * 1000;
-    gossip_tick(g, lab.now_us);
+    lab_run(&lab, config.judge_ms + 2);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
+}
+
+Test(gossip_names, a_clock_that_jumps_takes_no_time_from_a_reading)
+{
+    struct gossip *g = lab.nodes[1].g;
+
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    gossip_local_live(g, lab_stream, true, lab.now_us);
+    lab_run(&lab, 1);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
+    lab.now_us += UINT64_C(86400000000);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    lab_run(&lab, config.judge_ms);
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 

@@ -152,6 +152,30 @@ Test(gossip_rivals, a_whole_replica_that_nobody_reads_is_kept_for_who_reads_on)
     }
 }
 
+/* Node 2's log no longer has what node 0 knows. */
+Test(gossip_rivals, fingerprints_reach_back_further_than_the_log)
+{
+    lab_end(&lab);
+    config.log_records = 20;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 499, false);
+    lab_begin_reading(&lab, 2, 500, false);
+    for (uint32_t i = 15; i < 115; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    cr_assert_gt(lab_status(&lab, 2).log_low, lab_status(&lab, 0).pos);
+    cr_assert_gt(lab_status(&lab, 2).epoch.no, lab_status(&lab, 0).epoch.no);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+}
+
 /* Node 2 has read further than the whole epoch goes. */
 static void
 expect_that_node_2_reads_on(void)
