@@ -124,7 +124,7 @@ local_from_responses(struct local_build *b, const struct json_value *request,
     const struct json_value *said = local_given(request, "instructions");
     const struct json_value *effort =
         local_given(local_given(request, "reasoning"), "effort");
-    uint32_t room = input != NULL ? input->len : 0;
+    uint32_t room = input != NULL && input->kind == JSON_ARRAY ? input->len : 0;
     struct local_list messages = local_list_new(b, room + 2);
     struct local_object to = local_object_new(b, 3);
 
@@ -181,13 +181,18 @@ static void
 push_system(struct local_build *b, struct local_list *messages,
             const struct json_value *system)
 {
-    struct texts texts = begin_texts(b, system->len);
+    struct texts texts;
     bool is = false;
 
     if (system->kind == JSON_STRING) {
         push_text(b, messages, "system", *system);
         return;
     }
+    if (system->kind != JSON_ARRAY) {
+        (void)local_fail(b, "a system prompt is no text and no list");
+        return;
+    }
+    texts = begin_texts(b, system->len);
     for (uint32_t i = 0; b->why == NULL && i < system->len; i++) {
         const struct json_value *block = &system->as.items[i];
         if (local_is(local_given(block, "type"), "text")) {

@@ -165,6 +165,9 @@ Test(local_chat, an_engine_without_rules_has_vllms)
     cr_expect_neq(local_rules_of(ENGINE_SGLANG), local_rules_of(ENGINE_VLLM));
 }
 
+/* An integer that stays text: longer than all that is behind it. */
+#define BIG "123456789012345678901234567890"
+
 Test(local_chat, what_is_not_known_is_refused)
 {
     is_refused(CHAT, USER("[{\"type\":\"image_url\",\"image_url\":\"x\"}]"),
@@ -184,6 +187,25 @@ Test(local_chat, what_is_not_known_is_refused)
                "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
                "\"image\",\"source\":{}}]}]}",
                "a block of a message is no text and no tool's");
+    is_refused(MESSAGES, "{\"system\":" BIG ",\"messages\":[]}",
+               "a system prompt is no text and no list");
+    is_refused(MESSAGES, "{\"system\":{\"a\":1},\"messages\":[]}",
+               "a system prompt is no text and no list");
+}
+
+Test(local_chat, a_long_input_takes_no_room_for_messages)
+{
+    size_t len = 100000;
+    char *body = malloc(len + 16);
+
+    cr_assert_not_null(body);
+    memset(body, 'a', len + 16);
+    memcpy(body, "{\"input\":\"", 10);
+    memcpy(body + len, "\"}", 3);
+    struct made made = make(ENGINE_VLLM, RESPONSES, false, body);
+    cr_expect_not_null(made.text, "%s", made.why);
+    free(made.text);
+    free(body);
 }
 
 Test(local_chat, responses_are_the_instructions_and_the_input)
