@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NAMED_MAX 32
-#define TAG       "CONTINUE_FINAL_MESSAGE_TAG"
-#define TAG_SPACE "CONTINUE_FINAL_MESSAGE_TAG "
+#define NAMED_MAX  32
+#define KWARGS_MAX 256U /* each is compared with those before it */
+#define TAG        "CONTINUE_FINAL_MESSAGE_TAG"
+#define TAG_SPACE  "CONTINUE_FINAL_MESSAGE_TAG "
 
 struct named {
     struct slice name;
@@ -490,14 +491,14 @@ gather_fields(struct job *job, const struct template_chat *chat,
     uint32_t more =
         kwargs != NULL && kwargs->kind == JSON_OBJECT ? kwargs->len : 0;
 
+    if (more > KWARGS_MAX) {
+        return fail(job->error, "chat_template_kwargs: too many");
+    }
     job->fields = take(&job->arena,
                        (chat->tokens_count + more + 8U) * sizeof *job->fields,
                        job->error);
     if (job->fields == NULL) {
         return false;
-    }
-    if (more > 10000) {
-        return fail(job->error, "chat_template_kwargs: too many");
     }
     for (uint32_t i = 0; i < chat->tokens_count; i++) {
         add_field(job, chat->tokens[i].key, chat->tokens[i].value);

@@ -129,6 +129,29 @@ Test(local_tokens, a_template_that_refuses_says_why)
     tokenizer_ids_fini(&answer.ids);
 }
 
+/* Each is compared with those before it, which no step of a template counts. */
+Test(local_tokens, a_templates_own_options_are_few)
+{
+    static char body[8 << 10];
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_PATIENT;
+
+    for (int more = 0; more < 2; more++) {
+        int at = sprintf(body,
+                         "{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],"
+                         "\"chat_template_kwargs\":{");
+        for (int i = 0; i < 256 + more; i++) {
+            at += sprintf(body + at, "\"x%d\":1,", i);
+        }
+        (void)sprintf(body + at - 1, "}}");
+        cr_expect_eq(
+            ask(body, SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
+            more == 0 ? 0 : LOCAL_E_REFUSED, "%s", answer.why);
+        tokenizer_ids_fini(&answer.ids);
+    }
+    cr_expect_not_null(strstr(answer.why, "chat_template_kwargs: too many"));
+}
+
 Test(local_tokens, a_way_that_is_distrusted_is_refused_and_no_other)
 {
     struct local_answer answer;
