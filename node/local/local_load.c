@@ -443,12 +443,19 @@ add_all(struct loading *l, const char *dir)
 static int
 add_dir(struct loading *l, const char *dir)
 {
-    const char *slash = strrchr(dir, '/');
+    char folder[CONFIG_FILE_MAX];
+    size_t len = strlen(dir);
 
-    if (is_model(dir)) {
-        return add_folder(l, dir, slash != NULL ? slash + 1 : dir);
+    CHECK(len < sizeof folder);
+    memcpy(folder, dir, len + 1);
+    while (len > 1 && folder[len - 1] == '/') {
+        folder[--len] = '\0';
     }
-    return add_all(l, dir);
+    const char *slash = strrchr(folder, '/');
+    if (is_model(folder)) {
+        return add_folder(l, folder, slash != NULL ? slash + 1 : folder);
+    }
+    return add_all(l, folder);
 }
 
 int

@@ -290,6 +290,17 @@ Test(local_tokens, a_name_means_a_model_that_it_ends_with)
     cr_expect_null(local_table_find(NULL, is, 2));
 }
 
+Test(local_tokens, a_folder_with_a_slash_behind_it_is_the_same_model)
+{
+    struct config_tokens config = {.dir = LOCAL_MODELS "/tiny/"};
+    struct local_table *alone;
+
+    cr_assert_eq(local_load(&config, NULL, &alone), 0);
+    cr_assert_eq(alone->count, 1);
+    cr_expect_str_eq(local_model_name(alone->model[0]), "tiny");
+    local_table_free(alone, NULL);
+}
+
 static struct local_table *
 load_named(const struct config_model *first, const struct config_model *second,
            const char *dir)
