@@ -19,7 +19,9 @@ struct inquiry_job {
     struct local_question question;
     struct local_answer answer;
     int outcome;
-    char body[]; /* a copy */
+    struct quota_bucket *owner; /* of the copy, which the question borrows */
+    char *body;
+    size_t body_size;
 };
 
 /* Whose files */
@@ -129,9 +131,10 @@ leave_model(struct lane *lane, struct local_model *model)
     qsbr_offline(lane->shared->reader);
 }
 
-static void
-free_job(struct inquiry_job *job)
+static void ON_LANE
+free_job(struct lane *lane, struct inquiry_job *job)
 {
+    lane_memory_give(&lane->memory, job->owner, job->body, job->body_size);
     tokenizer_ids_fini(&job->answer.ids);
     free(job);
 }
@@ -163,7 +166,7 @@ on_worked(uv_work_t *work, int status)
         leave_model(lane, job->question.model);
         inquiry_drop(inquiry);
     }
-    free_job(job);
+    free_job(lane, job);
 }
 
 void
@@ -172,18 +175,27 @@ inquiry_cancel_job(struct inquiry_job *job)
     (void)uv_cancel((uv_req_t *)&job->work);
 }
 
-/* The question with its own copies. */
-static struct inquiry_job *
-make_job(struct lane *lane, const struct local_question *question)
+/* The question with its own copies, charged to the client: his request may have
+ * ended long before a thread comes to it. NULL: no room, or no memory. */
+static struct inquiry_job *ON_LANE
+make_job(struct client *client, const struct local_question *question)
 {
-    struct inquiry_job *job = malloc(sizeof *job + question->body.len);
+    struct lane *lane = client->lane;
+    struct inquiry_job *job = malloc(sizeof *job);
 
     if (job == NULL) {
         return NULL;
     }
     *job = (struct inquiry_job){.turns = lane->node->local_turns,
                                 .question = *question,
-                                .answer.ids.max = LOCAL_IDS_MAX};
+                                .answer.ids.max = LOCAL_IDS_MAX,
+                                .owner = client->quota};
+    job->body = lane_memory_take(&lane->memory, job->owner, question->body.len,
+                                 &job->body_size);
+    if (job->body == NULL) {
+        free(job);
+        return NULL;
+    }
     memcpy(job->body, question->body.ptr, question->body.len);
     job->question.body.ptr = job->body;
     if (question->prompt.ptr != NULL) {
@@ -203,14 +215,16 @@ queue(struct exchange *x, const struct route_world *world, uint64_t root,
     struct inquiry *inquiry;
     struct inquiry_job *job;
 
-    if (lane->local_open >= lane->node->config->tokens.open_max) {
+    job = lane->local_open < lane->node->config->tokens.open_max
+              ? make_job(x->client, question)
+              : NULL;
+    if (job == NULL) {
         counter_bump(&lane->shared->metrics.tokens_local_busy, 1);
         return INQUIRY_FULL;
     }
     inquiry = inquiry_new(lane, world, root);
-    job = inquiry != NULL ? make_job(lane, question) : NULL;
-    if (job == NULL) {
-        free(inquiry);
+    if (inquiry == NULL) {
+        free_job(lane, job);
         return INQUIRY_FULL;
     }
     job->inquiry = inquiry;
@@ -218,7 +232,7 @@ queue(struct exchange *x, const struct route_world *world, uint64_t root,
     inquiry->job = job;
     if (uv_queue_work(&lane->loop, &job->work, on_work, on_worked) != 0) {
         free(inquiry);
-        free_job(job);
+        free_job(lane, job);
         return INQUIRY_FULL;
     }
     lane->local_open++;

@@ -75,7 +75,9 @@
     X(tokens_unkept, "Turns not remembered, for want of memory")               \
     X(tokens_local, "Prompts tokenised by this node")                          \
     X(tokens_local_refused, "Prompts that their model's files did not do for") \
-    X(tokens_local_busy, "Prompts not tokenised because of tokens.open_max")   \
+    X(tokens_local_busy,                                                       \
+      "Prompts not tokenised because of tokens.open_max, or "                  \
+      "of limits.buffered_bytes_max")                                          \
     X(tokens_local_wrong, "Prompts whose tokens an engine counted otherwise")  \
     X(tokens_wrong, "Remembered turns that promised more than there was")      \
     X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \

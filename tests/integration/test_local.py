@@ -232,6 +232,20 @@ class FallBack(LocalCase):
         self.assertIn("line 2", model["why"])
         self.assertEqual((model["ways"]["text"], model["ways"]["chat"]), ("local", "engine"))
 
+    def test_bodies_that_wait_for_a_thread_count_as_their_clients(self):
+        engine, node = self.served(MODELS, "--limits.body_bytes_max", "1536KiB",
+                                   "--limits.client_bytes_max", "3MiB")
+
+        def local_and_busy(size):
+            self.post(node, CHAT, {"messages": say(f"{size} {LONG}"), "user": "x" * size})
+            self.in_step(node, [engine])
+            return [harness.metric(node.at("admin"), f"kvasir_tokens_{name}_total")
+                    for name in ("local", "local_busy")]
+
+        self.assertEqual(local_and_busy(100_000), [1, 0])
+        self.assertEqual(local_and_busy(1_400_000), [1, 1])  # it is held twice then
+        self.assertEqual(local_and_busy(200_000), [2, 1])
+
     def test_a_template_that_refuses_a_request_leaves_it_to_the_engine(self):
         _, node = self.served(MODELS)
         answer = harness.request(node.at("serve"), "POST", CHAT, {
