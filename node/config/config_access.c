@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "node/base/sock_tls.h"
 #include "node/config/config_error_internal.h"
 #include "node/http/http_tokens.h"
 
@@ -131,18 +132,38 @@ config_check_file(const char *key, const char *path,
     }
 }
 
-void
-config_access_files(const struct config *config, struct config_errors *errors)
+/* As a node reads them. */
+static void
+check_tls_files(const struct config_tls *tls, struct config_errors *errors)
 {
-    const char *path = config->admin_access.token_file;
+    struct config_place place = {.source = "tls.cert_file, tls.key_file"};
+    struct sock_tls_files files = {.cert = tls->cert_file,
+                                   .key = tls->key_file,
+                                   .client_ca = tls->client_ca_file};
+    struct sock_tls_context *context;
+    const char *why = "out of memory";
+    uint32_t before = errors->count;
+
+    config_check_file("tls.cert_file", tls->cert_file, errors);
+    config_check_file("tls.key_file", tls->key_file, errors);
+    config_check_file("tls.client_ca_file", tls->client_ca_file, errors);
+    if (tls->cert_file[0] == '\0' || errors->count != before) {
+        return;
+    }
+    if (sock_tls_context_new(&context, &files, &why) != 0) {
+        config_error(errors, &place, "%s", why);
+    }
+    sock_tls_context_free(context);
+}
+
+static void
+check_token_file(const char *path, struct config_errors *errors)
+{
     struct config_place place = {.source = "admin.token_file"};
     struct http_tokens tokens;
     const char *want;
     char text[128];
 
-    config_check_file("tls.cert_file", config->tls.cert_file, errors);
-    config_check_file("tls.key_file", config->tls.key_file, errors);
-    config_check_file("tls.client_ca_file", config->tls.client_ca_file, errors);
     if (path[0] == '\0') {
         return;
     }
@@ -153,4 +174,11 @@ config_access_files(const struct config *config, struct config_errors *errors)
         config_error(errors, &place, "%s cannot be read: %s", path,
                      uv_strerror_r(error, text, sizeof text));
     }
+}
+
+void
+config_access_files(const struct config *config, struct config_errors *errors)
+{
+    check_tls_files(&config->tls, errors);
+    check_token_file(config->admin_access.token_file, errors);
 }

@@ -29,8 +29,8 @@ void config_access_check(const struct config *config,
 void config_check_file(const char *key, const char *path,
                        struct config_errors *errors);
 
-/* Adds a line when the file of tokens cannot be read, or is none, or a file of
- * TLS cannot be read. */
+/* Adds a line when the file of tokens cannot be read, or is none, and for files
+ * of TLS that a node could not use. */
 void config_access_files(const struct config *config,
                          struct config_errors *errors);
 

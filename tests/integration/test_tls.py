@@ -221,11 +221,11 @@ class Tls(Proxy):
     def test_faulty_files_are_named_before_the_node_starts(self):
         self.use("one")
         (self.folder / "node.key").write_text("no key\n")
-        done = self.run_once("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
-                             "127.0.0.1:0", "--tls.cert_file", self.folder / "node.pem",
-                             "--tls.key_file", self.folder / "node.key")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("the key cannot be read", done.stderr)
+        for command in (["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], ["check"]):
+            done = self.run_once("kvasir", *command, "--tls.cert_file", self.folder / "node.pem",
+                                 "--tls.key_file", self.folder / "node.key")
+            self.assertEqual(done.returncode, 2, command)
+            self.assertIn("tls.cert_file, tls.key_file: the key cannot be read", done.stderr)
 
 
 if __name__ == "__main__":
