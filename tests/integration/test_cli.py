@@ -172,6 +172,12 @@ class Check(unittest.TestCase):
         folder = self.file.parent
         (folder / "tokens").write_text("ops 0123456789abcdef0123456789abcdef\n")
         (folder / "mesh-secret").write_text("0123456789abcdef0123456789abcdef\n")
+        line = run("key").stdout.splitlines()[1]
+        (folder / "keys.yaml").write_text(f"tenants: {{shop: {{keys: ['{line}']}}}}\n")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=node",
+                        "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+                       check=True, capture_output=True, timeout=60)
         for text in example, re.sub(r"(?m)^#(?! \S)", "", example):
             self.file.write_text(text.replace("/etc/kvasir", str(folder)))
             told = run("check", "-c", str(self.file))
