@@ -6,19 +6,30 @@ from . import expect, scenario
 from .hosts import wait_until
 from .limits import with_snapshots
 from .soak import Judge, Publisher
-from .world import SERVE
+from .world import SERVE, SETTLE_S
 
 PROMISE = "every node's mirror is every engine's cache, key by key"
+REACH_S = 20  # of a replay while nodes come and go: whoever is away for longer has lost it
 
 
-def begin(world, rate, replay, age):
-    """Starts everything, and waits until the engines published so many batches. None of
-    what they stored was evicted by then."""
+def begin(world, rate, replay, age, then=None):
+    """Starts everything, and waits until the engines published so many batches, from when
+    all are read. None of what they stored was evicted by then. `then`: the rate afterwards."""
     world.engines = [Publisher(world, engine.name) for engine in world.engines]
     for engine in world.engines:
-        engine.rate, engine.replay, engine.room = rate, replay, 3 * age
+        engine.rate, engine.replay, engine.room = 0, replay, 3 * age
     world.start()
+    wait_until(lambda: all(stream["state"] == "live" for node in world.nodes
+                           for worker in node.workers() for stream in worker["events"]),
+               "all engines are read", SETTLE_S)
+    go_on(world, rate)
     reach(world, age)
+    go_on(world, then or replay // REACH_S)
+
+
+def go_on(world, rate):
+    for engine in world.engines:
+        engine.set_rate(rate)
 
 
 def age_of(world):
@@ -60,7 +71,7 @@ def rolling_restart_short_replay(world, say):
           promise=PROMISE, seconds=30, engines=1)
 def cut_short_replay(world, say):
     replay, age = (10000, 12000) if world.long else (2000, 4000)
-    begin(world, rate=500, replay=replay, age=age)
+    begin(world, rate=500, replay=replay, age=age, then=500)
     apart = next(node for node in world.nodes if not node.mesh()["streams"][0]["reads"])
     world.wire.sever([apart.name], [node.name for node in world.nodes if node != apart])
     reach(world, age_of(world)[0] + 3 * 500)
