@@ -262,17 +262,36 @@ control_models_compare(struct control_models *models, struct hints *hints)
     models->differ = differ;
 }
 
-void
+bool
 control_models_reload(struct control_models *models,
                       const struct config *config)
 {
     models->next = config->tokens;
     if (models->dying_count > LOCAL_MODELS_MAX) {
         LOG_WARNING("models_still_used", KV("models", models->dying_count));
-    } else if (models->working) {
+        return false;
+    }
+    if (models->working) {
         models->again = true;
     } else {
         begin(models);
+    }
+    return models->working;
+}
+
+void
+control_models_put_files(const struct config_tokens *tokens,
+                         struct json_out *json)
+{
+    if (tokens->dir[0] != '\0') {
+        json_out_text(json, tokens->dir);
+    }
+    for (uint32_t i = 0; i < tokens->models.count; i++) {
+        const struct config_model *model = &tokens->models.model[i];
+        json_out_text(json, model->path);
+        if (model->template[0] != '\0') {
+            json_out_text(json, model->template);
+        }
     }
 }
 

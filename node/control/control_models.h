@@ -42,9 +42,13 @@ void control_models_start(struct control_models *models,
                           struct node_shared *node, uv_loop_t *loop) ON_CONTROL;
 
 /* Reads those of another configuration, on a thread; the lanes take it over when
- * it is done. */
-void control_models_reload(struct control_models *models,
-                           const struct config *config) ON_CONTROL;
+ * it is done. False: not now, too many models are still used. */
+bool control_models_reload(struct control_models *models,
+                           const struct config *config) ON_CONTROL MUST_CHECK;
+
+/* Where that reads: a list of folders and files. */
+void control_models_put_files(const struct config_tokens *tokens,
+                              struct json_out *json);
 
 /* Frees what no lane uses any more; now and then. */
 void control_models_sweep(struct control_models *models) ON_CONTROL;

@@ -259,6 +259,24 @@ say(const struct control_reload *reload, struct json_out *json)
     buf_fini(&restart);
 }
 
+/* Models' files are read on a thread, so the answer says which, and the log what
+ * became of those that changed. */
+static void ON_CONTROL
+read_models(struct control *control, const struct config *mixed,
+            struct json_out *json)
+{
+    bool begun = control_models_reload(&control->models, mixed);
+
+    if (json != NULL) {
+        json_out_key(json, "model_files");
+        json_out_array_begin(json);
+        if (begun) {
+            control_models_put_files(&mixed->tokens, json);
+        }
+        json_out_array_end(json);
+    }
+}
+
 /* The workers that are wanted are in force now; frees the others. */
 static void
 keep(struct control_reload *reload, const struct config *mixed)
@@ -283,11 +301,11 @@ apply(struct control *control, const struct config *mixed,
             (enum log_format)mixed->log.format);
     fleet_configure(control->fleet, &mixed->health, &mixed->breaker);
     probe_poke(control->probe);
-    control_models_reload(&control->models, mixed);
     if (json != NULL) {
         json_out_object_begin(json);
     }
     say(reload, json);
+    read_models(control, mixed, json);
     apply_workers(control, json);
     if (json != NULL) {
         json_out_object_end(json);

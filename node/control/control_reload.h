@@ -33,7 +33,7 @@ void control_reload_free(struct control_reload *reload);
  * Reads, compares and applies. Whatever is wrong with it, nothing changes.
  * Workers are added, replaced and removed as by an operator. Puts what was done
  * into json (may be NULL): an object of the keys applied, the keys that need a
- * restart, and the workers; logs the same. 0, RELOAD_E_INVALID and *errors
+ * restart, the models' files that are read again, and the workers; logs the same. 0, RELOAD_E_INVALID and *errors
  * (initialised by this call, the caller's to end), or -errno.
  */
 int control_reload(struct control *control, struct json_out *json,

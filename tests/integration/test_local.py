@@ -369,7 +369,8 @@ class Reload(LocalCase):
         harness.wait_until(lambda: self.model_of(node)["why"] == "", "the files are read")
         self.post(node, CHAT, {"messages": say(LONG)})
         version = self.model_of(node)["version"]
-        harness.request(node.at("admin"), "POST", "/admin/reload")
+        answer = harness.request(node.at("admin"), "POST", "/admin/reload")
+        self.assertEqual(answer.json()["model_files"], [str(place)])
         self.post(node, CHAT, {"messages": say(LONG)})
         harness.wait_until(lambda: self.model_of(node)["answered"] == 2, "it was made here")
         self.assertEqual(self.model_of(node)["version"], version)
@@ -386,6 +387,7 @@ class Reload(LocalCase):
                         % (MODELS / "tiny/tokenizer.json"))
         answer = harness.request(node.at("admin"), "POST", "/admin/reload")
         self.assertEqual(answer.json()["applied"], ["models"])
+        self.assertEqual(answer.json()["model_files"], [str(MODELS / "tiny/tokenizer.json")])
         harness.wait_until(lambda: self.status(node)["models"], "the files are read")
         self.post(node, CHAT, {"messages": say(LONG)})
         harness.wait_until(lambda: self.model_of(node)["answered"] == 1, "it was made here")

@@ -48,6 +48,7 @@ class Reload(Proxy):
         self.assertEqual(answer.json(), {
             "applied": ["limits.body_bytes_max", "timeouts.head"],
             "restart": ["name", "data.aside_max"],
+            "model_files": [],
             "workers": {"removed": [], "changed": [], "added": [], "refused": []}})
         harness.wait_until(lambda: self.post(chat("x" * 4000)).status == 413, "lanes know")
         s = self.connect()
