@@ -96,6 +96,43 @@ pass_escape(struct json_pull *pull)
     return c > 0 && strchr("\"\\/bfnrt", c) != NULL;
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte)) /* of a word's 8 */
+
+/* Whether some byte of the word is below n, which is 128 at most. */
+static bool
+has_less(uint64_t word, uint8_t n)
+{
+    return ((word - EACH(n)) & ~word & EACH(0x80)) != 0;
+}
+
+/* Passes letters that stand for themselves, not always all of them: eight of
+ * ASCII at a time, and characters of three bytes. */
+static void
+pass_letters(struct json_pull *pull)
+{
+    const char *bytes = pull->bytes.ptr;
+    size_t len = pull->bytes.len;
+    size_t at = pull->at;
+    uint64_t word;
+
+    while (at + sizeof word <= len) {
+        size_t before = at;
+        memcpy(&word, bytes + at, sizeof word);
+        if ((word & EACH(0x80)) == 0 && !has_less(word, 0x20) &&
+            !has_less(word ^ EACH('"'), 1) && !has_less(word ^ EACH('\\'), 1)) {
+            at += sizeof word;
+            continue;
+        }
+        while (json_text_is_three((const uint8_t *)bytes + at, len - at)) {
+            at += 3;
+        }
+        if (at == before) {
+            break;
+        }
+    }
+    pull->at = at;
+}
+
 static enum pull_token
 read_string(struct json_pull *pull, enum pull_token token)
 {
@@ -104,6 +141,7 @@ read_string(struct json_pull *pull, enum pull_token token)
     CHECK(pull->bytes.ptr[start - 1] == '"');
     pull->escaped = false;
     for (;;) {
+        pass_letters(pull);
         int c = peek(pull);
         if (c == '"') {
             break;

@@ -11,7 +11,9 @@
 #ifndef NODE_JSON_TEXT_H
 #define NODE_JSON_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "index/base/slice.h"
 
@@ -22,6 +24,16 @@
  * when there is none (then its first byte is not UTF-8). text.len >= 1.
  */
 size_t json_text_char(struct slice text);
+
+/* Whether a well-formed character of three bytes begins at b, where `left` bytes
+ * are, as most letters beyond Latin do. */
+static inline bool
+json_text_is_three(const uint8_t *b, size_t left)
+{
+    return left >= 3 && (b[0] & 0xf0) == 0xe0 && (b[1] & 0xc0) == 0x80 &&
+           (b[2] & 0xc0) == 0x80 && (b[0] != 0xe0 || b[1] >= 0xa0) &&
+           (b[0] != 0xed || b[1] < 0xa0);
+}
 
 /*
  * Escapes as many whole characters from the start of *text as fit in room

@@ -107,16 +107,6 @@ tokenizer_scratch_free(struct tokenizer_scratch *s)
     free(s);
 }
 
-/* Whether a character of three bytes begins at b, as most letters beyond Latin
- * do. */
-static inline bool
-is_three(const uint8_t *b, size_t left)
-{
-    return left >= 3 && (b[0] & 0xf0) == 0xe0 && (b[1] & 0xc0) == 0x80 &&
-           (b[2] & 0xc0) == 0x80 && (b[0] != 0xe0 || b[1] >= 0xa0) &&
-           (b[0] != 0xed || b[1] < 0xa0);
-}
-
 size_t
 utf8_valid(struct slice text)
 {
@@ -128,7 +118,7 @@ utf8_valid(struct slice text)
         if (b[0] < 0x80) {
             size_t plain = ascii_until(text, at);
             len = plain > at ? plain - at : 1;
-        } else if (is_three(b, text.len - at)) {
+        } else if (json_text_is_three(b, text.len - at)) {
             len = 3;
         } else {
             len = json_text_char(

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "node/text/json_pull.h"
 
@@ -211,4 +212,49 @@ Test(node_json_pull, integers_are_bounded)
     cr_assert_not(uint_of("-1", 10, &value));
     cr_assert_not(uint_of("1.0", 10, &value));
     cr_assert_not(uint_of("1e1", 10, &value));
+}
+
+/* Eight bytes of ASCII are passed at once, and characters of three bytes. */
+Test(node_json_pull, finds_every_byte_of_a_string_wherever_it_is)
+{
+    static const char *const fill[] = {"aaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                       "日日日日日日日日日"};
+
+    for (size_t f = 0; f < 2; f++) {
+        for (unsigned c = 0; c < 256; c++) {
+            for (size_t at = 0; at <= 21; at += f == 0 ? 1 : 3) {
+                char text[40] = "\"";
+                size_t len = strlen(fill[f]);
+                memcpy(text + 1, fill[f], at);
+                text[1 + at] = (char)c;
+                memcpy(text + 2 + at, fill[f] + at, len - at);
+                text[2 + len] = '"';
+                json_pull_init(&pull, (struct slice){text, len + 3});
+                enum pull_token token = json_pull_next(&pull);
+                bool plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+                cr_assert_eq(token == PULL_STRING, plain || c == '"',
+                             "byte %u at %zu", c, at);
+                cr_assert_eq(plain || c == '"' ? pull.text.len : pull.at - 1,
+                             plain       ? len + 1
+                             : c == '\\' ? at + 2 /* behind the escape */
+                                         : at,
+                             "byte %u at %zu", c, at);
+            }
+        }
+    }
+}
+
+Test(node_json_pull, takes_no_broken_character_of_three_bytes)
+{
+    static const char *const broken[] = {"\xe0\x80\x80", "\xed\xa0\x80",
+                                         "\xe6\x97", "\xe6\x97\x20"};
+
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char text[40];
+        (void)snprintf(text, sizeof text, "\"日日日%s日日日\"", broken[i]);
+        json_pull_init(&pull, slice_of(text));
+        cr_assert_eq(json_pull_next(&pull), PULL_BAD);
+        cr_assert_str_eq(pull.fault, "not UTF-8");
+        cr_assert_eq(pull.at, 10);
+    }
 }
