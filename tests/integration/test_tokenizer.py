@@ -3,7 +3,9 @@
 
     test_tokenizer.py           for the tokenizers of ../shared/data, and small
                                 ones that are trained on the spot
-    KVASIR_TOKENIZERS=DIR       and for each DIR/NAME/tokenizer.json
+    KVASIR_TOKENIZERS=DIR:...   and for each DIR/NAME/tokenizer.json
+    KVASIR_TOKENIZERS_WHOLE=1   with all of the texts, not a few hundred KB of each
+                                file (21 MB; some minutes for each tokenizer)
     KVASIR_TOKENIZERS_PYTHON=P  the Python that has the packages `tokenizers`
                                 and `sentencepiece`, if it is another one
 
@@ -23,6 +25,7 @@ SKIP = 77
 HERE = pathlib.Path(__file__).resolve().parent
 SHARED = HERE.parent.parent.parent / "shared" / "data" / "traces"
 BUILD = pathlib.Path(os.environ.get("KVASIR_BUILD", HERE.parent.parent / "build"))
+FILE_MAX = 1 << 40 if os.environ.get("KVASIR_TOKENIZERS_WHOLE") else 300_000
 
 try:
     import tokenizers
@@ -72,7 +75,7 @@ def unpack(name):
 
 
 def data_texts():
-    """All texts of ../shared/data, a few hundred KB of each file at most."""
+    """All texts of ../shared/data, FILE_MAX of each file at most."""
     for name in ["xquad_dev.tar.zst", "gsm8k_train2000.jsonl.zst", "mtbench.tar.zst", "qmsum_val.jsonl.zst", "bfcl_dev.tar.zst",
                  "taubench_airline_trials_even.jsonl.zst", "lmcache_miniswe_a.tar.zst", "otel_agent_traces.tar.zst"]:
         for _, raw in unpack(name):
@@ -86,7 +89,7 @@ def data_texts():
             size = 0
             for part in found:
                 size += len(part)
-                if size > 300_000:
+                if size > FILE_MAX:
                     break
                 yield part.encode("utf-8", "surrogatepass")
             yield raw[:20000]  # the JSON itself
@@ -109,6 +112,7 @@ def all_texts():
     rng = random.Random(7)
     texts = [t.encode() for t in ODD]
     texts += data_texts()
+    texts += [path.read_bytes() for path in sorted((SHARED.parent / "chat-templates").glob("*.jinja"))]
     for pattern in ("node/**/*.c", "chaos/**/*.py", "tests/lint/*.py"):
         for path in sorted((HERE.parent.parent).glob(pattern))[:60]:
             texts.append(path.read_bytes()[:30000])
@@ -290,8 +294,8 @@ def main():
         if not wanted or "trained" in wanted:
             trained(folder, texts)
         paths = sorted(folder.glob("*/tokenizer.json"))
-        if os.environ.get("KVASIR_TOKENIZERS"):
-            paths += sorted(pathlib.Path(os.environ["KVASIR_TOKENIZERS"]).glob("*/tokenizer.json"))
+        for more in filter(None, os.environ.get("KVASIR_TOKENIZERS", "").split(":")):
+            paths += sorted(pathlib.Path(more).glob("*/tokenizer.json"))
         for path in paths:
             if not wanted or path.parent.name in wanted or "trained" in wanted and path.parent.name.startswith(("bert", "unigram", "bpe", "spm")):
                 count += 1
