@@ -332,7 +332,7 @@ engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
     const struct engine_ids *ids = &s->prompt.ids;
     uint32_t model;
 
-    if (!engine_server_scan(s, request, SCAN_API_OTHER) ||
+    if (!engine_server_scan(s, request, SCAN_API_EMBEDDINGS) ||
         !engine_server_find_model(s, request, &model) ||
         !engine_server_render(s, request, false)) {
         return;

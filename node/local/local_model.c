@@ -18,6 +18,7 @@ local_way_name(enum local_way way)
         [LOCAL_RESPONSES] = "responses",
         [LOCAL_MESSAGES] = "messages",
         [LOCAL_MESSAGES_TOOLS] = "messages_tools",
+        [LOCAL_EMBEDDINGS] = "embeddings",
     };
 
     CHECK(way < LOCAL_WAYS);
@@ -179,7 +180,8 @@ local_model_can(const struct local_model *model, enum local_way way)
 {
     CHECK(way < LOCAL_WAYS);
     return model->tokenizer != NULL &&
-           (way == LOCAL_TEXT || model->chat != NULL) &&
+           (way == LOCAL_TEXT || way == LOCAL_EMBEDDINGS ||
+            model->chat != NULL) &&
            gauge_read(&model->off[way]) == 0;
 }
 

@@ -38,6 +38,7 @@ enum local_way {
     LOCAL_RESPONSES,      /* /v1/responses */
     LOCAL_MESSAGES,       /* /v1/messages */
     LOCAL_MESSAGES_TOOLS, /* the same with tools or their results */
+    LOCAL_EMBEDDINGS,     /* /v1/embeddings */
     LOCAL_WAYS,
 };
 

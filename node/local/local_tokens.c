@@ -56,12 +56,31 @@ read_truncation(struct local_question *q, struct slice raw)
     return value != 0;
 }
 
+/* Whose prompt is one text, and no conversation. */
+static bool
+is_text(enum scan_api api)
+{
+    return api == SCAN_API_TEXT || api == SCAN_API_EMBEDDINGS;
+}
+
+/* Embeddings of texts that are cut or filled up, where the model's tokenizer says
+ * at which end. False positives cost a prediction alone. */
+static bool
+is_fitted(const struct local_question *q, const struct scan *scan)
+{
+    struct slice key = SLICE("\"padding\"");
+
+    return q->api == SCAN_API_EMBEDDINGS &&
+           (scan->truncated ||
+            memmem(q->body.ptr, q->body.len, key.ptr, key.len) != NULL);
+}
+
 bool
 local_question_read(struct local_question *q, const struct scan *scan)
 {
     const struct scan_text *special = &scan->options[SCAN_ADD_SPECIAL_TOKENS];
     const struct scan_text *cut = &scan->options[SCAN_TRUNCATE_PROMPT_TOKENS];
-    bool chat = scan->api != SCAN_API_TEXT;
+    bool chat = !is_text(scan->api);
     struct slice said = {q->body.ptr + special->at,
                          special->present ? special->len : 0};
 
@@ -70,7 +89,7 @@ local_question_read(struct local_question *q, const struct scan *scan)
                     : slice_equal(said, SLICE("false"));
     q->keep_last = 0;
     if (scan->media || scan->spans_truncated || scan->api == SCAN_API_OTHER ||
-        scan->api == SCAN_API_GUESSED) {
+        scan->api == SCAN_API_GUESSED || is_fitted(q, scan)) {
         return false;
     }
     if (cut->present &&
@@ -125,6 +144,8 @@ way_of(enum scan_api api, bool tools)
         return tools ? LOCAL_MESSAGES_TOOLS : LOCAL_MESSAGES;
     case SCAN_API_CHAT:
         return tools ? LOCAL_CHAT_TOOLS : LOCAL_CHAT;
+    case SCAN_API_EMBEDDINGS:
+        return LOCAL_EMBEDDINGS;
     case SCAN_API_TEXT:
     case SCAN_API_OTHER:
     case SCAN_API_GUESSED:
@@ -337,7 +358,7 @@ tokenise(struct work *w, struct local_turns *turns)
         w->outcome = LOCAL_E_LATER;
         return;
     }
-    if (w->q->api != SCAN_API_TEXT && w->q->plain) {
+    if (!is_text(w->q->api) && w->q->plain) {
         encode_turn(w, place->scratch, turns);
     } else if (w->text.len > w->patience->encode_bytes) {
         w->outcome = LOCAL_E_LATER;
@@ -371,7 +392,7 @@ local_tokens(const struct local_question *question,
     }
     arena_init(&w.arena, limits.memory_bytes);
     buf_init(&w.text, limits.output_bytes);
-    if (question->api == SCAN_API_TEXT) {
+    if (is_text(question->api)) {
         unescape(&w);
     } else {
         render(&w);

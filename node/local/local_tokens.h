@@ -27,7 +27,7 @@ struct local_question {
     enum scan_api api;         /* by whose rules the body is read */
     enum engine_kind kind;     /* whose rules count */
     struct slice body;         /* whole */
-    /* SCAN_API_TEXT: */
+    /* SCAN_API_TEXT and SCAN_API_EMBEDDINGS: */
     struct slice prompt; /* the JSON string's bytes between its quotes */
     bool plain;          /* without special tokens around it */
     uint32_t keep_last;  /* tokens, by truncate_prompt_tokens; 0: all */

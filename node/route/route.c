@@ -55,6 +55,7 @@ route_api(const struct http_head *head)
         {"/v1/completions", SCAN_API_TEXT},
         {"/v1/responses", SCAN_API_RESPONSES},
         {"/v1/messages", SCAN_API_MESSAGES},
+        {"/v1/embeddings", SCAN_API_EMBEDDINGS},
     };
 
     for (size_t i = 0; i < sizeof(apis) / sizeof(apis[0]); i++) {
@@ -74,14 +75,19 @@ static bool
 has_tokens(const struct scan *scan)
 {
     bool is_responses = scan->api == SCAN_API_RESPONSES;
+    bool is_embeddings = scan->api == SCAN_API_EMBEDDINGS;
 
-    if (scan->api == SCAN_API_OTHER || scan->prompt_is_input != is_responses ||
-        scan->spans_truncated) {
+    if (scan->api == SCAN_API_OTHER || scan->spans_truncated ||
+        scan->prompt_is_input != (is_responses || is_embeddings)) {
         return false;
     }
     if (is_responses) {
         return !scan->stateful &&
                (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
+    }
+    if (is_embeddings && (scan->prompts != 1 || scan->truncated ||
+                          scan->shape == SCAN_MESSAGES)) {
+        return false;
     }
     switch (scan->shape) {
     case SCAN_MESSAGES:

@@ -105,7 +105,7 @@ enum route_kind route_kind_of(const struct http_head *head, const char *more);
 bool route_clears_cache(const struct http_head *head);
 
 /* The API of that path, by whose rules engines render the body.
- * SCAN_API_OTHER: they render none (/v1/embeddings, ...). */
+ * SCAN_API_OTHER: they render none (/tokenize, ...). */
 enum scan_api route_api(const struct http_head *head);
 
 /*

@@ -50,12 +50,13 @@ struct scan_span {
 /* The API that a body is written for: engines render each by rules of its
  * own. */
 enum scan_api {
-    SCAN_API_GUESSED,   /* nobody said: of the next three, by its shape */
-    SCAN_API_TEXT,      /* /v1/completions */
-    SCAN_API_CHAT,      /* /v1/chat/completions */
-    SCAN_API_RESPONSES, /* /v1/responses */
-    SCAN_API_MESSAGES,  /* /v1/messages */
-    SCAN_API_OTHER,     /* no prompt that engines render */
+    SCAN_API_GUESSED,    /* nobody said: of the next three, by its shape */
+    SCAN_API_TEXT,       /* /v1/completions */
+    SCAN_API_CHAT,       /* /v1/chat/completions */
+    SCAN_API_RESPONSES,  /* /v1/responses */
+    SCAN_API_MESSAGES,   /* /v1/messages */
+    SCAN_API_EMBEDDINGS, /* /v1/embeddings; no renderer tells its tokens */
+    SCAN_API_OTHER,      /* no prompt whose tokens anybody tells */
     SCAN_APIS,
 };
 

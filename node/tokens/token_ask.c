@@ -43,9 +43,11 @@ token_ask_free(struct token_ask *ask)
         return;
     }
     CHECK(!ask->closing);
-    while (ask->first != NULL) {
-        token_ask_forget(ask->first);
+    for (struct token_question *q = ask->first, *next; q != NULL; q = next) {
+        next = q->next;
+        token_ask_forget(q);
     }
+    CHECK(ask->first == NULL);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         ask_conn_close_idle(&ask->slots[slot]);
     }
@@ -245,6 +247,7 @@ is_askable(const struct scan *scan)
     case SCAN_API_RESPONSES:
         return scan->prompt_is_input && !scan->stateful &&
                (scan->shape == SCAN_STRING || scan->shape == SCAN_MESSAGES);
+    case SCAN_API_EMBEDDINGS:
     case SCAN_API_GUESSED:
     case SCAN_API_OTHER:
     case SCAN_APIS:

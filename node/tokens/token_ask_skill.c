@@ -33,6 +33,9 @@ ask_way_now(const struct token_ask *ask, uint32_t slot, uint32_t generation,
     CHECK(slot < WORKERS_MAX && api < SCAN_APIS);
     const struct ask_slot *s = &ask->slots[slot];
 
+    if (api == SCAN_API_EMBEDDINGS) {
+        return ASK_NOTHING;
+    }
     if (s->generation != generation) {
         return ASK_RENDER;
     }

@@ -355,6 +355,30 @@ class Told(LocalCase):
                           "--tokens.dir", str(place), *flags)
 
 
+class Embeddings(LocalCase):
+    def test_one_text_goes_where_its_tokens_are_cached(self):
+        engine = self.tiny()
+        node = self.serve([engine], "--tokens.dir", str(MODELS), "--tokens.wait", "5s")
+        self.warm(node, [engine])
+        for _ in range(2):
+            usage = self.post(node, "/v1/completions", {"prompt": LONG}).json()["usage"]
+            self.in_step(node, [engine])
+        cached = usage["prompt_tokens_details"]["cached_tokens"]
+        self.assertGreater(cached, 0)
+        for body, source in (({"input": LONG}, "mirror"), ({"input": [LONG]}, "mirror"),
+                             ({"input": [LONG, LONG]}, "belief"),
+                             ({"input": LONG, "truncate_prompt_tokens": 70}, "belief")):
+            with self.subTest(**body):
+                answer = self.post(node, "/v1/embeddings", body)
+                placed, = [d for d in self.decisions(node)
+                           if d["id"] == answer.headers["x-request-id"]]
+                self.assertEqual(placed["source"], source)
+                if source == "mirror":
+                    self.assertEqual(placed["predicted_tokens"], cached)
+        self.assertEqual(self.model_of(node)["ways"]["embeddings"], "local")
+        self.assertEqual(self.asked(node), 0)
+
+
 class Reload(LocalCase):
     def test_files_are_read_again_and_kept_where_they_are_the_same(self):
         place = self.copy()

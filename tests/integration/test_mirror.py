@@ -453,7 +453,9 @@ class Quiet(MirrorCase):
                  "mirror"),
                 ("/v1/completions", {"prompt": ["hello " * 60, "world " * 60]}, "belief"),
                 ("/v1/responses", {"input": "hello " * 60, "conversation": "c"}, "belief"),
-                ("/v1/embeddings", {"input": list(range(100))}, "belief")):
+                ("/v1/embeddings", {"input": "hello " * 60}, "belief"),
+                ("/v1/embeddings", {"input": list(range(100))}, "mirror"),
+                ("/v1/rerank", {"query": "hello " * 60, "documents": ["a"]}, "belief")):
             with self.subTest(path=path, source=source):
                 answer = harness.request(node.at("serve"), "POST", path,
                                          {"model": model, "max_tokens": 4, **body})

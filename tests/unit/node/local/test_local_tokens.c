@@ -86,6 +86,44 @@ Test(local_tokens, a_text_has_the_special_tokens_unless_it_wants_none)
     tokenizer_ids_fini(&without.ids);
 }
 
+Test(local_tokens, an_embedding_has_the_tokens_of_its_text)
+{
+    struct local_answer text =
+        answer_of("{\"prompt\":\"The node\"}", SCAN_API_TEXT);
+    struct local_answer embedding =
+        answer_of("{\"input\":[\"The node\"]}", SCAN_API_EMBEDDINGS);
+
+    are_alike(&text, &embedding);
+    cr_expect_eq(embedding.way, LOCAL_EMBEDDINGS);
+    tokenizer_ids_fini(&text.ids);
+    tokenizer_ids_fini(&embedding.ids);
+}
+
+/* Whether the question can be read. */
+static bool
+is_read(const char *body, enum scan_api api)
+{
+    static struct scan_span spans[64];
+    struct scan_limits limits = {.depth_max = 64, .spans_max = 64};
+    struct scan scan = {.spans = spans, .api = api};
+    struct local_question question = {.body = slice_of(body)};
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0);
+    return local_question_read(&question, &scan);
+}
+
+Test(local_tokens, an_embedding_that_is_cut_or_filled_up_is_not_made_here)
+{
+    cr_expect(is_read("{\"input\":\"a\"}", SCAN_API_EMBEDDINGS));
+    cr_expect(is_read("{\"input\":\"a\",\"truncate_prompt_tokens\":null}",
+                      SCAN_API_EMBEDDINGS));
+    cr_expect_not(is_read("{\"input\":\"a\",\"truncate_prompt_tokens\":5}",
+                          SCAN_API_EMBEDDINGS));
+    cr_expect_not(is_read("{\"input\":\"a\",\"padding\":\"max_length\"}",
+                          SCAN_API_EMBEDDINGS));
+    cr_expect_not(is_read("{\"input\":[\"a\",\"b\"]}", SCAN_API_EMBEDDINGS));
+}
+
 Test(local_tokens, a_truncated_prompt_keeps_its_end_and_the_first_token)
 {
     struct local_answer whole =

@@ -138,14 +138,14 @@ api_of(const char *line)
     return route_api(&head);
 }
 
-Test(node_route, engines_render_four_apis)
+Test(node_route, five_apis_have_tokens)
 {
     cr_assert_eq(api_of("POST /v1/chat/completions"), SCAN_API_CHAT);
     cr_assert_eq(api_of("POST /v1/completions?x=1"), SCAN_API_TEXT);
     cr_assert_eq(api_of("POST /v1/responses"), SCAN_API_RESPONSES);
     cr_assert_eq(api_of("POST /v1/messages"), SCAN_API_MESSAGES);
     cr_assert_eq(api_of("POST /v1/messages/count_tokens"), SCAN_API_OTHER);
-    cr_assert_eq(api_of("POST /v1/embeddings"), SCAN_API_OTHER);
+    cr_assert_eq(api_of("POST /v1/embeddings"), SCAN_API_EMBEDDINGS);
     cr_assert_eq(api_of("POST /tokenize"), SCAN_API_OTHER);
 }
 
@@ -323,6 +323,20 @@ Test(node_route_rig, what_no_engine_renders_goes_by_text)
     cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_RESPONSES));
     cr_assert(goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_RESPONSES));
     cr_assert(goes_by_tokens(CHAT("\"hi\""), SCAN_API_MESSAGES));
+}
+
+Test(node_route_rig, an_embedding_of_one_text_goes_by_tokens)
+{
+    cr_assert(goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_EMBEDDINGS));
+    cr_assert(goes_by_tokens("{\"input\":[\"hi\"]}", SCAN_API_EMBEDDINGS));
+    cr_assert(goes_by_tokens("{\"input\":[1,2]}", SCAN_API_EMBEDDINGS));
+    cr_assert(!goes_by_tokens("{\"input\":[[1,2],[3]]}", SCAN_API_EMBEDDINGS));
+    cr_assert(
+        !goes_by_tokens("{\"input\":[\"hi\",\"ho\"]}", SCAN_API_EMBEDDINGS));
+    cr_assert(!goes_by_tokens("{\"prompt\":\"hi\"}", SCAN_API_EMBEDDINGS));
+    cr_assert(!goes_by_tokens("{\"input\":\"hi\",\"truncate_prompt_tokens\":9}",
+                              SCAN_API_EMBEDDINGS));
+    cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_EMBEDDINGS));
 }
 
 Test(node_route_rig, what_goes_on_from_an_engines_memory_goes_by_text)
