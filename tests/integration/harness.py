@@ -34,7 +34,7 @@ SKIP = 77  # meson's exit code for a skipped test
 # Sanitizers and shared machines are slow; a wait that fails has hung.
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 120
-IO_TIMEOUT_S = 60
+IO_TIMEOUT_S = 120
 # Nobody is to go elsewhere, and tests look at where answers come from.
 DEFAULTS = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s", "KVASIR_PLACEMENT_HEADERS": "on"}
 

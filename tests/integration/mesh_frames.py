@@ -7,6 +7,8 @@ import threading
 
 import msgpack
 
+import harness
+
 PULL = b"\0SP\0\0\x51\0\0"
 HEAD = struct.Struct("<4sBBBBQQIIQ")
 HELLO, DATA = 1, 3
@@ -41,7 +43,7 @@ class Ear:
                     self.heard.append(frame)
                     self.changed.notify_all()
 
-    def wait_for(self, wanted, timeout_s=20):
+    def wait_for(self, wanted, timeout_s=harness.IO_TIMEOUT_S):
         """The first frame for which wanted(type, maps) is true."""
         def found():
             return next((read for read in map(read_frame, self.heard) if wanted(read)), None)
