@@ -3,7 +3,6 @@ nodes throughout: no request may fail for it."""
 import time
 
 from . import expect, scenario
-from .hosts import wait_until
 from .load import Load
 from .nodes import cache_is_back, measure, none_failed
 
@@ -40,9 +39,7 @@ def partition_one_way(world, say):
     load.mark("hurt")
     world.wire.sever(["n1"], ["n3"], both=False)
     load.run_for(30 if world.long else 6)
-    # Who can be reached by way of the third node is not dead; who stood still may be for a moment.
-    wait_until(lambda: all(node.alive() == ["n1", "n2", "n3"] for node in world.nodes),
-               "nobody is declared dead")
+    world.nobody_is_dead()  # who can be reached by way of the third node is not
     load.mark("healed")
     world.wire.heal()
     back = world.together()

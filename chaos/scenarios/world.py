@@ -286,6 +286,12 @@ class World:
         return wait_until(lambda: all(n.states() == states for n in nodes),
                           f"workers are {states}: {[n.states() for n in nodes]}", timeout_s)[1]
 
+    def nobody_is_dead(self, timeout_s=SETTLE_S):
+        """To none of all nodes; who stood still may be for a moment."""
+        names = sorted(node.name for node in self.nodes)
+        wait_until(lambda: all(node.alive() == names for node in self.nodes),
+                   "nobody is declared dead", timeout_s)
+
     def sees(self, nodes, name, *states, timeout_s=SETTLE_S):
         """All these nodes hold another to be in one of these states."""
         return wait_until(lambda: all(n.members().get(name) in states for n in nodes),
