@@ -9,7 +9,7 @@
 #include "mesh/link.h"
 
 #define RIG_NODES  4U
-#define RIG_WAIT_S 20U /* until something is held not to happen */
+#define RIG_WAIT_S 60U /* until something is held not to happen */
 
 /* What one node was told. */
 struct rig_node {
