@@ -168,6 +168,7 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
         return user->sse.done ? LOAD_ANSWERED : LOAD_NO_DONE;
     case HTTPC_RESOLVE:
     case HTTPC_CONNECT:
+    case HTTPC_TLS:
         return LOAD_CONNECT;
     case HTTPC_TIMEOUT:
         return LOAD_TIMEOUT;

@@ -88,6 +88,33 @@ sock_secure(struct sock *sock, const struct sock_tls_context *context)
     return sock->tls != NULL ? 0 : -ENOMEM;
 }
 
+int
+sock_secure_to(struct sock *sock, const struct sock_tls_context *context,
+               const char *host)
+{
+    CHECK(sock->tls == NULL);
+    sock_want(sock, 0);
+    sock->tls = sock_tls_connect(context, sock->fd, host);
+    return sock->tls != NULL ? 0 : -ENOMEM;
+}
+
+int
+sock_shake(struct sock *sock)
+{
+    int error = sock_tls_shake(sock->tls);
+
+    if (error == -EAGAIN) {
+        sock_want(sock, SOCK_READ);
+    }
+    return error;
+}
+
+const char *
+sock_why(const struct sock *sock)
+{
+    return sock->tls != NULL ? sock_tls_why(sock->tls) : "";
+}
+
 void
 sock_want(struct sock *sock, int events)
 {
@@ -172,7 +199,8 @@ sock_is_quiet(const struct sock *sock)
 {
     char byte;
 
-    return recv(sock->fd, &byte, 1, MSG_PEEK) < 0 &&
+    return (sock->tls == NULL || sock_tls_is_quiet(sock->tls)) &&
+           recv(sock->fd, &byte, 1, MSG_PEEK) < 0 &&
            (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 

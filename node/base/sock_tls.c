@@ -1,161 +1,29 @@
-/* TLS on an accepted connection, by OpenSSL. */
+/* TLS on a connection, by OpenSSL. */
 #include "node/base/sock_tls.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "node/base/sock.h"
+#include "node/base/sock_tls_internal.h"
 
 #define RECORD_BYTES ((size_t)16 << 10) /* plain bytes of one, at most */
-
-struct sock_tls_context {
-    SSL_CTX *ssl;
-    int64_t expiry_s;
-};
 
 struct sock_tls {
     SSL *ssl;
     int wanted;       /* SOCK_* of the owner */
     bool read_writes; /* reading waits until it can be written */
     bool broken;      /* nothing may be said any more */
+    const char *why;  /* static text; "" unless TLS itself failed */
 };
-
-/* Certificates */
-
-static int
-choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                const unsigned char *in, unsigned in_len, void *unused)
-{
-    static const unsigned char ours[] = "\x08http/1.1";
-    unsigned char *chosen;
-
-    (void)ssl, (void)unused;
-    int outcome = SSL_select_next_proto(&chosen, out_len, ours,
-                                        sizeof(ours) - 1, in, in_len);
-    *out = chosen;
-    return outcome == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
-                                             : SSL_TLSEXT_ERR_ALERT_FATAL;
-}
-
-/* A key with a passphrase is refused: there is nobody to ask. */
-static int
-no_password(char *out, int size, int writing, void *unused)
-{
-    (void)out, (void)size, (void)writing, (void)unused;
-    return 0;
-}
-
-static const char *
-load(SSL_CTX *ssl, const struct sock_tls_files *files)
-{
-    if (SSL_CTX_use_certificate_chain_file(ssl, files->cert) != 1) {
-        return "the certificate cannot be read";
-    }
-    if (SSL_CTX_use_PrivateKey_file(ssl, files->key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(ssl) != 1) {
-        return ERR_GET_REASON(ERR_peek_last_error()) ==
-                       X509_R_KEY_VALUES_MISMATCH
-                   ? "the key is not the certificate's"
-                   : "the key cannot be read";
-    }
-    if (files->client_ca[0] == '\0') {
-        return NULL;
-    }
-    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(files->client_ca);
-    if (names == NULL || SSL_CTX_load_verify_file(ssl, files->client_ca) != 1) {
-        sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return "the clients' CA cannot be read";
-    }
-    SSL_CTX_set_client_CA_list(ssl, names);
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                       NULL);
-    return NULL;
-}
-
-static const char *
-configure(SSL_CTX *ssl, const struct sock_tls_files *files)
-{
-    SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                              SSL_MODE_RELEASE_BUFFERS);
-    (void)SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
-                                       SSL_OP_NO_COMPRESSION |
-                                       SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* A request says itself how long it is: an end without TLS's own, as many
-     * clients leave, cuts nothing off unseen. */
-    (void)SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_default_passwd_cb(ssl, no_password);
-    SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
-    if (SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
-        SSL_CTX_set_num_tickets(ssl, 0) != 1) {
-        return "TLS 1.2 is not available";
-    }
-    return load(ssl, files);
-}
-
-static int64_t
-expiry_of(const SSL_CTX *ssl)
-{
-    const X509 *cert = SSL_CTX_get0_certificate(ssl);
-    struct tm when;
-
-    if (cert == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(cert), &when) != 1) {
-        return INT64_MAX;
-    }
-    return timegm(&when);
-}
-
-int
-sock_tls_context_new(struct sock_tls_context **out,
-                     const struct sock_tls_files *files, const char **why)
-{
-    struct sock_tls_context *context = calloc(1, sizeof(*context));
-
-    *out = NULL;
-    if (context == NULL) {
-        return -ENOMEM;
-    }
-    context->ssl = SSL_CTX_new(TLS_server_method());
-    if (context->ssl == NULL) {
-        sock_tls_context_free(context);
-        return -ENOMEM;
-    }
-    ERR_clear_error();
-    *why = configure(context->ssl, files);
-    ERR_clear_error();
-    if (*why != NULL) {
-        sock_tls_context_free(context);
-        return SOCK_TLS_E_FILES;
-    }
-    context->expiry_s = expiry_of(context->ssl);
-    *out = context;
-    return 0;
-}
-
-void
-sock_tls_context_free(struct sock_tls_context *context)
-{
-    if (context != NULL) {
-        SSL_CTX_free(context->ssl);
-        free(context);
-    }
-}
-
-int64_t
-sock_tls_expiry(const struct sock_tls_context *context)
-{
-    return context->expiry_s;
-}
 
 /* Sessions */
 
-struct sock_tls *
-sock_tls_accept(const struct sock_tls_context *context, int fd)
+static struct sock_tls *
+make(const struct sock_tls_context *context, int fd)
 {
     struct sock_tls *tls = calloc(1, sizeof(*tls));
 
@@ -163,13 +31,60 @@ sock_tls_accept(const struct sock_tls_context *context, int fd)
     if (tls == NULL) {
         return NULL;
     }
+    tls->why = "";
     tls->ssl = SSL_new(context->ssl);
     if (tls->ssl == NULL || SSL_set_fd(tls->ssl, fd) != 1) {
         sock_tls_free(tls);
         ERR_clear_error();
         return NULL;
     }
-    SSL_set_accept_state(tls->ssl);
+    return tls;
+}
+
+struct sock_tls *
+sock_tls_accept(const struct sock_tls_context *context, int fd)
+{
+    struct sock_tls *tls = make(context, fd);
+
+    if (tls != NULL) {
+        SSL_set_accept_state(tls->ssl);
+    }
+    return tls;
+}
+
+/* Its certificate must be for this host; the name is said in the first message
+ * (SNI), where addresses have no place (RFC 6066). */
+static bool
+expect(SSL *ssl, const char *host)
+{
+    unsigned char bytes[sizeof(struct in6_addr)];
+    bool address = inet_pton(AF_INET, host, bytes) == 1 ||
+                   inet_pton(AF_INET6, host, bytes) == 1;
+
+    if (address) {
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    }
+    return SSL_set1_host(ssl, host) == 1 &&
+           SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME,
+                    TLSEXT_NAMETYPE_host_name,
+                    (void *)(uintptr_t)host) == 1; /* it copies the name */
+}
+
+struct sock_tls *
+sock_tls_connect(const struct sock_tls_context *context, int fd,
+                 const char *host)
+{
+    struct sock_tls *tls = make(context, fd);
+
+    if (tls == NULL) {
+        return NULL;
+    }
+    SSL_set_connect_state(tls->ssl);
+    if (!expect(tls->ssl, host)) {
+        sock_tls_free(tls);
+        ERR_clear_error();
+        return NULL;
+    }
     return tls;
 }
 
@@ -193,12 +108,62 @@ sock_tls_free(struct sock_tls *tls)
     }
 }
 
+/* What is wrong with the other side's certificate. */
+static const char *
+certificate_fault(long outcome)
+{
+    switch (outcome) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return "its certificate is for another name";
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "its certificate has ended";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "its certificate is not valid yet";
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+        return "its certificate is by no authority that is trusted here";
+    default:
+        return X509_verify_cert_error_string(outcome);
+    }
+}
+
+/* Why TLS failed, by the library's first word of it. */
+static const char *
+fault_text(const SSL *ssl, unsigned long error)
+{
+    const char *text = ERR_reason_error_string(error);
+
+    if (ERR_GET_LIB(error) != ERR_LIB_SSL) {
+        return "TLS failed";
+    }
+    switch (ERR_GET_REASON(error)) {
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+        return certificate_fault(SSL_get_verify_result(ssl));
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_HTTP_REQUEST:
+        return "it speaks no TLS";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        return "it wants a certificate of this node";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+        return "it does not trust this node's certificate";
+    default:
+        return text != NULL ? text : "TLS failed";
+    }
+}
+
 /* Why a call did not succeed, as -errno; 0: at an orderly end. */
 static int
 fault_of(struct sock_tls *tls, int rc)
 {
     int number = errno;
     int error = SSL_get_error(tls->ssl, rc);
+    unsigned long first = ERR_peek_error();
 
     ERR_clear_error();
     tls->read_writes = error == SSL_ERROR_WANT_WRITE;
@@ -212,7 +177,37 @@ fault_of(struct sock_tls *tls, int rc)
     if (error == SSL_ERROR_SYSCALL) {
         return number > 0 ? -number : -ECONNRESET;
     }
+    tls->why = fault_text(tls->ssl, first);
     return -EPROTO;
+}
+
+int
+sock_tls_shake(struct sock_tls *tls)
+{
+    if (tls->broken) {
+        return -EPROTO;
+    }
+    ERR_clear_error();
+    errno = 0;
+    int rc = SSL_do_handshake(tls->ssl);
+    if (rc == 1) {
+        tls->read_writes = false;
+        return 0;
+    }
+    int fault = fault_of(tls, rc);
+    return fault != 0 ? fault : -ECONNRESET;
+}
+
+const char *
+sock_tls_why(const struct sock_tls *tls)
+{
+    return tls->why;
+}
+
+uint64_t
+sock_tls_written(const struct sock_tls *tls)
+{
+    return BIO_number_written(SSL_get_wbio(tls->ssl));
 }
 
 ssize_t
@@ -292,6 +287,12 @@ sock_tls_send(struct sock_tls *tls, const struct iovec *parts, unsigned count)
 }
 
 /* Readiness */
+
+bool
+sock_tls_is_quiet(const struct sock_tls *tls)
+{
+    return !tls->broken && SSL_has_pending(tls->ssl) == 0;
+}
 
 bool
 sock_tls_holds(const struct sock_tls *tls)

@@ -1,11 +1,14 @@
 /*
- * TLS on an accepted connection, for sock.c: OpenSSL reads and writes the
- * descriptor itself, so that readiness keeps its meaning. The handshake is part
- * of the first reads.
+ * TLS on a connection, for sock.c: OpenSSL reads and writes the descriptor
+ * itself, so that readiness keeps its meaning. A server's handshake is part of
+ * its first reads; a client's comes first, so that a server whose certificate
+ * is wrong gets no byte of a request.
  *
- * TLS 1.2 or later; ALPN chooses http/1.1, and refuses who offers other
- * protocols alone (RFC 7301). No session is resumed, none is renegotiated, and
- * 1.3's early data, which can be replayed, is not taken.
+ * TLS 1.2 or later. ALPN chooses http/1.1, and refuses who offers other
+ * protocols alone (RFC 7301). Clients of 1.3 may resume their sessions within
+ * the hour, on any lane, with fresh keys, until the files are read again. None
+ * is renegotiated, and 1.3's early data, which can be replayed, is not taken.
+ * A server must show a certificate for its host, by a known authority.
  *
  * What sock.c must know of TLS beyond bytes: OpenSSL may hold bytes that it has
  * decrypted already, for which the descriptor will never become readable, and
@@ -32,9 +35,10 @@ struct sock_tls_context;
 
 /* PEM files; borrowed for the call. */
 struct sock_tls_files {
-    const char *cert;      /* and those of the authorities between */
-    const char *key;       /* its own */
-    const char *client_ca; /* clients must show a certificate by it; "": none */
+    const char *cert; /* and those of the authorities between */
+    const char *key;  /* its own */
+    const char *ca;   /* whose certificates are good; "": for a server, clients
+                         need none; for a client, those that the system trusts */
 };
 
 enum {
@@ -46,15 +50,43 @@ int sock_tls_context_new(struct sock_tls_context **out,
                          const struct sock_tls_files *files, const char **why)
     MUST_CHECK;
 
+/* The same for the side that connects; cert and key may be "". */
+int sock_tls_context_new_client(struct sock_tls_context **out,
+                                const struct sock_tls_files *files,
+                                const char **why) MUST_CHECK;
+
+/* The same once more, for another owner. NULL: no memory. */
+struct sock_tls_context *
+sock_tls_context_share(const struct sock_tls_context *context) MUST_CHECK;
+
 /* NULL is fine; sessions go on. */
 void sock_tls_context_free(struct sock_tls_context *context);
 
-/* When its certificate ends, in seconds since 1970. */
+/* When its certificate ends, in seconds since 1970; INT64_MAX: it has none. */
 int64_t sock_tls_expiry(const struct sock_tls_context *context);
 
 /* The server's side of a connection; fd stays the caller's. NULL: no memory. */
 struct sock_tls *sock_tls_accept(const struct sock_tls_context *context, int fd)
     MUST_CHECK;
+
+/* The client's side, to a server that must be this host: a name or an address.
+ * sock_tls_shake() comes before all else. */
+struct sock_tls *sock_tls_connect(const struct sock_tls_context *context,
+                                  int fd, const char *host) MUST_CHECK;
+
+/* Goes on with the handshake. 0: it is done; -EAGAIN: the descriptor is not
+ * ready for it; -EPROTO or another -errno. */
+int sock_tls_shake(struct sock_tls *tls) MUST_CHECK;
+
+/* Why it failed with -EPROTO: static text, "its certificate ...". "" otherwise.
+ */
+const char *sock_tls_why(const struct sock_tls *tls);
+
+/* Bytes that went to the descriptor. */
+uint64_t sock_tls_written(const struct sock_tls *tls);
+
+/* Whether it has not read on from what its owner got. */
+bool sock_tls_is_quiet(const struct sock_tls *tls);
 
 /* Says that nothing more is sent, where that is possible. */
 void sock_tls_end(struct sock_tls *tls);

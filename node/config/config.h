@@ -49,7 +49,7 @@
 
 /* One engine. Strings are "" when absent. */
 struct config_worker {
-    struct url url;    /* http; required, unique */
+    struct url url;    /* http or https; required, unique */
     struct url events; /* tcp: its KV event socket; host "" when absent */
     struct url replay; /* tcp: its replay socket; host "" when absent */
     char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
@@ -76,11 +76,15 @@ struct config_key_file {
     char file[CONFIG_FILE_MAX]; /* "": everybody */
 };
 
-/* Of the serving port: cert and key, or nothing. */
+/* Each certificate with its key, or neither. */
 struct config_tls {
-    char cert_file[CONFIG_FILE_MAX];
+    char cert_file[CONFIG_FILE_MAX]; /* the serving port's */
     char key_file[CONFIG_FILE_MAX];
-    char client_ca_file[CONFIG_FILE_MAX]; /* "": clients need no certificate */
+    char client_ca_file[CONFIG_FILE_MAX];    /* "": clients need no
+                                                certificate */
+    char workers_ca_file[CONFIG_FILE_MAX];   /* "": the system's */
+    char workers_cert_file[CONFIG_FILE_MAX]; /* shown to workers; "": none */
+    char workers_key_file[CONFIG_FILE_MAX];
 };
 
 struct config_policy {

@@ -57,6 +57,7 @@ static void
 check_tls(const struct config_tls *tls, struct config_errors *errors)
 {
     bool cert = tls->cert_file[0] != '\0';
+    bool shown = tls->workers_cert_file[0] != '\0';
 
     if (cert != (tls->key_file[0] != '\0')) {
         fault(errors, cert ? "tls.key_file" : "tls.cert_file",
@@ -64,6 +65,11 @@ check_tls(const struct config_tls *tls, struct config_errors *errors)
     } else if (!cert && tls->client_ca_file[0] != '\0') {
         fault(errors, "tls.client_ca_file",
               "needs tls.cert_file and tls.key_file");
+    }
+    if (shown != (tls->workers_key_file[0] != '\0')) {
+        fault(errors, shown ? "tls.workers_key_file" : "tls.workers_cert_file",
+              "missing: a certificate needs its key, and a key its "
+              "certificate");
     }
 }
 
@@ -139,7 +145,7 @@ check_tls_files(const struct config_tls *tls, struct config_errors *errors)
     struct config_place place = {.source = "tls.cert_file, tls.key_file"};
     struct sock_tls_files files = {.cert = tls->cert_file,
                                    .key = tls->key_file,
-                                   .client_ca = tls->client_ca_file};
+                                   .ca = tls->client_ca_file};
     struct sock_tls_context *context;
     const char *why = "out of memory";
     uint32_t before = errors->count;
@@ -147,6 +153,9 @@ check_tls_files(const struct config_tls *tls, struct config_errors *errors)
     config_check_file("tls.cert_file", tls->cert_file, errors);
     config_check_file("tls.key_file", tls->key_file, errors);
     config_check_file("tls.client_ca_file", tls->client_ca_file, errors);
+    config_check_file("tls.workers_ca_file", tls->workers_ca_file, errors);
+    config_check_file("tls.workers_cert_file", tls->workers_cert_file, errors);
+    config_check_file("tls.workers_key_file", tls->workers_key_file, errors);
     if (tls->cert_file[0] == '\0' || errors->count != before) {
         return;
     }

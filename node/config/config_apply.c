@@ -135,7 +135,8 @@ is_repeated(const struct config *config, const struct config_worker *worker,
     for (uint32_t i = 0; i < config->workers_count; i++) {
         const struct config_worker *other = &config->workers[i];
         if (url_equal(&other->url, &worker->url)) {
-            config_error(errors, place, "two workers have the url http://%s%s",
+            config_error(errors, place, "two workers have the url %s%s%s",
+                         url_scheme(&worker->url),
                          url_authority(&worker->url, text), worker->url.path);
             return true;
         }

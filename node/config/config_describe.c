@@ -76,6 +76,7 @@ config_value_describe(const struct config_key *key, struct slice text,
         break;
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
+    case CONFIG_WEB:
     case CONFIG_TCP:
         buf_add_text(out, config_url_parse(key->type, text, &unused));
         break;
@@ -107,7 +108,7 @@ config_type_word(enum config_type type)
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
-        [CONFIG_MODELS] = "MODELS",
+        [CONFIG_MODELS] = "MODELS",     [CONFIG_WEB] = "URL",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -147,6 +147,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_PATHS:
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
+    case CONFIG_WEB:
     case CONFIG_TCP:
         put_type(json, "string", NULL);
         break;

@@ -57,7 +57,7 @@ static const char *const bool_choices[] = {"false", "true", NULL};
 static const struct config_section sections[] = {
     {"admin", "who may use the admin port"},
     {"keys", "who may send requests, and for which models"},
-    {"tls", "TLS on the serving port"},
+    {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
     {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
@@ -109,6 +109,12 @@ static const struct config_key node_keys[] = {
      "PEM file of its key, without a passphrase."},
     {"tls.client_ca_file", CONFIG_FILE, AT(tls.client_ca_file), "", 0, 0, NULL,
      "PEM file of authorities: clients must show a certificate by one of them. Absent: they need none."},
+    {"tls.workers_ca_file", CONFIG_FILE, AT(tls.workers_ca_file), "", 0, 0, NULL,
+     "PEM file of authorities: the certificate of a worker with https must be by one of them. Read again with the configuration, as the next two. Absent: those of the system (/etc/ssl/certs)."},
+    {"tls.workers_cert_file", CONFIG_FILE, AT(tls.workers_cert_file), "", 0, 0, NULL,
+     "PEM file of the certificate that this node shows to workers with https. Absent: it shows none."},
+    {"tls.workers_key_file", CONFIG_FILE, AT(tls.workers_key_file), "", 0, 0, NULL,
+     "PEM file of its key, without a passphrase."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
      policy_choices,
@@ -333,8 +339,8 @@ static const struct config_key node_keys[] = {
 };
 
 static const struct config_key worker_keys[] = {
-    {"url", CONFIG_HTTP, AT_WORKER(url), "", 0, 0, NULL,
-     "Where its OpenAI API is; required. A /v1 at its end is left out, because requests bring their own."},
+    {"url", CONFIG_WEB, AT_WORKER(url), "", 0, 0, NULL,
+     "Where its OpenAI API is; required. With https its certificate must be for the url's host, by an authority of tls.workers_ca_file. A /v1 at its end is left out, because requests bring their own."},
     {"events", CONFIG_TCP, AT_WORKER(events), "", 0, 0, NULL,
      "Its ZeroMQ socket of KV events (of its rank 0)."},
     {"replay", CONFIG_TCP, AT_WORKER(replay), "", 0, 0, NULL,

@@ -37,6 +37,7 @@ enum config_type {
     CONFIG_PATHS,    /* char[CONFIG_PATHS_MAX], /a /b between blanks */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
     CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
+    CONFIG_WEB,      /* struct url: the same, or https:// */
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */

@@ -198,9 +198,11 @@ set_text(const struct config_key *key, struct slice text, char *to)
 const char *
 config_url_parse(enum config_type type, struct slice text, struct url *url)
 {
-    CHECK(type == CONFIG_LISTEN || type == CONFIG_HTTP || type == CONFIG_TCP);
+    CHECK(type == CONFIG_LISTEN || type == CONFIG_HTTP || type == CONFIG_WEB ||
+          type == CONFIG_TCP);
     return type == CONFIG_LISTEN ? url_parse_listen(text, url)
            : type == CONFIG_HTTP ? url_parse_http(text, url)
+           : type == CONFIG_WEB  ? url_parse_web(text, url)
                                  : url_parse_tcp(text, url);
 }
 
@@ -317,6 +319,7 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return set_text(key, text, to);
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
+    case CONFIG_WEB:
     case CONFIG_TCP:
         return set_url(key, text, to);
     case CONFIG_PLACES:
@@ -418,13 +421,14 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
+    case CONFIG_WEB:
     case CONFIG_TCP:
         memcpy(&url, at, sizeof url);
         if (url.host[0] != '\0') {
             buf_printf(out, "%s%s%s",
-                       key->type == CONFIG_HTTP  ? "http://"
-                       : key->type == CONFIG_TCP ? "tcp://"
-                                                 : "",
+                       key->type == CONFIG_LISTEN ? ""
+                       : key->type == CONFIG_TCP  ? "tcp://"
+                                                  : url_scheme(&url),
                        url_authority(&url, text), url.path);
         }
         break;

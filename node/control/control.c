@@ -523,6 +523,17 @@ open_ingest(struct control *control)
                       rng_next(&control->rng));
 }
 
+void
+control_use_tls(struct control *control)
+{
+    const struct sock_tls_context *tls = control_tls_of_workers(control->node);
+
+    probe_use_tls(control->probe, tls);
+    if (control->token_ask != NULL) {
+        token_ask_use_tls(control->token_ask, tls);
+    }
+}
+
 static int ON_CONTROL
 open_fleet(struct control *control, uint64_t seed)
 {
@@ -543,7 +554,11 @@ open_fleet(struct control *control, uint64_t seed)
     struct probe_owner owner = {
         .context = control, .event = on_fleet_event, .published = on_published};
     error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
-    return error < 0 ? error : control_roster_open(control);
+    if (error == 0) {
+        control_use_tls(control); /* before the first worker is looked at */
+        error = control_roster_open(control);
+    }
+    return error;
 }
 
 /* What stands on the loop, in this order. */

@@ -98,6 +98,9 @@ const char *control_unready(const struct control *control);
  * date. */
 void control_take_facts(struct control *control) ON_CONTROL;
 
+/* Certificates were read: what asks workers from here uses them. */
+void control_use_tls(struct control *control) ON_CONTROL;
+
 /* The cluster, to look at, to change its roster, and to load into. */
 struct cluster *control_cluster(const struct control *control);
 

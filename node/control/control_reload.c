@@ -321,7 +321,7 @@ control_reload(struct control *control, struct json_out *json,
     struct control_reload *reload = control->reload;
     struct config mixed;
     struct keys *keys = NULL;
-    struct node_tls *tls = NULL;
+    struct control_tls tls = {.clients = NULL};
 
     config_errors_init(errors);
     int outcome = read_again(reload, errors);
@@ -340,11 +340,12 @@ control_reload(struct control *control, struct json_out *json,
     }
     if (outcome == 0) {
         control_keys_publish(control->node, keys);
-        control_tls_publish(control->node, tls);
+        control_tls_publish(control->node, &tls);
+        control_use_tls(control);
         apply(control, &mixed, json);
     } else {
         keys_free(keys);
-        shared_free_tls(tls);
+        control_tls_free(&tls);
         LOG_WARNING("reload_refused", KV("errors", errors->count),
                     KV("first", buf_slice(&errors->text)));
     }

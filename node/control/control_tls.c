@@ -1,4 +1,4 @@
-/* Reads and publishes the serving port's certificate. */
+/* Reads and publishes certificates. */
 #include "node/control/control_tls.h"
 
 #include <errno.h>
@@ -19,74 +19,133 @@ free_retired(struct qsbr_node *retired)
 
 /* One line, as the configuration's are. */
 static int
-refuse(struct config_errors *errors, const char *why)
+refuse(struct config_errors *errors, const char *keys, const char *why)
 {
-    buf_printf(&errors->text, "tls.cert_file, tls.key_file: %s\n", why);
+    buf_printf(&errors->text, "%s: %s\n", keys, why);
     errors->count++;
     return CONFIG_E_INVALID;
 }
 
-int
-control_tls_read(const struct node_shared *node, struct node_tls **fresh,
-                 struct config_errors *errors)
+void
+control_tls_free(struct control_tls *fresh)
 {
-    const struct config_tls *paths = &node->config->tls;
-    struct sock_tls_files files = {.cert = paths->cert_file,
-                                   .key = paths->key_file,
-                                   .client_ca = paths->client_ca_file};
-    const char *why = "out of memory";
+    shared_free_tls(fresh->clients);
+    shared_free_tls(fresh->workers);
+    *fresh = (struct control_tls){.clients = NULL};
+}
 
-    *fresh = NULL;
-    if (paths->cert_file[0] == '\0') {
-        return 0; /* whether there is TLS is settled when a node starts */
-    }
+static int
+read_one(struct node_tls **out, const struct sock_tls_files *files, bool client,
+         const char **why)
+{
     struct node_tls *tls = calloc(1, sizeof(*tls));
-    if (tls == NULL || sock_tls_context_new(&tls->context, &files, &why) != 0) {
-        free(tls);
-        return refuse(errors, why);
+    int outcome = -ENOMEM;
+
+    *out = tls;
+    *why = "out of memory";
+    if (tls != NULL) {
+        outcome = client
+                      ? sock_tls_context_new_client(&tls->context, files, why)
+                      : sock_tls_context_new(&tls->context, files, why);
     }
-    *fresh = tls;
+    return outcome;
+}
+
+static int
+read_all(const struct config_tls *paths, struct control_tls *fresh,
+         struct config_errors *errors)
+{
+    struct sock_tls_files clients = {.cert = paths->cert_file,
+                                     .key = paths->key_file,
+                                     .ca = paths->client_ca_file};
+    struct sock_tls_files workers = {.cert = paths->workers_cert_file,
+                                     .key = paths->workers_key_file,
+                                     .ca = paths->workers_ca_file};
+    const char *why;
+
+    /* Whether there is TLS is settled when a node starts. */
+    if (paths->cert_file[0] != '\0' &&
+        read_one(&fresh->clients, &clients, false, &why) != 0) {
+        return refuse(errors, "tls.cert_file, tls.key_file", why);
+    }
+    if (read_one(&fresh->workers, &workers, true, &why) != 0) {
+        return refuse(errors, "tls.workers_ca_file, tls.workers_cert_file",
+                      why);
+    }
     return 0;
 }
 
-static void
-say(const struct node_shared *node, int64_t expiry_s)
+int
+control_tls_read(const struct node_shared *node, struct control_tls *fresh,
+                 struct config_errors *errors)
 {
-    const char *file = node->config->tls.cert_file;
+    *fresh = (struct control_tls){.clients = NULL};
+    int outcome = read_all(&node->config->tls, fresh, errors);
+    if (outcome != 0) {
+        control_tls_free(fresh);
+    }
+    return outcome;
+}
+
+static void
+say(const char *file, int64_t expiry_s)
+{
     int64_t left_s = expiry_s - time(NULL);
 
+    if (file[0] == '\0') {
+        return;
+    }
     LOG_INFO("tls_read", KV("file", file), KV("not_after_s", expiry_s));
     if (left_s < WARN_S) {
         LOG_WARNING("tls_ends", KV("file", file), KV("days", left_s / DAY_S));
     }
 }
 
-void
-control_tls_publish(struct node_shared *node, struct node_tls *fresh)
+static void ON_CONTROL
+publish(struct node_shared *node, struct publish *at, struct node_tls *fresh,
+        const char *file)
 {
-    struct node_tls *before =
-        (struct node_tls *)(uintptr_t)publish_get(&node->tls);
+    struct node_tls *before = (struct node_tls *)(uintptr_t)publish_get(at);
 
     if (fresh == NULL) {
         return;
     }
-    publish_set(&node->tls, fresh);
+    fresh->version = before != NULL ? before->version + 1 : 1;
+    publish_set(at, fresh);
     if (before != NULL) {
         qsbr_retire(&node->qsbr, &before->retired, free_retired);
     }
-    say(node, sock_tls_expiry(fresh->context));
+    say(file, sock_tls_expiry(fresh->context));
+}
+
+void
+control_tls_publish(struct node_shared *node, struct control_tls *fresh)
+{
+    const struct config_tls *paths = &node->config->tls;
+
+    publish(node, &node->tls, fresh->clients, paths->cert_file);
+    publish(node, &node->workers_tls, fresh->workers, paths->workers_cert_file);
+    *fresh = (struct control_tls){.clients = NULL};
+}
+
+const struct sock_tls_context *
+control_tls_of_workers(const struct node_shared *node)
+{
+    const struct node_tls *tls = publish_get(&node->workers_tls);
+
+    return tls->context;
 }
 
 int
 control_tls_start(struct node_shared *node)
 {
     struct config_errors errors;
-    struct node_tls *fresh;
+    struct control_tls fresh;
 
     config_errors_init(&errors);
     int outcome = control_tls_read(node, &fresh, &errors);
     if (outcome == 0) {
-        control_tls_publish(node, fresh);
+        control_tls_publish(node, &fresh);
     } else {
         LOG_ERROR("tls_unread", KV("why", buf_slice(&errors.text)));
     }

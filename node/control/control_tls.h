@@ -1,6 +1,7 @@
 /*
- * The serving port's certificate: read when the node starts and when its
- * configuration is read again, and published to lanes.
+ * The certificate of the serving port, and what workers' certificates must be:
+ * read when the node starts and when its configuration is read again, and
+ * published to lanes.
  *
  * Role: shell. Owns: nothing; what is published is the node's. Thread: control.
  * Limits: none. Errors: named outcomes, lines in the log.
@@ -17,15 +18,27 @@
 /* Reads the files, if there are any. 0; or -EINVAL, and the log says why. */
 int control_tls_start(struct node_shared *node) ON_CONTROL MUST_CHECK;
 
-/* Reads them, and changes nothing. 0 and *fresh, which is NULL without files
- * and otherwise for control_tls_publish() or shared_free_tls(); or
- * CONFIG_E_INVALID, and the errors say why. */
-int control_tls_read(const struct node_shared *node, struct node_tls **fresh,
+struct control_tls {
+    struct node_tls *clients; /* NULL: they speak in clear */
+    struct node_tls *workers;
+};
+
+/* Reads them, and changes nothing. 0 and *fresh, for control_tls_publish() or
+ * control_tls_free(); or CONFIG_E_INVALID, and the errors say why. */
+int control_tls_read(const struct node_shared *node, struct control_tls *fresh,
                      struct config_errors *errors) ON_CONTROL MUST_CHECK;
 
-/* Lanes use it for new connections. Takes ownership; NULL is fine. */
-void control_tls_publish(struct node_shared *node, struct node_tls *fresh)
+/* Of what was not published. */
+void control_tls_free(struct control_tls *fresh);
+
+/* Lanes use it for new connections. Takes ownership of what is in *fresh, if
+ * there is anything. */
+void control_tls_publish(struct node_shared *node, struct control_tls *fresh)
     ON_CONTROL;
+
+/* For connections to workers; good until the next control_tls_publish(). */
+const struct sock_tls_context *
+control_tls_of_workers(const struct node_shared *node) ON_CONTROL;
 
 /* When the certificate ends, for /metrics. */
 void control_tls_put_metrics(const struct node_shared *node, struct buf *out)

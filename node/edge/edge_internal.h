@@ -119,6 +119,8 @@ struct lane {
     struct lane_shared *shared; /* what the control thread reads of this lane */
     struct lane_memory memory;
     struct keys_checker *checker; /* NULL: nobody needs a key */
+    struct sock_tls_context *workers_tls;
+    uint64_t workers_tls_version; /* of what that is a share of */
     struct token_cache *token_cache;
     struct token_ask *token_ask;      /* NULL: no engine is ever asked */
     struct inquiry *inquiries;        /* all that are open */

@@ -320,6 +320,27 @@ set_timeouts(struct lane *lane)
     }
 }
 
+/* Without memory the lane goes on with what it has. */
+static void
+take_workers_tls(struct lane *lane)
+{
+    const struct node_tls *tls = publish_get(&lane->node->workers_tls);
+
+    if (tls == NULL || tls->version == lane->workers_tls_version) {
+        return;
+    }
+    struct sock_tls_context *share = sock_tls_context_share(tls->context);
+    if (share == NULL) {
+        return;
+    }
+    sock_tls_context_free(lane->workers_tls);
+    lane->workers_tls = share;
+    lane->workers_tls_version = tls->version;
+    if (lane->token_ask != NULL) {
+        token_ask_use_tls(lane->token_ask, share);
+    }
+}
+
 /* Only here, on each wake-up and when the thread begins: a published object
  * stays until then. */
 static void ON_LANE
@@ -329,6 +350,7 @@ look_at_live(struct lane *lane)
     uint32_t ms[LANE_TIMEOUTS];
 
     qsbr_online(&node->qsbr, lane->shared->reader);
+    take_workers_tls(lane);
     const struct node_live *live = publish_get(&node->live);
     bool changed = live->version != lane->live_version;
     if (changed) {
@@ -551,6 +573,7 @@ destroy(struct lane *lane)
     free_lists(lane);
     inquiry_lane_fini(lane);
     keys_checker_free(lane->checker);
+    sock_tls_context_free(lane->workers_tls);
     lane_memory_fini(&lane->memory);
     route_scratch_fini(&lane->route);
     buf_fini(&lane->text);

@@ -372,7 +372,8 @@ attach(struct upstream *up, struct exchange *x)
     CHECK(up->exchange == NULL && x->upstream == NULL);
     up->exchange = x;
     x->upstream = up;
-    up->sent_before += up->sent;
+    up->sent_before = up->sock.tls != NULL ? sock_tls_written(up->sock.tls)
+                                           : up->sent_before + up->sent;
     up->sent = 0;
     up->answered = false;
     up->held = false;
@@ -400,11 +401,35 @@ read_answer(struct upstream *up)
     }
 }
 
+/* Goes on with a connection that is not made yet. 0: it is; or as
+ * sock_shake(). */
+static int ON_LANE
+go_on(struct upstream *up)
+{
+    const struct fleet_worker *worker = &up->pool->worker;
+
+    if (up->sock.tls != NULL) {
+        return sock_shake(&up->sock);
+    }
+    int error = sock_connect_result(&up->sock);
+    if (error == 0 && worker->tls && up->lane->workers_tls == NULL) {
+        return -ENOMEM;
+    }
+    if (error == 0 && worker->tls) {
+        error = sock_secure_to(&up->sock, up->lane->workers_tls, worker->host);
+        error = error == 0 ? sock_shake(&up->sock) : error;
+    }
+    return error;
+}
+
 static void ON_LANE
 on_connected(struct upstream *up)
 {
-    int error = sock_connect_result(&up->sock);
+    int error = go_on(up);
 
+    if (error == -EAGAIN) {
+        return;
+    }
     if (error == 0) {
         up->state = UPSTREAM_BUSY;
         dispatch_connected(&up->exchange->dispatch);
@@ -412,7 +437,7 @@ on_connected(struct upstream *up)
     }
     if (error < 0) {
         LOG_DEBUG("connect_failed", KV("worker", up->pool->worker.id),
-                  KV_FAULT("error", error));
+                  KV_FAULT("error", error), KV("why", sock_why(&up->sock)));
         upstream_failed(up, DISPATCH_UNREACHABLE);
     }
 }

@@ -106,9 +106,11 @@ describe(struct fleet_worker *worker, const struct config_worker *config)
 
     (void)snprintf(worker->host_header, sizeof worker->host_header, "%s",
                    url_authority(&config->url, authority));
-    (void)snprintf(worker->url, sizeof worker->url, "http://%.*s%s",
-                   (int)sizeof authority - URL_PATH_MAX - 8, authority,
-                   config->url.path);
+    (void)snprintf(
+        worker->url, sizeof worker->url, "%s%.*s%s", url_scheme(&config->url),
+        (int)sizeof authority - URL_PATH_MAX - 9, authority, config->url.path);
+    worker->tls = config->url.tls;
+    memcpy(worker->host, config->url.host, sizeof worker->host);
     memcpy(worker->id, config->id, sizeof worker->id);
     memcpy(worker->base_path, config->url.path, sizeof worker->base_path);
     memcpy(worker->api_key, config->api_key, sizeof worker->api_key);

@@ -32,6 +32,7 @@ struct probe {
     uv_loop_t *loop;
     struct fleet *fleet;
     struct probe_owner owner;
+    const struct sock_tls_context *tls; /* NULL: https cannot be spoken yet */
     uv_timer_t timer;
     bool poking;
     bool closing;
@@ -84,7 +85,10 @@ on_answer(void *context, const struct httpc_answer *answer)
     if (answer->outcome == HTTPC_OK) {
         give_result(call, answer->head->status, "", answer->body);
     } else {
-        give_result(call, 0, httpc_outcome_name(answer->outcome),
+        give_result(call, 0,
+                    answer->outcome == HTTPC_TLS
+                        ? answer->why
+                        : httpc_outcome_name(answer->outcome),
                     (struct slice){NULL, 0});
     }
     probe_poke(call->probe);
@@ -112,6 +116,7 @@ start_call(struct probe *probe, const struct fleet_out *out)
         .host = out->url->host,
         .port = out->url->port,
         .address = (const struct sockaddr *)&worker->address,
+        .tls = worker->tls ? probe->tls : NULL,
         .waits = out->fresh ? NULL : &probe->waits[worker->slot][out->probe],
         .method = "GET",
         .target = out->target,
@@ -121,7 +126,8 @@ start_call(struct probe *probe, const struct fleet_out *out)
         .context = call,
         .done = on_answer,
     };
-    if (httpc_start(&call->http, probe->loop, &request) != 0) {
+    if ((worker->tls && probe->tls == NULL) ||
+        httpc_start(&call->http, probe->loop, &request) != 0) {
         call->http = NULL;
         give_result(call, 0, "not sent", (struct slice){NULL, 0});
     }
@@ -270,6 +276,12 @@ probe_poke(struct probe *probe)
     uv_update_time(probe->loop);
     set_timer(probe, now_us);
     probe->poking = false;
+}
+
+void
+probe_use_tls(struct probe *probe, const struct sock_tls_context *tls)
+{
+    probe->tls = tls;
 }
 
 int

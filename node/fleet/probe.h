@@ -25,6 +25,7 @@
 #include <uv.h>
 
 #include "index/base/check.h"
+#include "node/base/sock_tls.h"
 #include "node/fleet/fleet.h"
 
 #define PROBE_ANSWER_BYTES_MAX ((size_t)8 << 20)
@@ -50,6 +51,10 @@ uint64_t probe_now_us(void);
  * already wants is started from the loop. */
 int probe_new(struct probe **out, uv_loop_t *loop, struct fleet *fleet,
               const struct probe_owner *owner) MUST_CHECK;
+
+/* What workers with https must show; good until the next call. Before the loop
+ * runs. */
+void probe_use_tls(struct probe *probe, const struct sock_tls_context *tls);
 
 /* Does all that the fleet wants now and sets the timer. Call it after calls
  * into the fleet. From within the owner's callbacks it does nothing, because

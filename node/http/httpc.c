@@ -18,6 +18,8 @@ httpc_outcome_name(enum httpc_outcome outcome)
         return "resolve";
     case HTTPC_CONNECT:
         return "connect";
+    case HTTPC_TLS:
+        return "tls";
     case HTTPC_TIMEOUT:
         return "timeout";
     case HTTPC_CLOSED:
@@ -66,7 +68,7 @@ write_request(struct buf *out, const struct httpc_request *request)
 
     buf_printf(out, "%s %s HTTP/1.1\r\nHost: %s%s%s", request->method,
                request->target, v6 ? "[" : "", request->host, v6 ? "]" : "");
-    if (request->port != 80) {
+    if (request->port != (request->tls != NULL ? 443 : 80)) {
         buf_printf(out, ":%u", (unsigned)request->port);
     }
     buf_add_text(out,
@@ -87,8 +89,21 @@ free_call(struct httpc *call)
     buf_fini(&call->out);
     buf_fini(&call->in);
     buf_fini(&call->body);
+    sock_tls_context_free(call->tls);
+    free(call->host);
     free(call->conn);
     free(call);
+}
+
+/* What TLS needs after httpc_start(). False: no memory. */
+static bool
+keep_tls(struct httpc *call, const struct httpc_request *request)
+{
+    if (request->tls != NULL) {
+        call->tls = sock_tls_context_share(request->tls);
+        call->host = strdup(request->host);
+    }
+    return request->tls == NULL || (call->tls != NULL && call->host != NULL);
 }
 
 static struct httpc *
@@ -99,7 +114,7 @@ new_call(uv_loop_t *loop, const struct httpc_request *request)
     if (call == NULL) {
         return NULL;
     }
-    *call = (struct httpc){.loop = loop};
+    *call = (struct httpc){.loop = loop, .why = ""};
     call->port = request->port;
     call->answer_bytes_max = request->answer_bytes_max;
     call->context = request->context;
@@ -117,7 +132,7 @@ new_call(uv_loop_t *loop, const struct httpc_request *request)
     buf_init(&call->in, HTTPC_HEAD_BYTES_MAX + HTTPC_READ_BYTES);
     buf_init(&call->body, request->answer_bytes_max);
     write_request(&call->out, request);
-    if (call->out.failed || call->conn == NULL) {
+    if (!keep_tls(call, request) || call->out.failed || call->conn == NULL) {
         free_call(call);
         return NULL;
     }
@@ -191,7 +206,8 @@ httpc_cancel(struct httpc *call)
 void
 httpc_finish(struct httpc *call, enum httpc_outcome outcome)
 {
-    struct httpc_answer answer = {.outcome = outcome, .error = call->error};
+    struct httpc_answer answer = {
+        .outcome = outcome, .error = call->error, .why = call->why};
 
     CHECK(!call->over);
     if (call->has_head) {

@@ -5,7 +5,8 @@
  * A call has a connection of its own, which it closes unless the request names
  * a place where the connection waits for the next call. A name's addresses are
  * tried in the resolver's order; each gets its share of the time that is left,
- * the last one all of it. 1xx answers are skipped. An answer may arrive before
+ * the last one all of it; where TLS is wanted, its handshake counts as part of
+ * that. 1xx answers are skipped. An answer may arrive before
  * the request is fully sent. The process must ignore SIGPIPE.
  *
  * Role: shell. Owns: its connection and buffers. Thread: the loop's. Limits:
@@ -22,6 +23,7 @@
 
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/base/sock_tls.h"
 #include "node/http/http_head.h"
 #include "node/text/ranges.h"
 
@@ -32,6 +34,7 @@ enum httpc_outcome {
     HTTPC_OK,        /* an answer, whatever its status */
     HTTPC_RESOLVE,   /* the name has no address, or none that may be used */
     HTTPC_CONNECT,   /* refused or unreachable */
+    HTTPC_TLS,       /* TLS failed: see why */
     HTTPC_TIMEOUT,   /* not done within timeout_ms */
     HTTPC_CLOSED,    /* closed before the answer was whole */
     HTTPC_BAD,       /* not HTTP/1.x */
@@ -46,6 +49,7 @@ struct httpc_answer {
     const struct http_head *head; /* NULL unless a head arrived */
     struct slice body;            /* decoded; whole, or empty when streamed */
     int error; /* -errno of the connection (UV_EAI_* of the resolver), or 0 */
+    const char *why; /* HTTPC_TLS: static text, "its certificate ..."; or "" */
 };
 
 struct httpc_request {
@@ -57,6 +61,9 @@ struct httpc_request {
     /* Optional, without an address: where not to connect, though the name leads
      * there. Copied. */
     const struct ranges *deny;
+    /* Optional: TLS, with a server whose certificate is for the host. Borrowed
+     * for httpc_start(). */
+    const struct sock_tls_context *tls;
     /*
      * Optional, with an address: a place for the connection between calls, NULL
      * at first. If the connection there leads elsewhere, or the server closed

@@ -151,45 +151,43 @@ take_head(struct httpc *call, struct slice bytes)
                               .len = call->in.len - used});
 }
 
+/* The connection ends (0), or breaks (-errno). */
 static void
-on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
+take_end(struct httpc *call, int error)
 {
-    struct httpc_conn *conn = handle->data;
+    bool whole =
+        error == 0 && call->has_head && call->head.body == HTTP_BODY_CLOSE;
 
-    (void)suggested;
-    *room = uv_buf_init(conn->raw, sizeof(conn->raw));
+    if (call->reused) {
+        httpc_connect_again(call);
+        return;
+    }
+    call->error = error;
+    call->why = sock_why(&call->conn->sock);
+    httpc_finish(call, whole                  ? HTTPC_OK
+                       : call->why[0] != '\0' ? HTTPC_TLS
+                                              : HTTPC_CLOSED);
 }
 
 static void
-on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
+read_some(struct httpc_conn *conn)
 {
-    struct httpc_conn *conn = stream->data;
     struct httpc *call = conn->call;
-    struct slice bytes = {.ptr = room->base};
+    ssize_t got = sock_recv(&conn->sock, conn->raw, sizeof(conn->raw));
 
-    if (got == 0) {
+    if (got == -EAGAIN) {
         return;
     }
     if (call == NULL) { /* closed by the server, or it speaks unasked */
         httpc_hang_up(conn->waits);
         return;
     }
-    if (call->over) {
+    if (got <= 0) {
+        take_end(call, (int)got);
         return;
     }
-    if (got < 0 && call->reused) {
-        httpc_connect_again(call);
-        return;
-    }
+    struct slice bytes = {.ptr = conn->raw, .len = (size_t)got};
     call->reused = false;
-    if (got < 0) {
-        bool whole = got == UV_EOF && call->has_head &&
-                     call->head.body == HTTP_BODY_CLOSE;
-        call->error = got == UV_EOF ? 0 : (int)got;
-        httpc_finish(call, whole ? HTTPC_OK : HTTPC_CLOSED);
-        return;
-    }
-    bytes.len = (size_t)got;
     if (call->has_head) {
         feed(call, bytes);
     } else {
@@ -197,51 +195,50 @@ on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     }
 }
 
-/* A failed write ends nothing: the answer may have come before it, and when it
- * has not, reading will say so. */
-static void
-on_write(uv_write_t *write, int status)
-{
-    struct httpc *call = write->data;
-
-    (void)status;
-    call->writing = false;
-}
-
-/* What the socket does not take at once is left to libuv. 0 or -errno. */
+/* 0 or -errno. */
 static int
 send_request(struct httpc *call)
 {
-    uv_stream_t *stream = (uv_stream_t *)&call->conn->tcp;
-    uv_buf_t out = {.base = call->out.ptr, .len = call->out.len};
-    int sent = uv_try_write(stream, &out, 1);
+    struct sock *sock = &call->conn->sock;
+    struct iovec rest = {.iov_base = call->out.ptr + call->out_at,
+                         .iov_len = call->out.len - call->out_at};
+    ssize_t sent = sock_send(sock, &rest, 1);
 
-    if (sent < 0 && sent != UV_EAGAIN) {
-        return sent;
+    if (sent < 0) {
+        return (int)sent;
     }
-    if (sent > 0) {
-        out.base += sent;
-        out.len -= (size_t)sent;
+    call->out_at += (size_t)sent;
+    call->writing = call->out_at < call->out.len;
+    sock_want(sock, call->writing ? SOCK_READ | SOCK_WRITE : SOCK_READ);
+    return 0;
+}
+
+/* A failed write ends nothing: the answer may have come before it, and when it
+ * has not, reading will say so. */
+void
+httpc_answer_ready(struct httpc_conn *conn, int events)
+{
+    struct httpc *call = conn->call;
+
+    if (call != NULL && call->over) {
+        return;
     }
-    if (out.len == 0) {
-        return 0;
+    if ((events & SOCK_WRITE) != 0 && call != NULL && call->writing &&
+        send_request(call) < 0) {
+        sock_want(&conn->sock, SOCK_READ);
     }
-    call->write.data = call;
-    int error = uv_write(&call->write, stream, &out, 1, on_write);
-    call->writing = error == 0;
-    return error;
+    if ((events & SOCK_READ) != 0) {
+        read_some(conn);
+    }
 }
 
 void
 httpc_answer_start(struct httpc *call)
 {
-    CHECK(call->has_tcp && !call->connecting);
-    uv_stream_t *stream = (uv_stream_t *)&call->conn->tcp;
-    int error = call->reused ? 0 : uv_read_start(stream, on_alloc, on_read);
+    CHECK(call->has_sock && !call->connecting);
+    call->out_at = 0;
+    int error = send_request(call);
 
-    if (error == 0) {
-        error = send_request(call);
-    }
     if (error != 0 && call->reused) {
         httpc_connect_again(call);
     } else if (error != 0) {

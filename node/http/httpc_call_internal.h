@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "index/base/buf.h"
+#include "node/base/sock.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
 #include "node/http/httpc.h"
@@ -28,9 +29,10 @@
 #define HTTPC_HEAD_BYTES_MAX 65536
 #define HTTPC_ADDRESSES_MAX  16
 
-/* In use, waiting, or closing; its handle's data is itself. */
+/* In use, waiting, or closing. */
 struct httpc_conn {
-    uv_tcp_t tcp;
+    struct sock sock;          /* first */
+    bool secure;               /* TLS */
     struct httpc *call;        /* the call that uses it, or NULL */
     struct httpc_conn **waits; /* where it waits */
     struct sockaddr_storage peer;
@@ -55,21 +57,24 @@ struct httpc {
     unsigned addresses_tried;
     int error; /* of the last attempt */
     bool resolving;
-    struct httpc_conn *conn;   /* owned; NULL: it was left to wait */
-    struct httpc_conn **waits; /* where it may; NULL: nowhere */
-    bool has_tcp;              /* conn is initialised and not yet closing */
+    struct httpc_conn *conn;      /* owned; NULL: it was left to wait */
+    struct httpc_conn **waits;    /* where it may; NULL: nowhere */
+    struct sock_tls_context *tls; /* owned; NULL: in clear */
+    char *host;                   /* the same: whom its certificate names */
+    const char *why;              /* of HTTPC_TLS; static text */
+    bool has_sock;                /* conn is open and not yet closing */
     bool reused;     /* it waited before, and nothing came over it since */
-    bool writing;    /* libuv has `write` */
+    bool writing;    /* the request is not sent whole */
     bool extra;      /* there was more than the answer */
-    bool connecting; /* ... and not connected */
+    bool connecting; /* ... and not connected, or in its handshake */
+    bool stuck;      /* it could not even begin to connect: the timer goes on */
     uint64_t end_ms; /* loop time; UINT64_MAX: never */
     uint32_t connect_ms;
     uv_getaddrinfo_t resolve;
-    uv_connect_t connect;
-    uv_write_t write;
     uv_timer_t timer;
 
-    struct buf out; /* the whole request; until the answer begins */
+    struct buf out; /* the whole request */
+    size_t out_at;  /* how much of it was sent */
     struct buf in;  /* up to the end of the head; then it stays put */
     struct buf body;
     bool has_head;
@@ -107,6 +112,9 @@ void httpc_connect_again(struct httpc *call);
 /* Sends the request and reads the answer on an open connection. A kept
  * connection is still read, in order to see its end. */
 void httpc_answer_start(struct httpc *call);
+
+/* Events at a connection that is made: of a call, or of one that waits. */
+void httpc_answer_ready(struct httpc_conn *conn, int events);
 
 /* httpc_conn.c */
 

@@ -16,16 +16,16 @@ httpc_conn_new(struct httpc *call)
 }
 
 static void
-on_closed(uv_handle_t *handle)
+on_closed(struct sock *sock)
 {
-    free(handle->data);
+    free(sock); /* the first of its connection */
 }
 
 void
 httpc_hang_up(struct httpc_conn **waits)
 {
     if (*waits != NULL) {
-        uv_close((uv_handle_t *)&(*waits)->tcp, on_closed);
+        sock_close(&(*waits)->sock, false, on_closed);
         *waits = NULL;
     }
 }
@@ -54,11 +54,12 @@ httpc_conn_take(struct httpc *call, const struct sockaddr *address)
     if (call->waits == NULL || *call->waits == NULL) {
         return false;
     }
-    if (!leads_to(*call->waits, address)) {
+    if (!leads_to(*call->waits, address) ||
+        (*call->waits)->secure != (call->tls != NULL)) {
         httpc_hang_up(call->waits);
         return false;
     }
-    CHECK(!call->has_tcp && (*call->waits)->call == NULL);
+    CHECK(!call->has_sock && (*call->waits)->call == NULL);
     free(call->conn); /* was not opened */
     call->conn = *call->waits;
     *call->waits = NULL;
@@ -71,7 +72,7 @@ httpc_conn_leave(struct httpc *call)
 {
     struct httpc_conn *conn = call->conn;
 
-    if (call->waits == NULL || *call->waits != NULL || !call->has_tcp ||
+    if (call->waits == NULL || *call->waits != NULL || !call->has_sock ||
         call->writing || call->extra || !call->head.keep_alive ||
         call->head.body == HTTP_BODY_CLOSE) {
         return;
@@ -81,6 +82,6 @@ httpc_conn_leave(struct httpc *call)
     conn->waits = call->waits;
     *call->waits = conn;
     call->conn = NULL;
-    call->has_tcp = false;
+    call->has_sock = false;
     httpc_drop(call);
 }

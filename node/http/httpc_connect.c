@@ -2,15 +2,16 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "node/http/httpc_call_internal.h"
 
 static void try_next(struct httpc *call);
 
 static void
-on_tcp_closed(uv_handle_t *handle)
+on_sock_closed(struct sock *sock)
 {
-    struct httpc_conn *conn = handle->data;
+    struct httpc_conn *conn = (struct httpc_conn *)(void *)sock; /* its first */
     struct httpc *call = conn->call;
 
     if (!call->over) {
@@ -20,19 +21,20 @@ on_tcp_closed(uv_handle_t *handle)
 }
 
 static void
-close_tcp(struct httpc *call)
+close_sock(struct httpc *call)
 {
-    if (call->has_tcp) {
-        call->has_tcp = false;
+    if (call->has_sock) {
+        call->has_sock = false;
         call->connecting = false;
-        uv_close((uv_handle_t *)&call->conn->tcp, on_tcp_closed);
+        call->writing = false;
+        sock_close(&call->conn->sock, false, on_sock_closed);
     }
 }
 
 void
 httpc_connect_stop(struct httpc *call)
 {
-    close_tcp(call);
+    close_sock(call);
     if (call->resolving) {
         /* When it runs already, on_resolved() comes later and sees `over`. */
         (void)uv_cancel((uv_req_t *)&call->resolve);
@@ -43,7 +45,7 @@ void
 httpc_connect_again(struct httpc *call)
 {
     call->reused = false;
-    close_tcp(call);
+    close_sock(call);
 }
 
 static void
@@ -54,11 +56,16 @@ on_timer(uv_timer_t *timer)
     if (call->over) {
         return;
     }
+    if (call->stuck) {
+        call->stuck = false;
+        try_next(call);
+        return;
+    }
     call->error = -ETIMEDOUT;
     if (uv_now(call->loop) >= call->end_ms) {
         httpc_finish(call, HTTPC_TIMEOUT);
     } else if (call->connecting) {
-        close_tcp(call); /* the next address, once that is done */
+        close_sock(call); /* the next address, once that is done */
     }
 }
 
@@ -83,57 +90,98 @@ start_timer(struct httpc *call, unsigned shares)
     }
 }
 
+/* This address leads nowhere: the next one, from the loop. */
 static void
-on_connect(uv_connect_t *connect, int status)
+give_address_up(struct httpc *call, int error)
 {
-    struct httpc *call = connect->data;
+    call->error = error;
+    call->why = sock_why(&call->conn->sock);
+    close_sock(call);
+}
 
-    if (call->over || !call->connecting) {
+/* Goes on with a connection that is not made yet. */
+static void
+go_on(struct httpc *call)
+{
+    struct httpc_conn *conn = call->conn;
+    int error = conn->secure ? 0 : sock_connect_result(&conn->sock);
+
+    if (error == 0 && call->tls != NULL && !conn->secure) {
+        error = sock_secure_to(&conn->sock, call->tls, call->host);
+        conn->secure = error == 0;
+    }
+    if (error == 0 && conn->secure) {
+        error = sock_shake(&conn->sock);
+    }
+    if (error == -EAGAIN) {
         return;
     }
-    if (status != 0) {
-        call->error = status;
-        close_tcp(call);
+    if (error != 0) {
+        give_address_up(call, error);
         return;
     }
     call->connecting = false;
     call->error = 0;
-    (void)uv_tcp_nodelay(&call->conn->tcp, 1); /* slower without, no worse */
+    call->why = "";
     start_timer(call, 1);
     httpc_answer_start(call);
 }
 
-/* Failures end in on_tcp_closed(), so that none is reported from within
- * httpc_start(). */
+static void
+on_ready(struct sock *sock, int events)
+{
+    struct httpc_conn *conn = (struct httpc_conn *)(void *)sock; /* its first */
+
+    if (conn->call != NULL && conn->call->connecting) {
+        go_on(conn->call);
+    } else {
+        httpc_answer_ready(conn, events);
+    }
+}
+
+/* 0, or -errno and there is nothing to close. */
+static int
+begin(struct httpc *call, const struct sockaddr_storage *to)
+{
+    struct httpc_conn *conn = call->conn;
+    socklen_t len = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                              : sizeof(struct sockaddr_in);
+    int fd = sock_connect_begin((const struct sockaddr *)to, len);
+    int error = fd < 0 ? fd : sock_open(&conn->sock, call->loop, fd, on_ready);
+
+    if (error == 0) {
+        conn->secure = false;
+        conn->peer = *to;
+        call->holds++;
+        call->has_sock = true;
+        sock_want(&conn->sock, SOCK_WRITE);
+    }
+    return error;
+}
+
+/* Failures end in on_sock_closed() or in the timer, so that none is reported
+ * from within httpc_start(). */
 static void
 try_next(struct httpc *call)
 {
-    CHECK(!call->over && !call->has_tcp);
+    CHECK(!call->over && !call->has_sock);
     CHECK(call->addresses_tried <= call->addresses_count);
     if (call->addresses_tried == call->addresses_count) {
-        httpc_finish(call, HTTPC_CONNECT);
+        httpc_finish(call, call->why[0] != '\0' ? HTTPC_TLS : HTTPC_CONNECT);
         return;
     }
     unsigned shares = call->addresses_count - call->addresses_tried;
-    const struct sockaddr_storage *to = &call->addresses[call->addresses_tried];
-    struct httpc_conn *conn = call->conn;
-    int error = uv_tcp_init(call->loop, &conn->tcp);
+    int error = begin(call, &call->addresses[call->addresses_tried]);
 
-    CHECK(error == 0); /* makes no socket yet */
     call->addresses_tried++;
-    conn->tcp.data = conn;
-    conn->peer = *to;
-    call->connect.data = call;
-    call->holds++;
-    call->has_tcp = true;
-    call->connecting = true;
-    start_timer(call, shares);
-    error = uv_tcp_connect(&call->connect, &conn->tcp,
-                           (const struct sockaddr *)to, on_connect);
-    if (error != 0) {
-        call->error = error;
-        close_tcp(call);
+    if (error == 0) {
+        call->connecting = true;
+        start_timer(call, shares);
+        return;
     }
+    call->error = error;
+    call->stuck = true;
+    (void)uv_timer_start(&call->timer, on_timer, 0, 0); /* cannot fail */
 }
 
 static void
@@ -199,7 +247,7 @@ httpc_connect_to(struct httpc *call, const struct sockaddr *address)
         return;
     }
     call->holds++;
-    call->has_tcp = true;
+    call->has_sock = true;
     call->reused = true;
     start_timer(call, 1);
     httpc_answer_start(call);

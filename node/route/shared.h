@@ -33,9 +33,10 @@
 #include "node/view/metrics.h"
 #include "node/view/mirror_view.h"
 
-/* TLS of the serving port; connections keep what they began with. */
+/* TLS of one kind of connections, which keep what they began with. */
 struct node_tls {
     struct qsbr_node retired; /* first */
+    uint64_t version;         /* from 1, grows by one */
     struct sock_tls_context *context;
 };
 
@@ -73,7 +74,9 @@ struct node_live {
 struct node_shared {
     const struct config *config; /* as the node was started */
     struct publish live;         /* const struct node_live *, by control */
-    struct publish tls;  /* const struct node_tls *, by control; NULL: none */
+    struct publish tls; /* const struct node_tls *, by control; NULL: none */
+    struct publish workers_tls; /* the same, to workers with https; never NULL
+                                   once control has begun */
     struct publish keys; /* const struct keys *, by control; NULL: none are
                             needed, and none will be */
     struct elect_config elect; /* control's; lanes have theirs */

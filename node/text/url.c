@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WANT_HTTP   "http://HOST:PORT"
+#define WANT_WEB    "http://HOST:PORT or https://HOST:PORT"
 #define WANT_TCP    "tcp://HOST:PORT"
 #define WANT_PEER   "HOST:PORT"
 #define WANT_LISTEN "an IP address and port such as 0.0.0.0:8080 or [::]:8080"
@@ -131,20 +132,39 @@ take_path(struct slice text, char path[URL_PATH_MAX])
     return true;
 }
 
+/* What follows the scheme. */
+static bool
+take_place(struct slice text, struct url *url)
+{
+    return take_host(&text, url->host) &&
+           (text.len == 0 || text.ptr[0] != ':' ||
+            take_port(&text, &url->port)) &&
+           url->port != 0 && take_path(text, url->path);
+}
+
 const char *
 url_parse_http(struct slice text, struct url *url)
 {
     *url = (struct url){.port = 80};
-    if (take_scheme(&text, SLICE("https://"))) {
-        return WANT_HTTP " (TLS to a worker is not built yet)";
+    return take_scheme(&text, SLICE("http://")) && take_place(text, url)
+               ? NULL
+               : WANT_HTTP;
+}
+
+const char *
+url_parse_web(struct slice text, struct url *url)
+{
+    if (!take_scheme(&text, SLICE("https://"))) {
+        return url_parse_http(text, url) == NULL ? NULL : WANT_WEB;
     }
-    if (!take_scheme(&text, SLICE("http://")) || !take_host(&text, url->host)) {
-        return WANT_HTTP;
-    }
-    if (text.len != 0 && text.ptr[0] == ':' && !take_port(&text, &url->port)) {
-        return WANT_HTTP;
-    }
-    return url->port != 0 && take_path(text, url->path) ? NULL : WANT_HTTP;
+    *url = (struct url){.port = 443, .tls = true};
+    return take_place(text, url) ? NULL : WANT_WEB;
+}
+
+const char *
+url_scheme(const struct url *url)
+{
+    return url->tls ? "https://" : "http://";
 }
 
 const char *

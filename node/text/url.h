@@ -1,6 +1,6 @@
 /*
- * Addresses of services: http://HOST[:PORT][/PATH], tcp://HOST:PORT, and bare
- * HOST:PORT.
+ * Addresses of services: http://HOST[:PORT][/PATH], the same with https,
+ * tcp://HOST:PORT, and bare HOST:PORT.
  *
  * The subset of RFC 3986 that operators need: no user, query or fragment; the
  * host is a name, an IPv4 address or a bracketed IPv6 address.
@@ -28,11 +28,18 @@ struct url {
     char host[URL_HOST_MAX]; /* lower case, IPv6 without brackets */
     uint16_t port;           /* 0 only for an address to listen on */
     char path[URL_PATH_MAX]; /* "" or "/base", never with a trailing slash */
+    bool tls;                /* https */
 };
 
 /* http://HOST[:PORT][/PATH], port 80 when absent. NULL, or what was expected
  * (and *url is undefined). */
 const char *url_parse_http(struct slice text, struct url *url) MUST_CHECK;
+
+/* The same, or https://HOST[:PORT][/PATH], port 443 when absent. */
+const char *url_parse_web(struct slice text, struct url *url) MUST_CHECK;
+
+/* "http://" or "https://". Static text. */
+const char *url_scheme(const struct url *url);
 
 /* tcp://HOST:PORT, no path. As above. */
 const char *url_parse_tcp(struct slice text, struct url *url) MUST_CHECK;

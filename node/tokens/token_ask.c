@@ -26,6 +26,12 @@ token_ask_new(struct token_ask **out, uv_loop_t *loop,
     return 0;
 }
 
+void
+token_ask_use_tls(struct token_ask *ask, const struct sock_tls_context *tls)
+{
+    ask->tls = tls;
+}
+
 static void
 on_timer_closed(uv_handle_t *handle)
 {
@@ -294,7 +300,7 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
     q->slot = worker->slot;
     q->generation = worker->generation;
     q->address = worker->address;
-    bool sound = url_parse_http(slice_of(worker->url), &q->url) == NULL;
+    bool sound = url_parse_web(slice_of(worker->url), &q->url) == NULL;
     CHECK(sound); /* the configuration was read with the same */
     q->api = scan->api;
     q->media = scan->media;

@@ -36,6 +36,7 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
+#include "node/base/sock_tls.h"
 #include "node/scan/scan.h"
 #include "node/tokens/token_media.h"
 #include "node/view/fleet_view.h"
@@ -70,6 +71,11 @@ struct token_answer {
  * The limits are copied. */
 int token_ask_new(struct token_ask **out, uv_loop_t *loop,
                   const struct token_ask_limits *limits) MUST_CHECK;
+
+/* What workers with https must show; good until the next call. Before the first
+ * question. */
+void token_ask_use_tls(struct token_ask *ask,
+                       const struct sock_tls_context *tls);
 
 /* Forgets all questions: no answer comes any more. The loop must run on until
  * its handles are closed. ask may be NULL. */

@@ -61,6 +61,7 @@ on_done(void *context, const struct httpc_answer *answer)
         return;
     case HTTPC_RESOLVE:
     case HTTPC_CONNECT:
+    case HTTPC_TLS:
     case HTTPC_CLOSED:
     case HTTPC_BAD:
         break;
@@ -83,6 +84,7 @@ ask_conn_send(struct token_question *q)
         .host = q->url.host,
         .port = q->url.port,
         .address = (const struct sockaddr *)&q->address,
+        .tls = q->url.tls ? ask->tls : NULL,
         .method = "POST",
         .target = ask_text_path(q, path),
         .headers = buf_slice(&q->lines),
@@ -96,8 +98,8 @@ ask_conn_send(struct token_question *q)
     if (q->place != ASK_PLACES_MAX) {
         request.waits = &slot->idle[q->place];
     }
-    int error =
-        room.failed ? -ENOMEM : httpc_start(&q->call, ask->loop, &request);
+    bool able = !room.failed && (!q->url.tls || ask->tls != NULL);
+    int error = !able ? -ENOMEM : httpc_start(&q->call, ask->loop, &request);
     if (error == 0 && q->place != ASK_PLACES_MAX) {
         slot->taken |= UINT32_C(1) << q->place;
     }

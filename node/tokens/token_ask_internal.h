@@ -55,6 +55,7 @@ struct token_ask {
     uv_loop_t *loop;
     uv_timer_t timer;
     struct token_ask_limits limits;
+    const struct sock_tls_context *tls;
     bool closing;
     struct token_question *first;
     struct deadline_list soon; /* fail from the loop, not from the call */

@@ -69,7 +69,9 @@ struct fleet_worker {
     socklen_t address_len; /* 0 while its name is not resolved */
     struct sockaddr_storage address;
     char id[FLEET_ID_BYTES];
-    char url[URL_TEXT_MAX];          /* http://host:port/path */
+    char url[URL_TEXT_MAX];          /* http://host:port/path, or https */
+    bool tls;                        /* https */
+    char host[URL_HOST_MAX];         /* whom its certificate must name */
     char host_header[URL_TEXT_MAX];  /* value of Host: host:port */
     char base_path[URL_PATH_MAX];    /* goes before a target: "" or "/base" */
     char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */

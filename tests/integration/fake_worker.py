@@ -103,7 +103,8 @@ class Close(Exception):
 
 
 class FakeWorker:
-    def __init__(self, case, handler, models=("m",), host="127.0.0.1"):
+    def __init__(self, case, handler, models=("m",), host="127.0.0.1", tls=None):
+        self.tls = tls  # the server's ssl.SSLContext
         self.handler = handler
         self.models = list(models)
         self.healthy = True
@@ -121,7 +122,7 @@ class FakeWorker:
 
     @property
     def url(self):
-        return f"http://{self.address[0]}:{self.address[1]}"
+        return f"http{'s' if self.tls else ''}://{self.address[0]}:{self.address[1]}"
 
     @property
     def id(self):
@@ -150,7 +151,16 @@ class FakeWorker:
                 return
             sock.settimeout(harness.IO_TIMEOUT_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._serve, args=(Peer(sock),), daemon=True).start()
+            threading.Thread(target=self._welcome, args=(sock,), daemon=True).start()
+
+    def _welcome(self, sock):
+        try:
+            if self.tls:
+                sock = self.tls.wrap_socket(sock, server_side=True)
+        except OSError:
+            sock.close()
+            return
+        self._serve(Peer(sock))
 
     def _serve(self, peer):
         with self.lock:

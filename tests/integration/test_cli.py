@@ -134,7 +134,7 @@ class Check(unittest.TestCase):
             f'{self.file}:1:1: unknown key "lisen", did you mean listen?',
             f"{self.file}:3:19: limits.head_bytes_max: expected a size from"
             ' 1KiB to 1MiB such as 32KiB, not "64kb"',
-            f'{self.file}:5:8: url: expected http://HOST:PORT, not "gpu"',
+            f'{self.file}:5:8: url: expected http://HOST:PORT or https://HOST:PORT, not "gpu"',
             "KVASIR_LOG_LEVL: no key has this name",
             '--lanes: lanes: expected a number from 0 to 64, not "many"',
             "kvasir check: 5 errors in the configuration",

@@ -5,46 +5,24 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 import unittest
 
+import certs
 import harness
 from fake_worker import FakeWorker
 from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
 
-CURVE = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
-
-@unittest.skipUnless(shutil.which("openssl"), "no openssl command on this machine")
+@unittest.skipUnless(certs.FOUND, "no openssl command on this machine")
 class Tls(Proxy):
     @classmethod
     def setUpClass(cls):
-        """ca.pem; one.pem, two.pem for localhost; client.pem; stranger.pem of no CA."""
-        folder = tempfile.TemporaryDirectory(prefix="kvasir-tls-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.made = folder.name
-        cls.openssl("req", "-x509", *CURVE, "-days", "2", "-subj", "/CN=ca",
-                    "-keyout", "ca.key", "-out", "ca.pem")
-        cls.openssl("req", "-x509", *CURVE, "-days", "2", "-subj", "/CN=stranger",
-                    "-keyout", "stranger.key", "-out", "stranger.pem")
-        with open(f"{cls.made}/names", "w", encoding="ascii") as names:
-            names.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-        for name in ("one", "two", "client"):
-            cls.openssl("req", *CURVE, "-subj", f"/CN={name}", "-keyout", f"{name}.key",
-                        "-out", f"{name}.csr")
-            cls.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-                        "-CAcreateserial", "-days", "2", "-extfile", "names",
-                        "-out", f"{name}.pem")
-
-    @classmethod
-    def openssl(cls, *args):
-        return subprocess.run(["openssl", *args], cwd=cls.made, check=True, capture_output=True,
-                              timeout=harness.IO_TIMEOUT_S)
+        cls.certs = certs.Certs(cls)
+        cls.made = cls.certs.folder
+        cls.openssl = cls.certs.openssl
 
     def use(self, name):
-        """The node's files are those of this name."""
-        for ending in ("pem", "key"):
-            shutil.copy(f"{self.made}/{name}.{ending}", self.folder / f"node.{ending}")
+        self.certs.use(name, self.folder)
 
     def serve_tls(self, handler=echo, *options):
         self.use("one")
@@ -54,10 +32,7 @@ class Tls(Proxy):
                                                 *options])
 
     def context(self, cert=None):
-        context = ssl.create_default_context(cafile=f"{self.made}/ca.pem")
-        if cert is not None:
-            context.load_cert_chain(f"{self.made}/{cert}.pem", f"{self.made}/{cert}.key")
-        return context
+        return self.certs.of_client(cert)
 
     def secure(self, context=None):
         s = (context or self.context()).wrap_socket(
@@ -154,6 +129,29 @@ class Tls(Proxy):
             lambda: harness.metric(node.at("admin"), "kvasir_tls_failed_total") == 2, "counted")
         self.assertEqual(len(self.worker.requests), 1)
 
+    def test_sessions_of_tls_1_3_are_resumed_until_the_files_are_read_again(self):
+        node = self.serve_tls()
+        context = self.context()
+        for version, resumed in (("TLSv1_3", True), ("TLSv1_2", False)):
+            context.maximum_version = getattr(ssl.TLSVersion, version)
+            first = self.secure(context)
+            self.assertEqual(self.ask(first)[0], 200)  # the ticket has come
+            session = first.session
+            for _ in range(4):  # any lane takes it
+                again = context.wrap_socket(self.connect(), server_hostname="localhost",
+                                            session=session)
+                self.addCleanup(again.close)
+                self.assertEqual((again.session_reused, self.ask(again)[0]), (resumed, 200))
+        context = self.context()
+        first = self.secure(context)
+        self.ask(first)
+        reloaded = harness.request(node.at("admin"), "POST", "/admin/reload", {})
+        self.assertEqual(reloaded.status, 200, reloaded.text)
+        again = context.wrap_socket(self.connect(), server_hostname="localhost",
+                                    session=first.session)
+        self.addCleanup(again.close)
+        self.assertEqual((again.session_reused, self.ask(again)[0]), (False, 200))
+
     def test_who_does_not_finish_the_handshake_is_let_go(self):
         self.serve_tls(echo, "--timeouts.head", "200ms")
         for start in (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01\x00"):
@@ -166,13 +164,19 @@ class Tls(Proxy):
 
     def test_clients_show_certificates_where_they_must(self):
         self.serve_tls(echo, "--tls.client_ca_file", f"{self.made}/ca.pem")
-        self.assertEqual(self.ask(self.secure(self.context("client")))[0], 200)
+        known = self.context("client")
+        first = self.secure(known)
+        self.assertEqual(self.ask(first)[0], 200)
+        again = known.wrap_socket(self.connect(), server_hostname="localhost",
+                                  session=first.session)
+        self.addCleanup(again.close)
+        self.assertEqual((again.session_reused, self.ask(again)[0]), (True, 200))
         for cert in (None, "stranger"):
             with self.assertRaises(OSError, msg=cert):
                 s = self.secure(self.context(cert))
                 self.ask(s)
                 raise OSError  # unless it was answered
-        self.assertEqual(len(self.worker.requests), 1)
+        self.assertEqual(len(self.worker.requests), 2)
 
     def test_certificates_are_read_again_and_connections_go_on(self):
         node = self.serve_tls()

@@ -225,11 +225,11 @@ struct bad_worker {
 };
 
 static const struct bad_worker bad_workers[] = {
-    {"", "--worker: url: expected http://HOST:PORT, not \"\"\n"},
-    {"gpu:8000", "--worker: url: expected http://HOST:PORT, not "
-                 "\"gpu:8000\"\n"},
-    {"https://gpu", "--worker: url: expected http://HOST:PORT (TLS to a worker "
-                    "is not built yet), not \"https://gpu\"\n"},
+    {"", "--worker: url: expected http://HOST:PORT or https://HOST:PORT, not "
+         "\"\"\n"},
+    {"gpu:8000",
+     "--worker: url: expected http://HOST:PORT or https://HOST:PORT, not "
+     "\"gpu:8000\"\n"},
     {"http://gpu,evnts=tcp://gpu:1",
      "--worker: unknown key \"evnts\", did you mean events?\n"},
     {"http://gpu,island", "--worker: expected KEY=VALUE, not \"island\"\n"},

@@ -89,6 +89,15 @@ Test(node_config_access, tls_needs_a_certificate_and_its_key)
     cr_assert_str_eq(faults("tls: {key_file: k}"),
                      "tls.cert_file: missing: TLS needs tls.cert_file and "
                      "tls.key_file\n");
+    cr_assert_str_eq(faults("tls: {workers_ca_file: a, workers_cert_file: c, "
+                            "workers_key_file: k}"),
+                     "");
+    cr_assert_str_eq(faults("tls: {workers_cert_file: c}"),
+                     "tls.workers_key_file: missing: a certificate needs its "
+                     "key, and a key its certificate\n");
+    cr_assert_str_eq(faults("tls: {workers_key_file: k}"),
+                     "tls.workers_cert_file: missing: a certificate needs its "
+                     "key, and a key its certificate\n");
     cr_assert_str_eq(faults("tls: {client_ca_file: a}"),
                      "tls.client_ca_file: needs tls.cert_file and "
                      "tls.key_file\n");

@@ -137,7 +137,8 @@ static const struct bad_file bad_files[] = {
     {"workers:\n- pool: x\n",
      "f:2:3: a worker needs a url, http://HOST:PORT\n"},
     {"workers:\n- {url: gpu, pool: x}\n",
-     "f:2:9: url: expected http://HOST:PORT, not \"gpu\"\n"},
+     "f:2:9: url: expected http://HOST:PORT or https://HOST:PORT, not "
+     "\"gpu\"\n"},
     {"workers:\n- {pols: x}\n",
      "f:2:4: unknown key \"pols\", did you mean pool?\n"
      "f:2:3: a worker needs a url, http://HOST:PORT\n"},
@@ -170,7 +171,7 @@ static const struct bad_file bad_files[] = {
      "f:2:7: name: expected at most 63 letters, digits and ._:@-[], not "
      "\"a b\"\n"
      "f:3:1: unknown key \"bogus\"\n"
-     "f:4:17: url: expected http://HOST:PORT, not \"h\"\n"
+     "f:4:17: url: expected http://HOST:PORT or https://HOST:PORT, not \"h\"\n"
      "f:6:1: log.level: expected error, warning, info or debug, not "
      "nothing\n"},
     {"lanes: 65\nworkers:\n- url: http://a\n- pool: x\n  'url\n",

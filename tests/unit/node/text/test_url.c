@@ -59,6 +59,15 @@ Test(node_url, bad_http_urls_are_refused)
     char text[600] = "http://";
     struct url url;
 
+    cr_assert_not_null(url_parse_web(SLICE("https://h:0"), &url));
+    cr_assert_not_null(url_parse_web(SLICE("httpss://h"), &url));
+    cr_assert_null(url_parse_web(SLICE("http://h"), &url));
+    cr_assert(!url.tls && url.port == 80);
+    cr_assert_null(url_parse_web(SLICE("HTTPS://h/b/"), &url));
+    cr_assert(url.tls && url.port == 443);
+    cr_assert_str_eq(url.path, "/b");
+    cr_assert_str_eq(url_scheme(&url), "https://");
+
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cr_assert_not_null(url_parse_http(slice_of(bad[i]), &url), "%s",
                            bad[i]);
@@ -124,11 +133,11 @@ Test(node_url, a_host_may_be_as_long_as_dns_allows)
     struct url url;
 
     memset(text, 'z', URL_HOST_MAX - 1);
-    strcpy(text + URL_HOST_MAX - 1, ":80");
+    memcpy(text + URL_HOST_MAX - 1, ":80", 4);
     cr_assert_null(url_parse_peer(slice_of(text), &url));
     cr_assert_eq(strlen(url.host), URL_HOST_MAX - 1);
     memset(text, 'z', URL_HOST_MAX);
-    strcpy(text + URL_HOST_MAX, ":80");
+    memcpy(text + URL_HOST_MAX, ":80", 4);
     cr_assert_not_null(url_parse_peer(slice_of(text), &url));
 }
 
