@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define PARTS_MAX   8U
 #define FLAT_BYTES  8192U
 #define RECORDS_MAX 8 /* of TLS in one turn of the loop */
 
@@ -237,7 +236,7 @@ flatten(const struct iovec *parts, unsigned count, char flat[FLAT_BYTES])
 static ssize_t
 send_parts(int fd, const struct iovec *parts, unsigned count)
 {
-    struct iovec copy[PARTS_MAX];
+    struct iovec copy[SOCK_PARTS_MAX];
     struct msghdr message = {.msg_iov = copy, .msg_iovlen = count};
     char flat[FLAT_BYTES];
 
@@ -248,7 +247,7 @@ send_parts(int fd, const struct iovec *parts, unsigned count)
     if (len != 0) {
         return send(fd, flat, len, MSG_NOSIGNAL);
     }
-    CHECK(count <= PARTS_MAX);
+    CHECK(count <= SOCK_PARTS_MAX);
     memcpy(copy, parts, count * sizeof(*parts));
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }

@@ -29,6 +29,8 @@
 #include "index/base/check.h"
 #include "node/base/sock_tls.h"
 
+#define SOCK_PARTS_MAX 12U /* sent at one go */
+
 enum {
     SOCK_READ = UV_READABLE,
     SOCK_WRITE = UV_WRITABLE,
@@ -93,7 +95,8 @@ bool sock_is_quiet(const struct sock *sock);
  * dead ones included. */
 bool sock_got_past(const struct sock *sock, uint64_t bytes);
 
-/* Bytes that the kernel took (0: full), or -errno. */
+/* At most SOCK_PARTS_MAX parts. Bytes that the kernel took (0: full), or
+ * -errno. */
 ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);
 
 /* A non-blocking stream socket that has begun to connect; its descriptor, or

@@ -278,6 +278,8 @@ upstream_resume(struct upstream *up)
 
 #define PARTS 11U
 
+_Static_assert(PARTS <= SOCK_PARTS_MAX, "all may be there at one time");
+
 /* Fields and a body that asks for usage. */
 static void
 list_asking(const struct exchange *x, struct slice parts[5])

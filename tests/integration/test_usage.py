@@ -54,6 +54,15 @@ class Usage(Proxy):
             self.assertEqual(seen[-1].json(), chat(
                 stream=True, stream_options={**(options or {}), "include_usage": True}))
 
+    def test_a_large_body_goes_with_its_clients_key(self):
+        worker = FakeWorker(self, stream)
+        self.serve(worker)
+        body = chat("x" * 20_000, stream=True)
+        self.assertEqual(self.read(body, {"Authorization": "Bearer a"}), DELTA + DONE)
+        request = worker.requests[-1]
+        self.assertEqual(request.headers["authorization"], "Bearer a")
+        self.assertEqual(request.json(), {**body, "stream_options": {"include_usage": True}})
+
     def test_who_asks_gets_it(self):
         node = self.serve(FakeWorker(self, stream))
         body = chat(stream=True, stream_options={"include_usage": True})
