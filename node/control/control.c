@@ -256,7 +256,7 @@ on_work(uv_timer_t *timer)
     control_roster_work(control);
     control_models_sweep(&control->models);
     control_models_judge(&control->models, now_us);
-    control_models_compare(&control->models, &control->hints);
+    control_models_compare(&control->models, &control->hints, now_us);
     look_for_replays(control);
     renderers_look(&control->renderers, fleet_view_get(control->node->board),
                    now_us);

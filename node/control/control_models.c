@@ -15,6 +15,7 @@
 #include "node/text/prom_out.h"
 
 #define RENEW_US UINT64_C(10000000) /* a prompt of each way is compared */
+#define SHARE_US UINT64_C(1000000)  /* distrust is told and heard */
 
 static const struct local_table *
 table_now(const struct control_models *models)
@@ -244,12 +245,43 @@ control_models_judge(struct control_models *models, uint64_t now_us)
     }
 }
 
-void
-control_models_compare(struct control_models *models, struct hints *hints)
+static void
+share_distrust(struct local_model *model, enum local_way way,
+               struct hints *hints, uint64_t now_us)
 {
+    uint64_t version = local_model_version(model);
+
+    if (local_model_found_distrust(model, way)) {
+        hints_tell_distrust(hints, version, (uint32_t)way, now_us);
+    } else if (local_model_can(model, way) &&
+               hints_hears_distrust(hints, version, (uint32_t)way) &&
+               local_model_hear_distrust(model, way)) {
+        LOG_ERROR("tokens_differ_at_peer", KV("model", local_model_name(model)),
+                  KV("way", local_way_name(way)),
+                  KV("consequence",
+                     "engines are asked for these prompts from now on; the "
+                     "peer's log has the first difference"));
+    }
+}
+
+void
+control_models_compare(struct control_models *models, struct hints *hints,
+                       uint64_t now_us)
+{
+    const struct local_table *table = table_now(models);
     uint32_t differ;
 
-    hints_set_files(hints, local_table_version(table_now(models)));
+    if (now_us - models->shared_us >= SHARE_US) {
+        models->shared_us = now_us;
+        for (uint32_t i = 0; table != NULL && i < table->count; i++) {
+            for (int way = 0; way < LOCAL_WAYS; way++) {
+                share_distrust(table->model[i], (enum local_way)way, hints,
+                               now_us);
+            }
+        }
+    }
+
+    hints_set_files(hints, local_table_version(table));
     differ = hints_files_differ(hints);
     if (differ != models->differ && differ != 0) {
         LOG_WARNING("model_files_differ", KV("peers", differ),

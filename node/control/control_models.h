@@ -31,6 +31,7 @@ struct control_models {
     struct local_table *fresh;   /* what work has made */
     int error;
     uint64_t renewed_us; /* when prompts were last asked to be compared again */
+    uint64_t shared_us;  /* when distrust was last told and heard */
     uint32_t differ;     /* peers with other files, as last said */
     uint32_t tables_waiting; /* replaced, and perhaps still looked at */
     uint32_t dying_count;    /* models that nobody finds any more */
@@ -58,9 +59,11 @@ void control_models_sweep(struct control_models *models) ON_CONTROL;
 void control_models_judge(struct control_models *models, uint64_t now_us)
     ON_CONTROL;
 
-/* Tells peers which files there are, and the log when some have others. */
-void control_models_compare(struct control_models *models, struct hints *hints)
-    ON_CONTROL;
+/* Tells peers which files there are, and the log when some have others; tells
+ * them which ways an engine switched off, and switches those off that they
+ * tell. */
+void control_models_compare(struct control_models *models, struct hints *hints,
+                            uint64_t now_us) ON_CONTROL;
 
 /* Publishes nothing more; the loop runs on until the thread is done. */
 void control_models_stop(struct control_models *models) ON_CONTROL;

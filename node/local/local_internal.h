@@ -25,6 +25,7 @@ struct local_model {
     uint64_t version;
     struct gauge held;
     struct gauge off[LOCAL_WAYS];    /* 0: trusted */
+    struct gauge heard[LOCAL_WAYS];  /* 1: a peer switched it off */
     struct gauge shown[LOCAL_WAYS];  /* 1: the first difference is in the log */
     struct gauge right[LOCAL_WAYS];  /* 1: some engine had what was predicted */
     struct gauge more[LOCAL_WAYS];   /* times that one had more, before that */

@@ -193,6 +193,25 @@ local_model_distrust(struct local_model *model, enum local_way way)
 }
 
 bool
+local_model_hear_distrust(struct local_model *model, enum local_way way)
+{
+    CHECK(way < LOCAL_WAYS);
+    if (!gauge_claim(&model->off[way])) {
+        return false;
+    }
+    gauge_set(&model->heard[way], 1);
+    return true;
+}
+
+bool
+local_model_found_distrust(const struct local_model *model, enum local_way way)
+{
+    CHECK(way < LOCAL_WAYS);
+    return gauge_read(&model->off[way]) != 0 &&
+           gauge_read(&model->heard[way]) == 0;
+}
+
+bool
 local_model_judge(struct local_model *model, enum local_way way,
                   bool as_predicted, bool more)
 {

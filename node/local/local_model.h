@@ -98,6 +98,14 @@ bool local_model_can(const struct local_model *model, enum local_way way);
 /* An engine has other tokens. True for the first to say so of that way. */
 bool local_model_distrust(struct local_model *model, enum local_way way);
 
+/* A peer with the same files says that an engine has other tokens. True for the
+ * first to say so of that way, unless it was known here. */
+bool local_model_hear_distrust(struct local_model *model, enum local_way way);
+
+/* Whether that was found here, and not heard of. */
+bool local_model_found_distrust(const struct local_model *model,
+                                enum local_way way);
+
 /*
  * What an engine had of a prompt that was tokenised here: as predicted, or more.
  * False: these are other ids, because it was never as predicted and

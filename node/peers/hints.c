@@ -14,7 +14,8 @@
 #define FILES_SALT \
     UINT64_C(0x66696c6573000000) /* a node has files; with their
                                                    version: these */
-#define RATE_US UINT64_C(500000) /* over which the rate is evened out */
+#define DISTRUST_SALT UINT64_C(0x646973740000)
+#define RATE_US       UINT64_C(500000) /* over which the rate is evened out */
 /* A tenth longer than gossip waits between two frames: so gauges never wait
  * there and grow old. */
 #define TELL_US_PER_MS 1100U
@@ -32,6 +33,13 @@ static uint64_t
 files_identity(uint64_t version)
 {
     return rng_mix(version ^ FILES_SALT);
+}
+
+/* The gauge of what files of that version make of requests of that way. */
+static uint64_t
+distrust_identity(uint64_t version, uint32_t way)
+{
+    return rng_mix(rng_mix(version ^ DISTRUST_SALT) + way);
 }
 
 /* The gauge of its breaker. */
@@ -302,6 +310,25 @@ hints_files_differ(const struct hints *hints)
             .inflight;
 
     return any > same ? any - same : 0;
+}
+
+void
+hints_tell_distrust(struct hints *hints, uint64_t version, uint32_t way,
+                    uint64_t now_us)
+{
+    struct gossip_gauge one = {.inflight = 1};
+
+    if (hints->gossip != NULL) {
+        tell(hints, distrust_identity(version, way), &one, now_us);
+    }
+}
+
+bool
+hints_hears_distrust(const struct hints *hints, uint64_t version, uint32_t way)
+{
+    return hints->gossip != NULL &&
+           gossip_gauge_others(hints->gossip, distrust_identity(version, way))
+                   .inflight != 0;
 }
 
 /* The shell's side */

@@ -30,6 +30,11 @@
  * name, and their version under another: who counts fewer of the second than of
  * the first has other files than some peer.
  *
+ * Distrust. A node that found that an engine has other tokens than the node made
+ * by files of that version, in that way of asking, tells so under a name of its
+ * own: an engine's events are not read on every node, nor does each get such
+ * prompts.
+ *
  * Belief. When a lane sends a prompt somewhere (FACT_LEARN), the peers hear of a
  * request; its block keys go to them once its answer has begun. For peers that
  * is a request that ends and begins again, because keys count as one sent. A prompt that a peer reports goes into this node's tree as if
@@ -155,6 +160,15 @@ void hints_set_files(struct hints *hints, uint64_t version);
 /* Peers that have models' files, but others than this node; 0 when it has
  * none. */
 uint32_t hints_files_differ(const struct hints *hints);
+
+/* An engine has shown other tokens than files of that version make, in that way
+ * (any number): tells peers, again after each hints_join(). */
+void hints_tell_distrust(struct hints *hints, uint64_t version, uint32_t way,
+                         uint64_t now_us);
+
+/* Whether a peer told so. */
+bool hints_hears_distrust(const struct hints *hints, uint64_t version,
+                          uint32_t way);
 
 /* A lane of this node's sent a request to a worker: peers count it. */
 void hints_sent(struct hints *hints, const struct fact_learn *fact,

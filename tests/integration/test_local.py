@@ -349,6 +349,24 @@ class Told(LocalCase):
             harness.wait_until(lambda node=node: self.status(node)["model_files_differ"] == 0,
                                "they agree")
 
+    def test_a_way_that_an_engine_switched_off_at_one_node_is_off_at_all(self):
+        place = self.copy()
+        file = place / "tiny/chat_template.jinja"
+        file.write_text(file.read_text().replace("<|im_end|>\\n", "<|im_end|>\\n\\n"))
+        engine = self.tiny()
+        flags = ("--tokens.dir", str(place), "--mesh.listen", "127.0.0.1:0")
+        first = self.serve([engine], *flags, "--name", "n1")
+        second = self.serve([engine], *flags, "--name", "n2", "--mesh.join", first.ready["mesh"])
+        self.warm(first, [engine])
+        self.post(first, CHAT, {"messages": say(LONG)})
+        for node in (first, second):
+            harness.wait_until(lambda node=node: self.model_of(node)["ways"]["chat"] == "engine",
+                               "it is off")
+        self.assertEqual(self.model_of(second)["answered"], 0)
+        self.assertEqual(self.model_of(second)["ways"]["text"], "local")
+        self.assertEqual((first.log().count("tokens_differ"),
+                          second.log().count("tokens_differ_at_peer")), (1, 1))
+
     def member(self, place, *flags):
         return self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
                           "--mesh.listen", "127.0.0.1:0", "--name", f"n{len(flags)}",

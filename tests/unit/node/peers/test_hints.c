@@ -257,6 +257,16 @@ Test(node_hints, an_open_circuit_is_told_and_so_is_its_end)
     cr_assert_eq(gauge_read(&open[slot_at(1, 1)]), 0);
 }
 
+Test(node_hints, tokens_that_an_engine_has_otherwise_are_told)
+{
+    hints_tell_distrust(&nodes[0].hints, 77, 2, now_us);
+    pass(300 * MS);
+    cr_expect(hints_hears_distrust(&nodes[1].hints, 77, 2));
+    cr_expect_not(hints_hears_distrust(&nodes[1].hints, 77, 3));
+    cr_expect_not(hints_hears_distrust(&nodes[1].hints, 78, 2));
+    cr_expect_not(hints_hears_distrust(&nodes[0].hints, 77, 2));
+}
+
 Test(node_hints, load_is_told_again_only_when_it_changes)
 {
     uint32_t before = nodes[0].sends;
