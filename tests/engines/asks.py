@@ -187,8 +187,6 @@ KNOWN = {
     "ids, events in full": IN_FULL,
 }
 
-SHAPES = {"text, prompt_logprobs", "text, echo and logprobs", "chat, prompt_logprobs"}
-
 SHAPES = {
     "text": text,
     "text, stream with usage": lambda t: streamed(text(t)),
