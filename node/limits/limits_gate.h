@@ -1,0 +1,76 @@
+/*
+ * What one limit lets through on this node, for lanes: a request takes what it
+ * may need before it goes to a worker, and settles when it ends. Control looks
+ * at what was taken and says how much more may be (limits_meter.h).
+ *
+ * Numbers are of requests, tokens or open requests, since the node began; they
+ * only differ from each other by what counts.
+ *
+ * Role: core. Owns: nothing. Thread: taking and settling by lanes, the rest by
+ * control; no lane waits. All zero lets nothing through.
+ */
+#ifndef NODE_LIMITS_GATE_H
+#define NODE_LIMITS_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/claim.h"
+#include "index/base/counter.h"
+
+struct limits_gate {
+    struct counter level; /* taken, less what was settled for nothing */
+    struct counter spent; /* settled for something; the rest is open */
+    struct counter refused;
+
+    /* Control writes. */
+    struct counter open;     /* while the level is below, one may take ... */
+    struct counter most;     /* ... what ends no higher than this */
+    struct counter limit;    /* the whole */
+    struct counter first_ms; /* until some of what is spent counts no more */
+    struct counter last_ms;  /* until all of it does not */
+};
+
+/* How a limit stands, for a client. */
+struct limits_standing {
+    uint64_t limit;
+    uint64_t left;
+    uint64_t reset_ms; /* until it is whole again, if nothing more is taken */
+    uint64_t wait_ms;  /* until there is probably enough for who was refused */
+};
+
+/* Takes n, 1 or more. False: there is not so much, and it is counted. */
+static inline bool
+limits_gate_take(struct limits_gate *gate, uint64_t n)
+{
+    bool taken = counter_claim(&gate->level, n, counter_read(&gate->open),
+                               counter_read(&gate->most));
+
+    CHECK_SLOW(n != 0);
+    if (!taken) {
+        counter_add(&gate->refused, 1);
+    }
+    return taken;
+}
+
+/* Of n that were taken, `spent` were: it may be more. */
+static inline void
+limits_gate_settle(struct limits_gate *gate, uint64_t n, uint64_t spent)
+{
+    counter_add(&gate->spent, spent);
+    counter_add(&gate->level, spent - n); /* modulo 2^64 */
+}
+
+/* Of n that were taken, m are needed instead: the rest is settled for m. */
+static inline void
+limits_gate_change(struct limits_gate *gate, uint64_t n, uint64_t m)
+{
+    counter_add(&gate->level, m - n); /* modulo 2^64 */
+}
+
+/* For a client who takes n more. */
+struct limits_standing limits_gate_standing(const struct limits_gate *gate,
+                                            uint64_t n);
+
+#endif

@@ -1,0 +1,138 @@
+#include <criterion/criterion.h>
+
+#include "node/limits/limits_meter.h"
+
+#define SECOND UINT64_C(1000000)
+
+static struct limits_gate gate;
+static struct limits_meter meter;
+
+static void
+setup(void)
+{
+    memset(&gate, 0, sizeof gate);
+}
+
+TestSuite(limits_meter, .init = setup);
+
+static void
+tick_among(uint32_t peers, uint64_t now_us)
+{
+    const struct limits_peers among = {.count = peers, .settled = true};
+    const char *reason;
+
+    limits_meter_tick(&meter, &gate, &among, now_us);
+    cr_assert(limits_meter_check(&meter, &reason), "%s", reason);
+}
+
+static void
+tick(uint64_t now_us)
+{
+    tick_among(0, now_us);
+}
+
+/* Takes one after the other until there is no more. */
+static unsigned
+take_all(bool spends)
+{
+    unsigned taken = 0;
+
+    while (limits_gate_take(&gate, 1)) {
+        if (spends) {
+            limits_gate_settle(&gate, 1, 1);
+        }
+        taken++;
+    }
+    return taken;
+}
+
+Test(limits_meter, a_node_alone_lets_the_limit_through_in_any_minute)
+{
+    limits_meter_init(&meter, 5, 60000, SECOND, 1);
+    tick(SECOND);
+    cr_assert_eq(take_all(true), 5);
+    for (uint64_t s = 2; s <= 61; s++) {
+        tick(s * SECOND);
+        cr_assert_eq(take_all(true), 0, "second %u", (unsigned)s);
+    }
+    tick(63 * SECOND); /* seen a second after they were taken */
+    cr_assert_eq(take_all(true), 5);
+    cr_assert_eq(counter_read(&gate.refused), 62);
+}
+
+Test(limits_meter, what_is_open_may_be_used_again_at_once)
+{
+    limits_meter_init(&meter, 3, 0, SECOND, 1);
+    tick(SECOND);
+    cr_assert_eq(take_all(false), 3);
+    limits_gate_settle(&gate, 1, 0);
+    cr_assert_eq(take_all(false), 1);
+}
+
+Test(limits_meter, what_is_spent_may_be_more_or_less_than_was_taken)
+{
+    limits_meter_init(&meter, 100, 60000, SECOND, 1);
+    tick(SECOND);
+    cr_assert(limits_gate_take(&gate, 60));
+    cr_assert_not(limits_gate_take(&gate, 60));
+    limits_gate_settle(&gate, 60, 10);
+    cr_assert(limits_gate_take(&gate, 90));
+    limits_gate_settle(&gate, 90, 150);
+    tick(2 * SECOND);
+    cr_assert_eq(limits_meter_used(&meter), 160);
+    cr_assert_not(limits_gate_take(&gate, 1));
+    cr_assert_eq(limits_gate_standing(&gate, 1).left, 0);
+}
+
+Test(limits_meter, what_peers_tell_is_taken_off_however_often_they_do)
+{
+    struct limits_told told = {.spent = 1000};
+
+    limits_meter_init(&meter, 50, 60000, SECOND, 1);
+    limits_meter_hear(&meter, 3, 77, &told); /* before this node was there */
+    told = (struct limits_told){.spent = 1030, .open = 15, .window = 30};
+    for (int i = 0; i < 3; i++) {
+        limits_meter_hear(&meter, 3, 77, &told);
+    }
+    tick_among(1, 2 * SECOND);
+    cr_assert_eq(limits_meter_used(&meter), 45);
+    limits_meter_lost(&meter, 3); /* and with it what it had open */
+    tick(3 * SECOND);
+    cr_assert_eq(limits_meter_used(&meter), 30);
+    cr_assert_eq(take_all(true), 20);
+}
+
+Test(limits_meter, who_comes_late_knows_what_was_spent_before)
+{
+    struct limits_told told = {.spent = 9, .window = 40};
+
+    limits_meter_init(&meter, 50, 60000, SECOND, 1);
+    limits_meter_hear(&meter, 0, 5, &told);
+    tick_among(1, 2 * SECOND);
+    cr_assert_eq(limits_meter_used(&meter), 40);
+    told.window = 10; /* 30 of them count no more */
+    limits_meter_hear(&meter, 0, 5, &told);
+    tick_among(1, 3 * SECOND);
+    cr_assert_eq(limits_meter_used(&meter), 10);
+    cr_assert_eq(limits_meter_tell(&meter).window, 0,
+                 "it heard of none itself");
+}
+
+Test(limits_meter, a_client_is_told_when_there_is_enough)
+{
+    limits_meter_init(&meter, 2, 60000, SECOND, 1);
+    tick(SECOND);
+    cr_assert(limits_gate_take(&gate, 1));
+    limits_gate_settle(&gate, 1, 1);
+    tick(2 * SECOND);
+    tick(21 * SECOND);
+    cr_assert(limits_gate_take(&gate, 1));
+    limits_gate_settle(&gate, 1, 1);
+    tick(22 * SECOND);
+    struct limits_standing s = limits_gate_standing(&gate, 1);
+    cr_assert_eq(s.limit, 2);
+    cr_assert_eq(s.left, 0);
+    cr_assert(s.wait_ms > 39000 && s.wait_ms <= 71000, "%u",
+              (unsigned)s.wait_ms);
+    cr_assert(s.reset_ms > 59000 && s.reset_ms < 61000);
+}
