@@ -29,7 +29,7 @@ why_silent(const struct kv_counters *kv)
         return "its KV events have another topic than the one configured";
     }
     return "it serves requests and publishes no KV events; see its "
-           "--kv-events-config";
+           "--kv-events-config, unless all prompts were shorter than a block";
 }
 
 /* A worker that serves requests but sends no events is misconfigured. */
