@@ -60,15 +60,15 @@
  * if no living reader defends that as above, and only after judge_ms / 2, so
  * that who reads the partial epoch can learn of the whole one and join it. A
  * reader that leads a partial epoch compares the fingerprint that a peer's
- * vector shows of a whole epoch with its own log. If they agree at one
- * position, both epochs are of one process, and the reader joins the whole one
- * under a number above both, if the peer leads it with a live reading, if it
+ * vector shows of a whole epoch with those it read (prints.c). If they agree at
+ * one position, both epochs are of one process, and the reader joins the whole
+ * one under a number above both, if the peer leads it with a live reading, if it
  * goes as far as the partial one, or if the peer has the names, from which the
- * reading may go on. (Only a living reader counts if this reader took over from
- * that very epoch, because it could not go on in it.) Otherwise nobody can read
- * on in the whole epoch: the reader proves that its process lives, and keeps its own. It does
- * the same if the fingerprints differ. If neither log reaches the other, it
- * keeps its epoch as long as it can prove that.
+ * reading may go on. (If it took over from that very epoch, only a living
+ * reader counts, or names that it has not tried.) Otherwise nobody can read on
+ * in the whole epoch: the reader proves that its process lives, and keeps its
+ * own. It does the same if the fingerprints differ. If neither reaches the
+ * other, it keeps its epoch as long as it can prove that.
  *
  * A partial epoch that is complete, because its process cleared its cache
  * meanwhile, counts as a whole one in all this. Between two partial epochs that

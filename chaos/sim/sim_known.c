@@ -80,9 +80,9 @@ known_of(const struct sim_world *w, uint32_t engine,
     return whole ? (uint32_t)((pos + 1) >> 8) : 0;
 }
 
-/* Not promised yet: who stood still may come back and know more than the
- * readers, whose logs no longer reach back to it; and a reader that reads again
- * in order to heal knows no more than the replay. */
+/* Not promised yet: who stood still may come back and give up what only it
+ * knows; and a reader that reads again in order to heal knows no more than the
+ * replay. */
 static bool
 may_forget(const struct sim_world *w, const struct gossip_status *s)
 {
