@@ -140,10 +140,16 @@ on_work(uv_work_t *work)
 
 static void on_worked(uv_work_t *work, int status);
 
-static void ON_CONTROL
+/* Not while lanes hold so many models of before that these might not fit. */
+static bool ON_CONTROL
 begin(struct control_models *models)
 {
     models->again = false;
+    if (models->dying_count > LOCAL_MODELS_MAX) {
+        LOG_WARNING("models_still_used", KV("models", models->dying_count),
+                    KV("consequence", "the files were not read again"));
+        return false;
+    }
     models->wanted = models->next;
     models->work.data = models;
     models->fresh = NULL;
@@ -152,6 +158,7 @@ begin(struct control_models *models)
     if (!models->working) {
         say_unread(models->next.dir, -ENOMEM);
     }
+    return models->working;
 }
 
 static void
@@ -170,7 +177,7 @@ on_worked(uv_work_t *work, int status)
     }
     models->fresh = NULL;
     if (models->again && !models->closed) {
-        begin(models);
+        (void)begin(models);
     }
 }
 
@@ -299,16 +306,11 @@ control_models_reload(struct control_models *models,
                       const struct config *config)
 {
     models->next = config->tokens;
-    if (models->dying_count > LOCAL_MODELS_MAX) {
-        LOG_WARNING("models_still_used", KV("models", models->dying_count));
-        return false;
-    }
     if (models->working) {
         models->again = true;
-    } else {
-        begin(models);
+        return true;
     }
-    return models->working;
+    return begin(models);
 }
 
 void
