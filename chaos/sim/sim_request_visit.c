@@ -179,6 +179,9 @@ run(struct sim_world *w, struct sim_flight *f)
         case DISPATCH_SEVER:
             sever(w, f);
             return;
+        case DISPATCH_QUEUE:
+            CHECK(false && "workers have no limit here");
+            return;
         case DISPATCH_ASK:
             CHECK(false && "tokens come with the prompt");
             return;

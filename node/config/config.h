@@ -179,6 +179,7 @@ struct config_limits {
     uint32_t upstream_idle_max;      /* kept connections per worker and lane */
     uint32_t admin_connections_max;
     uint32_t decisions_max; /* remembered for /admin/decisions */
+    uint32_t queue_max;     /* requests that wait for a worker */
 };
 
 struct config_timeouts {
@@ -187,6 +188,7 @@ struct config_timeouts {
     uint32_t body_total_ms;    /* of the whole body */
     uint32_t idle_ms;          /* a client connection between requests */
     uint32_t write_ms;         /* a client that takes nothing */
+    uint32_t queue_ms;         /* for a worker that has room; 0: none */
     uint32_t connect_ms;       /* to a worker */
     uint32_t first_byte_ms;    /* of an answer, from the request's last */
     uint32_t stream_idle_ms;   /* between two pieces of an answer */
@@ -301,6 +303,7 @@ struct config {
     struct config_data data;
     struct config_log log;
     struct ranges workers_deny;    /* addresses that no worker may have */
+    uint32_t workers_max_inflight; /* requests of one; 0: learned */
     struct config_worker *workers; /* owned, WORKERS_MAX at most */
     uint32_t workers_count;
 };

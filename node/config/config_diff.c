@@ -37,6 +37,7 @@ static const char *const live_keys[] = {
     "timeouts.body_total",
     "timeouts.idle",
     "timeouts.write",
+    "timeouts.queue",
     "timeouts.connect",
     "timeouts.first_byte",
     "timeouts.stream_idle",
@@ -55,6 +56,7 @@ static const char *const live_keys[] = {
     "breaker.open",
     "breaker.open_max",
     "breaker.max_ejection_percent",
+    "workers.max_inflight",
     "log.level",
     "log.format",
 };

@@ -2,6 +2,8 @@
 #include "node/config/config_keys.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "node/config/config_apply_internal.h"
@@ -88,6 +90,53 @@ take_list(const struct reading *r, const char *name,
     }
 }
 
+/* A whole number from min to max, into *number; false: it was named as a
+ * fault. */
+static bool
+take_number(const struct reading *r, const struct config_yaml_node *node,
+            const char *name, long min, long max, long *number)
+{
+    struct config_place place = config_walk_place(&r->walk, node);
+    struct slice text = config_yaml_text(r->walk.yaml, node);
+    char copy[16] = "";
+    char *end = copy;
+    char quoted[QUOTE_ROOM];
+
+    if (node->kind == CONFIG_YAML_SCALAR && text.len != 0 &&
+        text.len < sizeof(copy)) {
+        memcpy(copy, text.ptr, text.len);
+        *number = strtol(copy, &end, 10);
+    }
+    if (end == copy || *end != '\0' || copy[0] == ' ' || *number < min ||
+        *number > max) {
+        config_error(r->walk.errors, &place,
+                     "%s: expected a number from %ld to %ld, not %s", name, min,
+                     max, quote_text(text, quoted));
+        return false;
+    }
+    return true;
+}
+
+static void
+take_weight(const struct reading *r, const struct config_yaml_node *node)
+{
+    long number = 0;
+
+    if (take_number(r, node, "weight", 1, KEYS_WEIGHT_MAX, &number)) {
+        keys_set_weight(r->keys, r->tenant, (uint32_t)number);
+    }
+}
+
+static void
+take_priority(const struct reading *r, const struct config_yaml_node *node)
+{
+    long number = 0;
+
+    if (take_number(r, node, "priority", KEYS_FIRST, KEYS_LAST, &number)) {
+        keys_set_priority(r->keys, r->tenant, (int32_t)number);
+    }
+}
+
 static void
 take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
 {
@@ -95,6 +144,8 @@ take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
     const struct config_yaml_node *name;
     uint32_t keys_line = 0;
     uint32_t models_line = 0;
+    uint32_t weight_line = 0;
+    uint32_t priority_line = 0;
     uint32_t at = mapping->first;
 
     while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
@@ -110,9 +161,18 @@ take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
                 keys_limit_models(r->keys, r->tenant);
                 take_list(r, "models", value, take_model);
             }
+        } else if (slice_equal(text, SLICE("weight"))) {
+            if (config_walk_first(&r->walk, name, &weight_line)) {
+                take_weight(r, value);
+            }
+        } else if (slice_equal(text, SLICE("priority"))) {
+            if (config_walk_first(&r->walk, name, &priority_line)) {
+                take_priority(r, value);
+            }
         } else {
             config_error(r->walk.errors, &place,
-                         "unknown key %s: a tenant has keys and models",
+                         "unknown key %s: a tenant has keys, models, weight "
+                         "and priority",
                          quote_text(text, quoted));
         }
     }

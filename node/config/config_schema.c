@@ -229,6 +229,8 @@ static const struct config_key node_keys[] = {
      "Connections to the admin port; one more is answered 503."},
     {"limits.decisions_max", CONFIG_COUNT, AT(limits.decisions_max), "1000", 1, 100000, NULL,
      "Decisions kept for /admin/decisions, the latest ones."},
+    {"limits.queue_max", CONFIG_COUNT, AT(limits.queue_max), "4096", 1, 65536, NULL,
+     "Requests that wait until a worker has room. When so many wait, the last one of the tenant with the most waiting, for its weight, in the last class is answered 503 with Retry-After."},
 
     {"timeouts.head", CONFIG_DURATION, AT(timeouts.head_ms), "10s", 10, HOUR, NULL,
      "From a request's first byte to the end of its head; then it is answered 408."},
@@ -240,6 +242,8 @@ static const struct config_key node_keys[] = {
      "How long a client's connection may be idle between two requests."},
     {"timeouts.write", CONFIG_DURATION, AT(timeouts.write_ms), "60s", 10, HOUR, NULL,
      "How long a client may take for the part of its answer that is ready (64KiB or less)."},
+    {"timeouts.queue", CONFIG_DURATION, AT(timeouts.queue_ms), "30s", 0, HOUR, NULL,
+     "How long a request waits while all workers that may take it are at workers.max_inflight; then it is answered 503 with Retry-After. x-request-timeout shortens it for one request: seconds, or milliseconds as 500ms. 0: no request waits, and workers have no limit."},
     {"timeouts.connect", CONFIG_DURATION, AT(timeouts.connect_ms), "2s", 10, 10 * MINUTE, NULL,
      "Connecting to a worker; then the next one is tried."},
     {"timeouts.first_byte", CONFIG_DURATION, AT(timeouts.first_byte_ms), "5m", 10, 24 * HOUR, NULL,
@@ -336,6 +340,8 @@ static const struct config_key node_keys[] = {
 
     {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
      "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},
+    {"workers.max_inflight", CONFIG_COUNT, AT(workers_max_inflight), "0", 0, 1000000, NULL,
+     "Requests that one worker gets at one time, from all nodes as far as this one knows. While all that may take a request have so many, it waits here (timeouts.queue): by priority, and tenants of one priority in turns by tokens. 0: as many as it runs, and some more, from when its metrics show that others wait there."},
 };
 
 static const struct config_key worker_keys[] = {

@@ -90,6 +90,8 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "overlap", row->overlap);
     put_rank(json, world, route, row->worker);
     json_out_put_uint(json, "load", row->load);
+    json_out_put_uint(json, "limit", gauge_read(&board->limit[row->worker]));
+    json_out_put_uint(json, "wanted", gauge_read(&board->wanted[row->worker]));
     json_out_put_uint(json, "load_peers",
                       gauge_read(&board->peers[row->worker]));
     json_out_put_uint(json, "queued_tokens",
@@ -221,9 +223,10 @@ put_explain(struct control *control, const struct route_world *world,
     json_out_object_begin(json);
     put_choice(json, world->view, &choice);
     if (outcome != 0) {
-        json_out_put_text(
-            json, "refused",
-            outcome == ROUTE_E_NO_MODEL ? "model_not_found" : "no_worker");
+        json_out_put_text(json, "refused",
+                          outcome == ROUTE_E_NO_MODEL ? "model_not_found"
+                          : outcome == ROUTE_E_FULL   ? "waits"
+                                                      : "no_worker");
     }
     put_request(json, route, tokens_by);
     json_out_put_uint(json, "unseen", input.unseen);

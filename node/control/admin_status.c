@@ -307,6 +307,7 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_uint(json, "predicted_tokens", d->predicted_tokens);
     json_out_put_uint(json, "rank", d->rank);
     json_out_put_uint(json, "route_us", d->route_us);
+    json_out_put_uint(json, "waited_us", d->waited_us);
     json_out_put_uint(json, "first_byte_us", d->first_byte_us);
     json_out_put_uint(json, "first_token_us", d->first_token_us);
     json_out_put_uint(json, "duration_us", d->duration_us);

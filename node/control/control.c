@@ -132,6 +132,7 @@ take_fact(struct control *control, const void *record)
     if (outcome < 0) {
         LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
     }
+    control_queue_take(&control->queue, record, control_now_us(control));
     if (*(const uint32_t *)record == FACT_DECISION) {
         note_decision(control, record);
     }
@@ -272,6 +273,26 @@ on_hints(uv_timer_t *timer)
     (void)timer; /* it is for the loop to go round */
 }
 
+static void
+on_waiting(uv_timer_t *timer)
+{
+    (void)timer; /* the same */
+}
+
+/* Those that wait are looked at whenever the loop goes round: lanes' facts,
+ * peers' loads and probes all make it. */
+static void ON_CONTROL
+look_at_queue(struct control *control, uint64_t now_us)
+{
+    uint64_t again_us = control_queue_look(&control->queue, now_us);
+
+    if (again_us == UINT64_MAX) {
+        return;
+    }
+    uint64_t ms = again_us > now_us ? (again_us - now_us + 999) / 1000 : 0;
+    (void)uv_timer_start(&control->waiting, on_waiting, ms + 1, 0);
+}
+
 /* After each look at the sockets: peers' gauges go on the board at once. */
 static void
 on_look(uv_check_t *look)
@@ -284,6 +305,7 @@ on_look(uv_check_t *look)
         uint64_t wait_us = hints_deadline(&control->hints) - now_us;
         (void)uv_timer_start(&control->telling, on_hints, wait_us / 1000, 0);
     }
+    look_at_queue(control, now_us);
 }
 
 /* What happens to workers */
@@ -475,6 +497,7 @@ open_timers(struct control *control)
     CHECK(uv_timer_init(&control->loop, &control->work) == 0);
     CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
     CHECK(uv_timer_init(&control->loop, &control->tokens) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->waiting) == 0);
     CHECK(uv_check_init(&control->loop, &control->look) == 0);
     CHECK(uv_check_start(&control->look, on_look) == 0);
     CHECK(uv_timer_start(&control->work, on_work, WORK_MS, 0) == 0);
@@ -534,6 +557,15 @@ control_use_tls(struct control *control)
     }
 }
 
+void
+control_limit_workers(struct control *control, const struct config *config)
+{
+    bool waits = config->timeouts.queue_ms != 0;
+
+    fleet_limit(control->fleet, waits ? config->workers_max_inflight : 0,
+                waits);
+}
+
 static int ON_CONTROL
 open_fleet(struct control *control, uint64_t seed)
 {
@@ -551,6 +583,7 @@ open_fleet(struct control *control, uint64_t seed)
         return error;
     }
     control->node->board = fleet_board(control->fleet);
+    control_limit_workers(control, config);
     struct probe_owner owner = {
         .context = control, .event = on_fleet_event, .published = on_published};
     error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
@@ -571,6 +604,10 @@ open_parts(struct control *control)
 
     if (error == 0) {
         error = route_scratch_init(&control->explain, config);
+    }
+    if (error == 0) {
+        error =
+            control_queue_init(&control->queue, control->node, &control->speed);
     }
     if (error == 0) {
         error = open_token_ask(control);
@@ -652,6 +689,7 @@ control_stop(struct control *control)
     uv_close((uv_handle_t *)&control->work, NULL);
     uv_close((uv_handle_t *)&control->telling, NULL);
     uv_close((uv_handle_t *)&control->tokens, NULL);
+    uv_close((uv_handle_t *)&control->waiting, NULL);
     uv_close((uv_handle_t *)&control->look, NULL);
 }
 
@@ -662,6 +700,7 @@ control_fini(struct control *control)
     unproven_fini(&control->unproven);
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
+    control_queue_fini(&control->queue);
     ingest_free(control->ingest);
     control_roster_close(control);
     peers_free(control->peers);

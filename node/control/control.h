@@ -16,6 +16,7 @@
 #include "index/base/role.h"
 #include "node/control/admin_access.h"
 #include "node/control/control_models.h"
+#include "node/control/control_queue.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
 #include "node/control/renderers.h"
@@ -54,6 +55,7 @@ struct control {
     uv_timer_t work;    /* belief's background work, reclamation */
     uv_timer_t telling; /* our own load must be told to peers */
     uv_timer_t tokens;  /* looks whether admin.token_file has changed */
+    uv_timer_t waiting; /* one that waits for a worker must be looked at */
     uv_check_t look;    /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */
@@ -74,6 +76,7 @@ struct control {
     void *owner;
     struct control_reload *reload; /* borrowed */
     struct control_models models;
+    struct control_queue queue;
 };
 
 /*
@@ -100,6 +103,10 @@ void control_take_facts(struct control *control) ON_CONTROL;
 
 /* Certificates were read: what asks workers from here uses them. */
 void control_use_tls(struct control *control) ON_CONTROL;
+
+/* How many requests a worker may have at one time, by that configuration. */
+void control_limit_workers(struct control *control, const struct config *config)
+    ON_CONTROL;
 
 /* The cluster, to look at, to change its roster, and to load into. */
 struct cluster *control_cluster(const struct control *control);

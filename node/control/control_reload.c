@@ -300,6 +300,7 @@ apply(struct control *control, const struct config *mixed,
     log_set((enum log_level)mixed->log.level,
             (enum log_format)mixed->log.format);
     fleet_configure(control->fleet, &mixed->health, &mixed->breaker);
+    control_limit_workers(control, mixed);
     probe_poke(control->probe);
     if (json != NULL) {
         json_out_object_begin(json);

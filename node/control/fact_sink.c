@@ -261,6 +261,9 @@ fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
     case FACT_DECISION:
         take_decision(sink, record, now_us);
         return 0;
+    case FACT_WAIT:
+    case FACT_WAIT_END:
+        return 0; /* control_queue.h */
     }
     CHECK(false); /* lanes write no other kind */
     return 0;

@@ -8,6 +8,7 @@
  *   admit.c     whose request it is, and which models are for it
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   inquiry.c   what a request's tokens are, asked of an engine
+ *   waiting.c   requests that wait for a worker with room
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
@@ -56,7 +57,8 @@
 #define EDGE_SCRATCH_BYTES ((size_t)64 << 10) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   ((size_t)4 << 10) /* to a head on its way, at most */
 #define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
-#define EDGE_HINTS_MAX     64U /* x-kvasir-tier and x-data-parallel-rank */
+#define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
+#define WAITING_ANSWER_MAX 4096 /* tokens of an answer that count in turns */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
 
@@ -75,6 +77,7 @@ enum lane_timeout {
     LANE_TIMEOUT_UPSTREAM_IDLE,
     LANE_TIMEOUT_TOKENS, /* of an exchange that waits for an engine's word */
     LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
+    LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
     LANE_TIMEOUTS,
 };
 
@@ -118,6 +121,12 @@ struct lane {
     struct node_shared *node;
     struct lane_shared *shared; /* what the control thread reads of this lane */
     struct lane_memory memory;
+    struct waiting_place *waits; /* waits_max of them */
+    uint32_t waits_max;
+    uint32_t waits_used;  /* those after it never were */
+    uint32_t waits_free;  /* the first that is free again, and ... */
+    uint32_t waits_count; /* how many are taken */
+    uint32_t waits_seq;
     struct keys_checker *checker; /* NULL: nobody needs a key */
     struct sock_tls_context *workers_tls;
     uint64_t workers_tls_version; /* of what that is a share of */
@@ -220,6 +229,20 @@ struct edge_ask {
     uint32_t length_len;
 };
 
+/* Where one that waits for room is found by its id. */
+struct waiting_place {
+    struct exchange *x; /* NULL: free */
+    uint32_t next_free;
+};
+
+struct edge_wait {
+    uint64_t id;          /* of facts.h; 0: control knows of none */
+    uint64_t patience_us; /* from its begin; UINT64_MAX: the client said none */
+    uint64_t deadline_us; /* of the first wait; 0: there was none */
+    bool placed;          /* it has a place at a worker, for its election */
+    uint32_t place;
+};
+
 struct exchange {
     struct client *client;
     struct upstream *upstream; /* NULL between attempts */
@@ -242,6 +265,7 @@ struct exchange {
     size_t fields_end;
     struct edge_ask ask;
 
+    struct edge_wait wait;   /* for a worker with room */
     struct inquiry *inquiry; /* while it waits for its tokens */
     uint64_t remembered;    /* name of the turn that its tokens come from; 0: an
                             engine was asked for them, or they are ids */
@@ -405,6 +429,22 @@ void inquiry_cancel(struct exchange *x) ON_LANE;
 /* Whether x waits for a thread of this node. */
 bool inquiry_is_local(const struct exchange *x);
 
+/* waiting.c */
+
+/* Makes the lane's table: 0, or -ENOMEM. */
+int waiting_lane_init(struct lane *lane) MUST_CHECK;
+/* Frees what waiting_lane_init() made. */
+void waiting_lane_fini(struct lane *lane);
+/* Reads a time as x-request-timeout has it: 2, 2.5, 2s, 500ms; a day at most.
+ * False: it is none. */
+bool waiting_read_ms(struct slice text, uint64_t *ms);
+/* Control is to find a place for x, which the scratch holds. */
+void waiting_begin(struct exchange *x) ON_LANE;
+/* x waits no longer: it took its place, or ended. Repeating it is harmless. */
+void waiting_end(struct exchange *x) ON_LANE;
+/* Takes what control told of those that wait. */
+void waiting_take(struct lane *lane) ON_LANE;
+
 /* exchange.c */
 
 /* An exchange for the client's request, not yet sent anywhere; NULL: no
@@ -417,6 +457,11 @@ void exchange_start(struct exchange *x) ON_LANE;
 void exchange_answered_tokens(struct exchange *x) ON_LANE;
 /* The time for the tokens is over. May free x. */
 void exchange_expired(struct exchange *x) ON_LANE;
+/* It has waited for room, and is elected now. May free x. */
+void exchange_placed(struct exchange *x) ON_LANE;
+/* It waited in vain. Frees x. */
+void exchange_unplaced(struct exchange *x, enum dispatch_refusal why,
+                       uint32_t retry_after_s) ON_LANE;
 /* The worker did not take a body that asks for usage: it gets the client's own.
  * May free x. */
 void exchange_unask(struct exchange *x) ON_LANE;

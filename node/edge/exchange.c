@@ -102,6 +102,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
         admit_count(x, &report.usage);
     }
     inquiry_ended(x, how == DISPATCH_DONE ? &report.usage : NULL);
+    waiting_end(x);
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
     let_go_of_upstream(x);
@@ -215,6 +216,14 @@ refuse(struct exchange *x)
                        x->dispatch.model);
         reply_error(x->client, 404, "model_not_found", text);
         break;
+    case DISPATCH_QUEUE_FULL:
+        reply_error(x->client, 503, "queue_full",
+                    "all workers are busy, and too many requests wait");
+        break;
+    case DISPATCH_QUEUE_LATE:
+        reply_error(x->client, 503, "queue_timeout",
+                    "no worker had room in time");
+        break;
     case DISPATCH_NO_WORKER:
         reply_error(x->client, 503, "no_worker",
                     "no worker is healthy, connected and free to take this "
@@ -278,6 +287,8 @@ elect(struct exchange *x)
     }
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
+    world.placed = x->wait.placed;
+    world.place = x->wait.place;
     dispatch_elect(&x->dispatch, &world);
     if (lease->taken) {
         x->pool = upstream_pool_get(lane, world.view, lease->slot);
@@ -291,6 +302,7 @@ elect(struct exchange *x)
                       !x->pool->usage_unknown;
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
+    waiting_end(x);
 }
 
 static void ON_LANE
@@ -321,6 +333,9 @@ run(struct exchange *x)
             break;
         case DISPATCH_ELECT:
             elect(x);
+            break;
+        case DISPATCH_QUEUE:
+            waiting_begin(x);
             break;
         case DISPATCH_CONNECT:
             connect_upstream(x);
@@ -367,7 +382,28 @@ exchange_expired(struct exchange *x)
 {
     inquiry_leave(x);
     deadline_clear(&x->deadline);
+    if (x->dispatch.state == DISPATCH_QUEUED) {
+        exchange_unplaced(x, DISPATCH_QUEUE_LATE, 1);
+        return;
+    }
     dispatch_expired(&x->dispatch);
+    run(x);
+}
+
+void
+exchange_placed(struct exchange *x)
+{
+    deadline_clear(&x->deadline);
+    dispatch_placed(&x->dispatch, lane_clock_us());
+    run(x);
+}
+
+void
+exchange_unplaced(struct exchange *x, enum dispatch_refusal why,
+                  uint32_t retry_after_s)
+{
+    deadline_clear(&x->deadline);
+    dispatch_unplaced(&x->dispatch, why, retry_after_s, lane_clock_us());
     run(x);
 }
 

@@ -22,7 +22,8 @@
 #define LINGER_MS       2000U
 #define LOCAL_MS        250U /* for tokens that a thread makes */
 #define RESERVED_MS     2000U
-#define HOLD_MS         20U /* and up to TICK_MS more */
+#define QUEUE_MORE_MS   1000U /* after which control should have spoken */
+#define HOLD_MS         20U   /* and up to TICK_MS more */
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -277,6 +278,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
+        [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
     };
 
@@ -377,6 +379,7 @@ on_wake(uv_async_t *wake)
         sever_what_runs(lane);
     }
     look_at_live(lane);
+    waiting_take(lane);
     lane->leaving = gauge_read(&lane->node->leaving) != 0;
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;
@@ -514,7 +517,11 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         free(lane);
         return error;
     }
+    lane->shared->wakes = &lane->wake;
     error = inquiry_lane_init(lane);
+    if (error == 0) {
+        error = waiting_lane_init(lane);
+    }
     if (error == 0 && node->config->keys.file[0] != '\0') {
         error = keys_checker_new(&lane->checker);
     }
@@ -569,9 +576,11 @@ free_lists(struct lane *lane)
 static void
 destroy(struct lane *lane)
 {
+    lane->shared->wakes = NULL; /* control's thread joined the lane's */
     CHECK(uv_loop_close(&lane->loop) == 0);
     free_lists(lane);
     inquiry_lane_fini(lane);
+    waiting_lane_fini(lane);
     keys_checker_free(lane->checker);
     sock_tls_context_free(lane->workers_tls);
     lane_memory_fini(&lane->memory);

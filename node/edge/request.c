@@ -40,6 +40,21 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
     id[19] = '\0';
 }
 
+/* x-request-timeout: seconds, or with ms milliseconds. What cannot be read is
+ * the client's affair with its engine. */
+static void
+set_patience(struct exchange *x, const struct http_head *head)
+{
+    uint32_t bit = UINT32_C(1) << HTTP_FIELD_TIMEOUT;
+    uint64_t ms;
+
+    x->wait.patience_us = UINT64_MAX;
+    if ((head->fields_seen & bit) != 0 &&
+        waiting_read_ms(http_head_find(head, HTTP_FIELD_TIMEOUT)->value, &ms)) {
+        x->wait.patience_us = ms * UINT64_C(1000);
+    }
+}
+
 /* Origin form, whatever form the client used. */
 static struct slice
 origin_target(const struct http_head *head)
@@ -75,6 +90,7 @@ is_ours(const struct http_header *h)
     case HTTP_FIELD_TE:
     case HTTP_FIELD_TRAILER:
     case HTTP_FIELD_SESSION_ID:
+    case HTTP_FIELD_TIMEOUT:
         return false;
     }
     return false;
@@ -288,6 +304,7 @@ forward(struct client *client, enum route_kind kind)
         .len = client->framing.body_bytes,
     };
     set_id(x, &lane->rng, head);
+    set_patience(x, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
     if (!read_body(x, kind)) {
         return;

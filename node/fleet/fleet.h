@@ -68,6 +68,8 @@ struct fleet_config {
     struct config_health health;
     struct config_breaker breaker;
     uint32_t resolve_interval_ms; /* between two looks at a worker's name */
+    uint32_t max_inflight;        /* of each worker; 0: learned */
+    bool learns;                  /* ... unless this is false: any number */
     struct ranges deny;           /* addresses that no worker may have */
     uint64_t seed;                /* of the jitter */
 };
@@ -157,6 +159,10 @@ int fleet_new(struct fleet **out, const struct fleet_config *config,
 /* Other rules from the next probe and the next report on. */
 void fleet_configure(struct fleet *fleet, const struct config_health *health,
                      const struct config_breaker *breaker);
+
+/* How many requests a worker may have at one time, from now on: max_inflight of
+ * struct fleet_config, and learns. */
+void fleet_limit(struct fleet *fleet, uint32_t max_inflight, bool learns);
 
 /* Frees all of it. No reader may be online. NULL is fine. */
 void fleet_free(struct fleet *fleet);

@@ -17,6 +17,7 @@ fleet_metrics_forget(struct fleet *fleet, uint32_t slot)
     gauge_set(&fleet->board.kv_usage_permille[slot], 0);
     gauge_set(&fleet->board.waiting[slot], 0);
     gauge_set(&fleet->board.running[slot], 0);
+    fleet_limit_learn(fleet, slot);
 }
 
 static int32_t
@@ -82,6 +83,7 @@ publish_metrics(struct fleet *fleet, uint32_t slot)
     gauge_set(&board->kv_usage_permille[slot], usage < 1000 ? usage : 1000);
     gauge_set(&board->foreign[slot],
               foreign_load(s, fleet_metrics_ours(fleet, slot)));
+    fleet_limit_learn(fleet, slot);
 }
 
 static void

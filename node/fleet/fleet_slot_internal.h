@@ -225,6 +225,9 @@ uint32_t fleet_metrics_ours(const struct fleet *fleet, uint32_t slot);
  * ours or our peers' runs there now. */
 bool fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot);
 
+/* A scrape was taken, or its numbers were forgotten: see fleet_limit(). */
+void fleet_limit_learn(struct fleet *fleet, uint32_t slot);
+
 /* The numbers are too old to be believed: all are unknown again. */
 void fleet_metrics_forget(struct fleet *fleet, uint32_t slot);
 

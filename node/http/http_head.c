@@ -109,8 +109,10 @@ field_named(const char *name, size_t len, char first)
     case 14:
         return field_if(name, "content-length", 14, HTTP_FIELD_CONTENT_LENGTH);
     case 17:
-        return field_if(name, "transfer-encoding", 17,
-                        HTTP_FIELD_TRANSFER_ENCODING);
+        return first == 't' ? field_if(name, "transfer-encoding", 17,
+                                       HTTP_FIELD_TRANSFER_ENCODING)
+                            : field_if(name, "x-request-timeout", 17,
+                                       HTTP_FIELD_TIMEOUT);
     default:
         return HTTP_FIELD_OTHER;
     }
@@ -366,6 +368,7 @@ http_head_is_hop(const struct http_head *head, const struct http_header *header)
     case HTTP_FIELD_AUTHORIZATION:
     case HTTP_FIELD_REQUEST_ID:
     case HTTP_FIELD_SESSION_ID:
+    case HTTP_FIELD_TIMEOUT:
     case HTTP_FIELD_KVASIR:
         break;
     }

@@ -70,6 +70,7 @@ enum http_field {
     HTTP_FIELD_AUTHORIZATION,
     HTTP_FIELD_REQUEST_ID, /* x-request-id */
     HTTP_FIELD_SESSION_ID, /* x-session-id */
+    HTTP_FIELD_TIMEOUT,    /* x-request-timeout */
     HTTP_FIELD_KVASIR,     /* any x-kvasir-* */
 };
 

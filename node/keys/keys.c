@@ -13,6 +13,8 @@ struct tenant {
     char name[KEYS_NAME_MAX]; /* "": nobody has the slot */
     bool here;                /* in this file, and not only before */
     bool limited;             /* to its models */
+    uint32_t weight;          /* 0: none was set, which is 1 */
+    int32_t priority;
 };
 
 struct model {
@@ -133,6 +135,37 @@ keys_limit_models(struct keys *keys, uint32_t tenant)
 {
     CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
     keys->tenant[tenant].limited = true;
+}
+
+void
+keys_set_weight(struct keys *keys, uint32_t tenant, uint32_t weight)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    CHECK(weight > 0 && weight <= KEYS_WEIGHT_MAX);
+    keys->tenant[tenant].weight = weight;
+}
+
+void
+keys_set_priority(struct keys *keys, uint32_t tenant, int32_t priority)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    CHECK(priority >= KEYS_FIRST && priority <= KEYS_LAST);
+    keys->tenant[tenant].priority = priority;
+}
+
+uint32_t
+keys_weight(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    uint32_t weight = keys->tenant[tenant].weight;
+    return weight != 0 ? weight : 1;
+}
+
+int32_t
+keys_priority(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return keys->tenant[tenant].priority;
 }
 
 int

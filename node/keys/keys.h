@@ -36,6 +36,10 @@
 #define KEYS_NAME_MAX    64U   /* of a tenant, with its NUL */
 #define KEYS_MODEL_MAX   128U  /* of a model, with its NUL */
 
+#define KEYS_WEIGHT_MAX 1000
+#define KEYS_FIRST      (-4)
+#define KEYS_LAST       3
+
 #define KEYS_ID_BYTES     6U
 #define KEYS_SALT_BYTES   16U
 #define KEYS_SECRET_BYTES 32U
@@ -79,6 +83,16 @@ int keys_add_tenant(struct keys *keys, struct slice name, uint32_t *tenant)
 
 /* The tenant may use the models that are added, and no others. */
 void keys_limit_models(struct keys *keys, uint32_t tenant);
+
+/* How much of the queue is the tenant's while its requests wait (queue.h): its
+ * weight, 1 to KEYS_WEIGHT_MAX, and the priority of its requests, KEYS_FIRST to
+ * KEYS_LAST, the lower first. Before: 1 and 0. */
+void keys_set_weight(struct keys *keys, uint32_t tenant, uint32_t weight);
+void keys_set_priority(struct keys *keys, uint32_t tenant, int32_t priority);
+
+/* Of a tenant's slot, whoever has it. */
+uint32_t keys_weight(const struct keys *keys, uint32_t tenant);
+int32_t keys_priority(const struct keys *keys, uint32_t tenant);
 
 /* Adds a model that it may use: a name, or with a * at its end all that begin
  * so. The tenant is limited. 0, KEYS_E_BAD, KEYS_E_FULL, -ENOMEM. */

@@ -26,6 +26,8 @@ dispatch_init(struct dispatch *d, struct dispatch_lane *lane, uint64_t now_us)
     d->status = 0;
     d->begun_us = now_us;
     d->routed_us = 0;
+    d->queued_us = 0;
+    d->waited_us = 0;
     d->first_byte_us = 0;
     d->first_token_us = 0;
 }
@@ -192,6 +194,8 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .ticket = d->answered,
         .wall_ms = report->wall_ms - duration_us / 1000,
         .route_us = since_begun(d, d->routed_us),
+        .waited_us = d->waited_us +
+                     (d->queued_us != 0 ? report->now_us - d->queued_us : 0),
         .first_byte_us = since_begun(d, d->first_byte_us),
         .first_token_us = since_begun(d, d->first_token_us),
         .duration_us = duration_us,
@@ -279,6 +283,12 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
     case DISPATCH_NO_WORKER:
         counter_bump(&m->requests_no_worker, 1);
         break;
+    case DISPATCH_QUEUE_FULL:
+        counter_bump(&m->requests_queue_full, 1);
+        break;
+    case DISPATCH_QUEUE_LATE:
+        counter_bump(&m->requests_queue_late, 1);
+        break;
     }
 }
 
@@ -319,6 +329,13 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
     struct dispatch_lane *lane = d->lane;
 
     CHECK(d->state == DISPATCH_ELECTING);
+    if (d->elected == ROUTE_E_FULL) {
+        d->state = DISPATCH_QUEUED;
+        d->due = DISPATCH_QUEUE;
+        d->queued_us = now_us;
+        counter_bump(&lane->metrics->requests_queued, d->waited_us == 0);
+        return;
+    }
     if (d->elected != 0 && d->attempts_count != 0) {
         give_up(d);
         return;
@@ -337,6 +354,32 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
     counter_add(&lane->board->counters[d->choice.lease.slot].requests, 1);
     d->state = DISPATCH_CONNECTING;
     d->due = DISPATCH_CONNECT;
+}
+
+static void
+end_wait(struct dispatch *d, uint64_t now_us)
+{
+    CHECK(d->state == DISPATCH_QUEUED);
+    d->waited_us += now_us - d->queued_us + 1; /* never 0 again */
+    d->queued_us = 0;
+}
+
+void
+dispatch_placed(struct dispatch *d, uint64_t now_us)
+{
+    end_wait(d, now_us);
+    go_elect(d);
+}
+
+void
+dispatch_unplaced(struct dispatch *d, enum dispatch_refusal why,
+                  uint32_t retry_after_s, uint64_t now_us)
+{
+    CHECK(why == DISPATCH_QUEUE_FULL || why == DISPATCH_QUEUE_LATE);
+    end_wait(d, now_us);
+    d->busy =
+        (struct dispatch_busy){.status = 503, .retry_after_s = retry_after_s};
+    refuse(d, why);
 }
 
 void
@@ -536,6 +579,7 @@ dispatch_expired(struct dispatch *d)
         dispatch_broke_off(d);
         return;
     case DISPATCH_ELECTING:
+    case DISPATCH_QUEUED:
     case DISPATCH_LOST:
     case DISPATCH_ENDED:
         break;
@@ -698,6 +742,9 @@ dispatch_check(const struct dispatch *d, const char **reason)
         *reason = "an answer without a status, or the reverse";
     } else if (d->ticket != 0 && (!sent || d->status != 0)) {
         *reason = "control waits for an attempt that has been settled";
+    } else if ((d->queued_us != 0) != (d->state == DISPATCH_QUEUED) &&
+               d->state != DISPATCH_ENDED) {
+        *reason = "it waits for room in another state, or the reverse";
     } else if (d->began && d->choice.lease.queued_tokens != 0) {
         *reason = "a prompt waits although its answer has begun";
     }

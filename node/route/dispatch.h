@@ -7,6 +7,7 @@
  *   state        what the request does            left by
  *   ASKING       waits for its tokens             _tokens(), _expired()
  *   ELECTING     is to be given to a worker       _elect(), then _elected()
+ *   QUEUED       waits for a worker with room     _placed(), _unplaced()
  *   CONNECTING   waits for a connection           _connected(), _failed(),
  *                                                 _expired()
  *   WAITING      waits for an answer              _answered(), _failed(),
@@ -47,6 +48,7 @@
 enum dispatch_state {
     DISPATCH_ASKING,
     DISPATCH_ELECTING,
+    DISPATCH_QUEUED,
     DISPATCH_CONNECTING,
     DISPATCH_WAITING,
     DISPATCH_STREAMING,
@@ -60,6 +62,8 @@ enum dispatch_action {
     DISPATCH_ASK,     /* call dispatch_tokens() when the tokens arrive, or
                          dispatch_expired() after tokens.wait */
     DISPATCH_ELECT,   /* call dispatch_elect() and dispatch_elected() */
+    DISPATCH_QUEUE,   /* no worker has room: see scratch->wait. Call
+                         dispatch_placed() or dispatch_unplaced() later */
     DISPATCH_CONNECT, /* connect to choice.lease.slot and send the request; by
                          a new connection if `fresh` */
     DISPATCH_REFUSE,  /* answer with an error: see `refusal` */
@@ -72,6 +76,8 @@ enum dispatch_refusal {
     DISPATCH_ALL_BUSY,   /* the same: `busy` is what the client is told */
     DISPATCH_NO_MODEL,
     DISPATCH_NO_WORKER,
+    DISPATCH_QUEUE_FULL, /* `busy` says when to come again, as with the next */
+    DISPATCH_QUEUE_LATE,
 };
 
 /* Why an attempt ended without an answer. */
@@ -174,6 +180,8 @@ struct dispatch {
     unsigned status;         /* of the worker's answer; 0 until then */
     uint64_t begun_us;       /* the request was whole */
     uint64_t routed_us;      /* the first election was done */
+    uint64_t queued_us;      /* it waits for room since then; 0: it does not */
+    uint64_t waited_us;      /* ... and did so before */
     uint64_t first_byte_us;  /* of the answer; 0 until then */
     uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
 };
@@ -202,6 +210,15 @@ void dispatch_elect(struct dispatch *d, const struct route_world *world)
 /* The caller is offline in the qsbr again: tells control what the worker will
  * hold if it answers. The scratch still holds the request. */
 void dispatch_elected(struct dispatch *d, uint64_t now_us) ON_LANE;
+
+/* It has waited, and is to be elected: it has a place, or there are other
+ * workers now. */
+void dispatch_placed(struct dispatch *d, uint64_t now_us) ON_LANE;
+
+/* It waits no longer and has no place, full or late; it may come again after
+ * that many seconds. */
+void dispatch_unplaced(struct dispatch *d, enum dispatch_refusal why,
+                       uint32_t retry_after_s, uint64_t now_us) ON_LANE;
 
 /* The request is being sent. */
 void dispatch_connected(struct dispatch *d) ON_LANE;

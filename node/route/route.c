@@ -355,6 +355,58 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     input->total_blocks = scratch->total;
 }
 
+/* Whether some candidate has room; those that must get nothing are left out
+ * then. A request that was given a place goes there, if it is a candidate
+ * still. */
+static bool
+has_room(const struct route_scratch *scratch, const struct route_world *world,
+         struct elect_input *input)
+{
+    struct worker_set shut;
+
+    if (world->placed && worker_set_has(&input->candidates, world->place)) {
+        worker_set_clear(&input->candidates);
+        worker_set_add(&input->candidates, world->place);
+        return true;
+    }
+    struct worker_set full = fleet_board_full(world->board, &input->candidates,
+                                              scratch->load, &shut);
+    struct worker_set roomy = worker_set_minus(&input->candidates, &full);
+    if (worker_set_empty(&roomy)) {
+        return world->placed; /* its place is gone: it waits no second time */
+    }
+    input->candidates = worker_set_minus(&input->candidates, &shut);
+    return true;
+}
+
+/* What a worker holds that holds most of the request is worth waiting for. */
+static void
+note_wait(struct route_scratch *scratch, const struct elect_input *input)
+{
+    struct route_wait *wait = &scratch->wait;
+    uint64_t units = 0;
+
+    *wait = (struct route_wait){
+        .able = input->candidates,
+        .tokens = (uint64_t)input->total_blocks * input->unit_tokens,
+    };
+    if (input->match == NULL) {
+        return;
+    }
+    WORKER_SET_EACH (slot, &input->candidates) {
+        uint64_t held = depth_of(input->match, slot);
+        if (held > units) {
+            units = held;
+            worker_set_clear(&wait->homes);
+        }
+        if (held == units && held > 0) {
+            worker_set_add(&wait->homes, slot);
+        }
+    }
+    CHECK_SLOW(units > 0 || worker_set_empty(&wait->homes));
+    wait->held_tokens = units * input->unit_tokens;
+}
+
 int
 route_input(struct route_scratch *scratch, const struct route_world *world,
             const struct worker_set *tried, struct elect_input *input)
@@ -396,7 +448,13 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }
+    bool full = gauge_read(&world->board->limited) != FLEET_UNLIMITED &&
+                !has_room(scratch, world, input);
     route_look_up(scratch, world, &input->candidates, input);
+    if (full) {
+        note_wait(scratch, input);
+        return ROUTE_E_FULL;
+    }
     return 0;
 }
 

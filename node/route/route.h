@@ -36,6 +36,14 @@ enum route_kind {
     ROUTE_PLAIN,   /* forwarded by load alone: uploads, lookups */
 };
 
+/* What the queue is told of a request that must wait. */
+struct route_wait {
+    struct worker_set able;  /* workers that may take it */
+    struct worker_set homes; /* of these, those that hold most of it */
+    uint64_t tokens;         /* of its prompt; an estimate for text */
+    uint64_t held_tokens;    /* of these, what the homes hold */
+};
+
 /* One request's facts, and the memory to find them with. */
 struct route_scratch {
     struct scan scan;
@@ -55,6 +63,7 @@ struct route_scratch {
     uint32_t slowness[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     struct elect_state elect;
+    struct route_wait wait; /* after ROUTE_E_FULL */
     struct scan_limits limits;
     char model_text[ROUTE_MODEL_MAX];
 };
@@ -63,6 +72,7 @@ enum {
     ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
     ROUTE_E_NO_MODEL,   /* no present worker serves the model */
     ROUTE_E_NO_WORKER,  /* some do, but none is eligible now */
+    ROUTE_E_FULL, /* all that are have no room: it waits; see route_wait */
 };
 
 struct route_choice {
@@ -87,6 +97,8 @@ struct route_world {
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
     struct token_match_world tokens;
+    bool placed; /* the request has waited, and was given a place at a worker */
+    uint32_t place;
 };
 
 /* Allocates spans and keys as the configuration bounds them. 0 or -ENOMEM. */
@@ -134,8 +146,9 @@ bool route_wants_tokens(const struct route_scratch *scratch,
 /*
  * Makes the input of elect_pick(): candidates that serve the model and are not
  * in tried, their loads, and what they hold: in tokens if those are known
- * (scratch->tokens), otherwise in blocks of text. 0 or ROUTE_E_NO_MODEL,
- * ROUTE_E_NO_WORKER; *input is filled in each case.
+ * (scratch->tokens), otherwise in blocks of text. Those without room are left
+ * out, unless all are. 0 or ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER, ROUTE_E_FULL;
+ * *input is filled in each case.
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
@@ -149,7 +162,7 @@ void route_look_up(struct route_scratch *scratch,
 
 /*
  * Elects a worker and takes a lease at it. 0 and *choice, or ROUTE_E_NO_MODEL,
- * ROUTE_E_NO_WORKER.
+ * ROUTE_E_NO_WORKER, ROUTE_E_FULL.
  */
 int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,

@@ -14,6 +14,18 @@
  * peers told that died since, and for answers that are long in coming. */
 #define TEXT_EXPECTED_MS 60000U
 
+/* A ring of that many struct wait_told, with what the ring adds. */
+static size_t
+waits_bytes(uint32_t waits_max)
+{
+    size_t bytes = 4096;
+
+    while (bytes < waits_max * (sizeof(struct wait_told) + 16)) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
 /* What engines say they hold, and what was just sent to them. */
 static int
 init_mirror(struct node_shared *node, const struct config *config)
@@ -152,6 +164,12 @@ shared_init(struct node_shared *node, const struct config *config)
             return error;
         }
         node->lanes_count++;
+        error = ring_init(
+            &node->lanes[i].waits,
+            waits_bytes(config->limits.queue_max + SHARED_WAITS_SPARE));
+        if (error < 0) {
+            return error;
+        }
     }
     if (local_turns_new(&node->local_turns,
                         config->tokens.cache_bytes_max / 4) < 0 ||
@@ -188,6 +206,7 @@ shared_fini(struct node_shared *node)
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         ring_fini(&node->lanes[i].facts);
+        ring_fini(&node->lanes[i].waits);
     }
     free(node->lanes);
 }

@@ -33,6 +33,10 @@
 #include "node/view/metrics.h"
 #include "node/view/mirror_view.h"
 
+/* So many more than limits.queue_max may wait on a lane, until control has said
+ * who gives way. */
+#define SHARED_WAITS_SPARE 256U
+
 /* TLS of one kind of connections, which keep what they began with. */
 struct node_tls {
     struct qsbr_node retired; /* first */
@@ -55,6 +59,9 @@ struct lane_shared {
     struct qsbr_reader *reader;  /* the lane's */
     struct gauge connections;
     struct gauge streams; /* exchanges open now */
+    struct ring
+        waits; /* struct wait_told: control produces, the lane consumes */
+    uv_async_t *wakes; /* the lane's, for them; set before it starts */
     struct tenant_counts tenant[KEYS_TENANTS_MAX];
 };
 

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "index/base/worker_set.h"
+
 #define FACT_ID_MAX    64U
 #define FACT_MODEL_MAX 64U
 
@@ -25,6 +27,8 @@ enum fact_kind {
     FACT_SETTLED,
     FACT_OUTCOME,
     FACT_DECISION,
+    FACT_WAIT,
+    FACT_WAIT_END,
 };
 
 #define FACT_KEYS_MAX 65536U /* of one prompt; a ring takes twice that */
@@ -71,6 +75,43 @@ struct fact_outcome {
     uint32_t result; /* enum fact_result */
 };
 
+/* A request waits for a worker that has room; its lane is told by a struct
+ * wait_told in lane_shared.waits. */
+struct fact_wait {
+    uint32_t kind;
+    uint32_t tenant;      /* its slot of keys.h */
+    uint64_t id;          /* WAIT_LANE() of it is the lane's number */
+    uint64_t deadline_us; /* on the lanes' clock */
+    int64_t priority;     /* as the request says; 0: it does not */
+    uint64_t tokens;
+    uint64_t held_tokens; /* of these, at its homes */
+    struct worker_set able;
+    struct worker_set homes;
+};
+
+#define WAIT_LANE(id) ((uint32_t)((id) >> 56))
+
+/* It waits no longer, or has taken its place. */
+struct fact_wait_end {
+    uint32_t kind;
+    uint64_t id;
+};
+
+enum wait_event {
+    WAIT_PLACE, /* it has a place at `slot` */
+    WAIT_AGAIN, /* there are other workers now: it is elected anew */
+    WAIT_LATE,  /* its time is over */
+    WAIT_FULL,  /* it had to give way */
+};
+
+/* From control to a lane: what becomes of one that waits, once for each. */
+struct wait_told {
+    uint64_t id;
+    uint32_t event;         /* enum wait_event */
+    uint32_t slot;          /* WAIT_PLACE */
+    uint32_t retry_after_s; /* WAIT_LATE, WAIT_FULL */
+};
+
 /* One request, when it ended: for /admin/decisions. */
 struct fact_decision {
     uint32_t kind;
@@ -106,6 +147,7 @@ struct fact_decision {
     uint64_t ticket;  /* of the attempt that was answered; 0: none had one */
     uint64_t wall_ms; /* since 1970, when the request was whole */
     uint64_t route_us;
+    uint64_t waited_us;      /* of these, for a worker that has room */
     uint64_t first_byte_us;  /* 0: none */
     uint64_t first_token_us; /* 0: none, or not a stream */
     uint64_t duration_us;

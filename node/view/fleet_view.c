@@ -221,6 +221,43 @@ fleet_board_slowness(const struct fleet_board *board,
     return true;
 }
 
+uint32_t
+fleet_board_room(const struct fleet_board *board, uint32_t slot)
+{
+    uint32_t limit = gauge_read(&board->limit[slot]);
+    uint32_t used = load_of(board, slot) + gauge_read(&board->reserved[slot]);
+
+    CHECK(slot < WORKERS_MAX);
+    if (limit == 0) {
+        return UINT32_MAX;
+    }
+    return used < limit ? limit - used : 0;
+}
+
+struct worker_set
+fleet_board_full(const struct fleet_board *board, const struct worker_set *set,
+                 const uint32_t *load, struct worker_set *shut)
+{
+    bool all = gauge_read(&board->limited) == FLEET_SET;
+    struct worker_set full;
+
+    worker_set_clear(&full);
+    worker_set_clear(shut);
+    WORKER_SET_EACH (slot, set) {
+        uint32_t limit = gauge_read(&board->limit[slot]);
+        bool wanted = gauge_read(&board->wanted[slot]) > 0;
+        uint32_t used = load[slot] + gauge_read(&board->reserved[slot]);
+        if (limit != 0 && (wanted || used >= limit)) {
+            worker_set_add(&full, slot);
+        }
+        if (limit != 0 && (wanted || (all && used >= limit))) {
+            worker_set_add(shut, slot);
+        }
+    }
+    CHECK_SLOW(worker_set_empty(shut) || !worker_set_empty(&full));
+    return full;
+}
+
 bool
 fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
                  const struct fleet_view *view, uint32_t slot)

@@ -153,6 +153,13 @@ struct fleet_counters {
     struct counter streams_severed; /* upstream lost after the first byte */
 };
 
+/* Which workers have a limit. */
+enum fleet_limited {
+    FLEET_UNLIMITED,
+    FLEET_LEARNED, /* some, as their engines' queues show */
+    FLEET_SET,     /* all, the configured one */
+};
+
 /*
  * The live numbers, by slot. Loads are dense arrays: each election reads all of
  * them, which costs one cache line per 16 workers instead of one per worker.
@@ -189,6 +196,13 @@ struct fleet_board {
      * 0: not known. */
     _Alignas(64) struct gauge slowness_permille[WORKERS_MAX];
     struct gauge uneven; /* 1: some slowness is neither 0 nor 1,000 */
+    /* Requests that each may have at one time; 0: any number. */
+    _Alignas(64) struct gauge limit[WORKERS_MAX];
+    /* Places there that waiting requests were given, and have not taken. */
+    _Alignas(64) struct gauge reserved[WORKERS_MAX];
+    /* Waiting requests that could go there. */
+    _Alignas(64) struct gauge wanted[WORKERS_MAX];
+    struct gauge limited; /* enum fleet_limited */
     /* Requests that peers have probably sent out to all workers since they told
      * `peers`. */
     _Alignas(64) struct gauge unseen;
@@ -279,6 +293,19 @@ void fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
  * elect.h; false: all alike, and nothing was written. */
 bool fleet_board_slowness(const struct fleet_board *board,
                           const struct worker_set *set, uint32_t *slowness);
+
+/* Places that are free at a worker; UINT32_MAX: it has no limit. */
+uint32_t fleet_board_room(const struct fleet_board *board, uint32_t slot);
+
+/*
+ * Those of the set that have no room for a request that comes now: load as of
+ * fleet_board_loads(). *shut: those among them that must get none, because the
+ * limit is a configured one or others wait for a place there.
+ */
+struct worker_set fleet_board_full(const struct fleet_board *board,
+                                   const struct worker_set *set,
+                                   const uint32_t *load,
+                                   struct worker_set *shut);
 
 /*
  * Takes a lease at a worker of the view; *lease holds none before. False: the

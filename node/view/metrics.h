@@ -30,6 +30,9 @@
     X(tls_failed, "Client connections over which TLS failed")                  \
     X(requests_unauthorized, "Requests without a known key (401)")             \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
+    X(requests_queued, "Requests that waited for a worker with room")          \
+    X(requests_queue_full, "Requests that a full queue did not keep (503)")    \
+    X(requests_queue_late, "Requests that waited too long for room (503)")     \
     X(requests_no_model, "Requests for a model no worker serves (404)")        \
     X(forwarded, "Requests sent to a worker")                                  \
     X(mode_affinity, "Requests placed where their prefix is")                  \

@@ -52,6 +52,29 @@ Test(node_config_keys, tenants_have_keys_and_models)
     keys_free(keys);
 }
 
+Test(node_config_keys, tenants_have_weights_and_priorities)
+{
+    static const char yaml[] =
+        "tenants:\n  a: {weight: 3, priority: -2, keys: [\"" KEY_A "\"]}\n"
+        "  b: {keys: [\"" KEY_B "\"]}\n";
+    struct keys *keys;
+
+    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    uint32_t a = keys_find(keys, 0xa)->tenant;
+    uint32_t b = keys_find(keys, 0xb)->tenant;
+    cr_assert_eq(keys_weight(keys, a), 3);
+    cr_assert_eq(keys_priority(keys, a), -2);
+    cr_assert_eq(keys_weight(keys, b), 1);
+    cr_assert_eq(keys_priority(keys, b), 0);
+    keys_free(keys);
+    cr_assert_str_eq(faults("tenants:\n  a:\n    weight: 0\n"),
+                     "f:3:13: weight: expected a number from 1 to 1000, not "
+                     "\"0\"\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    priority: high\n"),
+                     "f:3:15: priority: expected a number from -4 to 3, not "
+                     "\"high\"\n");
+}
+
 Test(node_config_keys, an_empty_list_of_models_allows_none)
 {
     static const char yaml[] =
@@ -82,9 +105,10 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
                      "._:@-[], not \"a b\"\n");
     cr_assert_str_eq(faults("tenants:\n  a: {}\n  a: {}\n"),
                      "f:3:3: this tenant appears twice\n");
-    cr_assert_str_eq(faults("tenants: {a: {limit: 1}}"),
-                     "f:1:15: unknown key \"limit\": a tenant has keys and "
-                     "models\n");
+    cr_assert_str_eq(
+        faults("tenants: {a: {limit: 1}}"),
+        "f:1:15: unknown key \"limit\": a tenant has keys, models, "
+        "weight and priority\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
                      "f:3:11: keys: expected a list, not text\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: [[k]]\n"),

@@ -236,3 +236,41 @@ Test(node_fleet_metrics, an_idle_worker_is_scraped_half_as_often)
     cr_assert_eq(*scrapes, before + 2);
     gauge_set(&fleet_board(rig.fleet)->inflight[slot], 0);
 }
+
+static uint32_t
+limit_after(unsigned running, unsigned waiting)
+{
+    engine_says(running, waiting, 0);
+    rig_pass(2 * RIG_S);
+    return gauge_read(&rig.board->limit[0]);
+}
+
+Test(node_fleet_metrics, a_limit_is_learned_from_what_waits)
+{
+    fleet_limit(rig.fleet, 0, true);
+    engine_says(40, 3, 0);
+    cr_assert_eq(rig_add(0), 0);
+    cr_assert_eq(limit_after(40, 16), 0); /* enough to be busy, and no more */
+    cr_assert_eq(gauge_read(&rig.board->limited), FLEET_UNLIMITED);
+    cr_assert_eq(limit_after(40, 200), 40 + 16);
+    cr_assert_eq(gauge_read(&rig.board->limited), FLEET_LEARNED);
+    cr_assert_eq(limit_after(40, 12), 56);
+    cr_assert_geq(limit_after(56, 0), 56 + 14); /* it takes more */
+    cr_assert_eq(limit_after(100, 90), 100 + 25);
+    cr_assert_eq(limit_after(20, 0), 0);
+    cr_assert_eq(gauge_read(&rig.board->limited), FLEET_UNLIMITED);
+    cr_assert_eq(limit_after(0, 90), 0); /* it runs nothing: it is no engine's
+                                            limit that keeps them */
+}
+
+Test(node_fleet_metrics, a_limit_that_is_set_is_not_learned)
+{
+    fleet_limit(rig.fleet, 8, true);
+    engine_says(40, 200, 0);
+    cr_assert_eq(rig_add(0), 0);
+    cr_assert_eq(limit_after(40, 200), 8);
+    cr_assert_eq(gauge_read(&rig.board->limited), FLEET_SET);
+    fleet_limit(rig.fleet, 0, false);
+    cr_assert_eq(limit_after(40, 200), 0);
+    cr_assert_eq(gauge_read(&rig.board->limited), FLEET_UNLIMITED);
+}

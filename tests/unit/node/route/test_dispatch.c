@@ -332,3 +332,77 @@ Test(dispatch, facts_that_find_no_room_are_counted_and_nothing_else_happens)
     cr_assert(!rig.lane.told);
     cr_assert_eq(counter_read(&rig.metrics.facts_lost), 4);
 }
+
+static void
+limit_all(int32_t limit)
+{
+    gauge_set(&rig.board->limited, limit != 0 ? FLEET_SET : FLEET_UNLIMITED);
+    for (uint32_t slot = 0; slot < WORKERS; slot++) {
+        gauge_set(&rig.board->limit[slot], limit);
+    }
+}
+
+/* So much that other requests have taken all room. */
+static void
+fill_all(int32_t by)
+{
+    for (uint32_t slot = 0; slot < WORKERS; slot++) {
+        gauge_add(&rig.board->inflight[slot], by);
+    }
+}
+
+Test(dispatch, without_room_anywhere_a_request_waits_for_its_place)
+{
+    role_is_lane();
+    limit_all(1);
+    fill_all(1);
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_QUEUE);
+    cr_assert_eq(rig.d.state, DISPATCH_QUEUED);
+    cr_assert_eq(worker_set_count(&rig.scratch.wait.able), WORKERS);
+    rig.now_us += 5 * MS;
+    rig.world.placed = true;
+    rig.world.place = 2;
+    dispatch_placed(&rig.d, rig.now_us);
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    cr_assert_eq(rig.d.choice.lease.slot, 2);
+    cr_assert_geq(rig.d.waited_us, 5 * MS);
+    cr_assert_eq(counter_read(&rig.metrics.requests_queued), 1);
+    end(DISPATCH_CANCELLED);
+    fill_all(-1);
+}
+
+Test(dispatch, a_worker_with_room_is_found_and_others_are_not)
+{
+    role_is_lane();
+    limit_all(2);
+    fill_all(2);
+    gauge_set(&rig.board->inflight[1], 1);
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    cr_assert_eq(rig.d.choice.lease.slot, 1);
+    end(DISPATCH_CANCELLED);
+    gauge_set(&rig.board->wanted[1], 1); /* by who waits already */
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_QUEUE);
+    end(DISPATCH_CANCELLED);
+    gauge_add(&rig.board->inflight[1], 1);
+    fill_all(-2);
+}
+
+Test(dispatch, who_waits_in_vain_is_told_when_to_come_again)
+{
+    role_is_lane();
+    limit_all(1);
+    fill_all(1);
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_QUEUE);
+    dispatch_unplaced(&rig.d, DISPATCH_QUEUE_LATE, 7, rig.now_us);
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    cr_assert_eq(rig.d.refusal, DISPATCH_QUEUE_LATE);
+    cr_assert_eq(rig.d.busy.status, 503);
+    cr_assert_eq(rig.d.busy.retry_after_s, 7);
+    cr_assert_eq(counter_read(&rig.metrics.requests_queue_late), 1);
+    end(DISPATCH_REFUSED);
+    fill_all(-1);
+}
