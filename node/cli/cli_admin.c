@@ -21,6 +21,7 @@
 
 static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(address)},
+    {.name = "ca", .kind = FLAG_ANY, .at = AT(ca)},
     {.name = "token-file", .kind = FLAG_ANY, .at = AT(token_file)},
     {.name = "json", .kind = FLAG_SWITCH, .at = AT(json)},
     {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
@@ -31,6 +32,7 @@ static const struct flags flags = {table, sizeof table / sizeof table[0]};
 /* The part of an answer that outlives the callback. */
 struct answer {
     enum httpc_outcome outcome;
+    const char *why;
     int error;
     unsigned status;
     struct buf body;
@@ -52,13 +54,22 @@ find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
     const char *address = cli->address != NULL ? cli->address
                           : from_variable      ? variable
                                                : "127.0.0.1:9080";
-    const char *want = url_parse_peer(slice_of(address), url);
     char quoted[QUOTE_ROOM];
 
+    if (url_parse_web(slice_of(address), url) == NULL && url->tls &&
+        url->path[0] == '\0') {
+        return true;
+    }
+    const char *want = url_parse_peer(slice_of(address), url);
+    if (want == NULL && cli->ca != NULL) {
+        buf_add_text(fault, "--ca: without https://HOST:PORT in --admin, "
+                            "nothing would be checked");
+        return false;
+    }
     if (want == NULL) {
         return true;
     }
-    buf_printf(fault, "%s: expected %s, not %s",
+    buf_printf(fault, "%s: expected %s or https://HOST:PORT, not %s",
                cli->address != NULL ? "--admin" : "KVASIR_ADMIN", want,
                quote_text(slice_of(address), quoted));
     return false;
@@ -94,12 +105,31 @@ token_line(const struct cli_admin *cli, char line[LINE_MAX_BYTES],
     return false;
 }
 
+/* What the node's certificate must be, NULL in clear. False: the file of
+ * authorities is none, and *fault says so. */
+static bool
+find_tls(const struct cli_admin *cli, const struct url *url,
+         struct sock_tls_context **tls, struct buf *fault)
+{
+    struct sock_tls_files files = {
+        .cert = "", .key = "", .ca = cli->ca != NULL ? cli->ca : ""};
+    const char *why = "out of memory";
+
+    *tls = NULL;
+    if (!url->tls || sock_tls_context_new_client(tls, &files, &why) == 0) {
+        return true;
+    }
+    buf_printf(fault, "%s: %s", files.ca, why);
+    return false;
+}
+
 static void
 on_done(void *context, const struct httpc_answer *answer)
 {
     struct answer *kept = context;
 
     kept->outcome = answer->outcome;
+    kept->why = answer->why;
     kept->error = answer->error;
     kept->status = answer->head != NULL ? answer->head->status : 0;
     buf_add_slice(&kept->body, answer->body);
@@ -107,8 +137,9 @@ on_done(void *context, const struct httpc_answer *answer)
 
 /* 0 and an answer, or -errno. */
 static int
-ask(const struct url *url, const char *token, const char *target,
-    struct slice body, struct answer *answer)
+ask(const struct url *url, const struct sock_tls_context *tls,
+    const char *token, const char *target, struct slice body,
+    struct answer *answer)
 {
     const char *type =
         body.len != 0 ? "Content-Type: application/json\r\n" : "";
@@ -118,6 +149,7 @@ ask(const struct url *url, const char *token, const char *target,
     struct httpc_request request = {
         .host = url->host,
         .port = url->port,
+        .tls = tls,
         .method = body.len != 0 ? "POST" : "GET",
         .target = target,
         .headers = slice_of(lines),
@@ -180,7 +212,9 @@ tell_failure(const struct url *url, const struct answer *answer,
         return;
     }
     buf_printf(fault, "no answer from %s: %s", authority,
-               httpc_outcome_name(answer->outcome));
+               answer->outcome == HTTPC_TLS
+                   ? answer->why
+                   : httpc_outcome_name(answer->outcome));
 }
 
 static void
@@ -225,16 +259,19 @@ cli_admin_fetch(const struct cli_admin *cli, const char *target,
                 struct slice body, struct buf *text, struct buf *fault)
 {
     struct answer answer = {.outcome = HTTPC_CLOSED};
+    struct sock_tls_context *tls;
     struct url url;
     char token[LINE_MAX_BYTES];
 
     buf_clear(text);
     buf_clear(fault);
-    if (!find_node(cli, &url, fault) || !token_line(cli, token, fault)) {
+    if (!find_node(cli, &url, fault) || !token_line(cli, token, fault) ||
+        !find_tls(cli, &url, &tls, fault)) {
         return CMD_USAGE;
     }
     answer.body = *text;
-    int rc = ask(&url, token, target, body, &answer);
+    int rc = ask(&url, tls, token, target, body, &answer);
+    sock_tls_context_free(tls);
     *text = answer.body;
     if (rc != 0) {
         answer.error = rc;

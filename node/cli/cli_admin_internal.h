@@ -20,23 +20,28 @@
 
 struct cli_admin {
     const char *command; /* "status": starts each line on stderr */
-    const char *address; /* HOST:PORT, from --admin; NULL: from KVASIR_ADMIN, or
-                            127.0.0.1:9080 */
+    const char *address; /* HOST:PORT or https://HOST:PORT, from --admin; NULL:
+                            from KVASIR_ADMIN, or 127.0.0.1:9080 */
+    const char *ca;      /* from --ca; NULL: the system's authorities */
     const char *token_file; /* from --token-file; NULL: from
                                KVASIR_ADMIN_TOKEN_FILE, or no token */
     bool json;              /* --json */
     bool help;              /* -h */
 };
 
-/* Both options as --help explains them. */
+/* The options as --help explains them. */
 #define CLI_ADMIN_HELP                                                      \
-    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, "   \
-    "else\n"                                                                \
+    "  --admin HOST:PORT  the node's admin port, https://HOST:PORT where "  \
+    "it\n"                                                                  \
+    "                     speaks TLS; default: KVASIR_ADMIN, else\n"        \
     "                     127.0.0.1:9080\n"                                 \
+    "  --ca FILE          authorities that may have signed its "            \
+    "certificate;\n"                                                        \
+    "                     default: the system's\n"                          \
     "  --token-file FILE  the first token in it opens the port; default:\n" \
     "                     KVASIR_ADMIN_TOKEN_FILE, else no token is sent\n"
 
-/* Reads --admin, --token-file, --json, --help. False: they were wrong, which it has printed.
+/* Reads --admin, --ca, --token-file, --json, --help. False: they were wrong, which it has printed.
  * argv is borrowed for as long as *cli is used. */
 bool cli_admin_read(struct cli_admin *cli, const char *command,
                     char *const *argv) MUST_CHECK;

@@ -12,8 +12,9 @@
 #define TARGET_MAX     (PATH_MAX_BYTES + 32)
 
 static const char help[] =
-    "usage: kvasir explain [--admin HOST:PORT] [--token-file FILE] [--json]\n"
-    "                      [--path PATH] < REQUEST.json\n"
+    "usage: kvasir explain [--admin HOST:PORT] [--ca FILE] [--token-file "
+    "FILE]\n"
+    "                      [--json] [--path PATH] < REQUEST.json\n"
     "\n"
     "Reads an OpenAI request body from stdin and shows where a running node\n"
     "would send it and why: each worker with its overlap, load and verdict.\n"
@@ -39,6 +40,7 @@ struct wish {
 
 static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
+    {.name = "ca", .kind = FLAG_ANY, .at = AT(cli.ca)},
     {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
     {.name = "json", .kind = FLAG_SWITCH, .at = AT(cli.json)},
     {.name = "path", .kind = FLAG_ANY, .at = AT(path)},

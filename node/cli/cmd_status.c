@@ -4,7 +4,8 @@
 #include "node/cli/cmd_internal.h"
 
 static const char help[] =
-    "usage: kvasir status [--admin HOST:PORT] [--token-file FILE] [--json]\n"
+    "usage: kvasir status [--admin HOST:PORT] [--ca FILE] [--token-file FILE]\n"
+    "                     [--json]\n"
     "\n"
     "Shows the state of a running node: the mesh as the node sees it "
     "(members,\n"

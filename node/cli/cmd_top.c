@@ -16,7 +16,7 @@
 #define FRAME_BYTES_MAX ((size_t)1 << 20)
 
 static const char help[] =
-    "usage: kvasir top [--admin HOST:PORT] [--token-file FILE]\n"
+    "usage: kvasir top [--admin HOST:PORT] [--ca FILE] [--token-file FILE]\n"
     "                  [--interval SECONDS] [--count N]\n"
     "\n"
     "Shows once a second what a node does: its requests, how much of their\n"
@@ -53,6 +53,7 @@ struct wish {
 
 static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
+    {.name = "ca", .kind = FLAG_ANY, .at = AT(cli.ca)},
     {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
     {.name = "interval",
      .kind = FLAG_REAL,

@@ -80,8 +80,11 @@ struct config_key_file {
 struct config_tls {
     char cert_file[CONFIG_FILE_MAX]; /* the serving port's */
     char key_file[CONFIG_FILE_MAX];
-    char client_ca_file[CONFIG_FILE_MAX];    /* "": clients need no
+    char client_ca_file[CONFIG_FILE_MAX]; /* "": clients need no
                                                 certificate */
+    uint32_t admin; /* 1: the ports of admin and admin.metrics, too */
+    char admin_cert_file[CONFIG_FILE_MAX]; /* theirs; "": cert_file */
+    char admin_key_file[CONFIG_FILE_MAX];
     char workers_ca_file[CONFIG_FILE_MAX];   /* "": the system's */
     char workers_cert_file[CONFIG_FILE_MAX]; /* shown to workers; "": none */
     char workers_key_file[CONFIG_FILE_MAX];

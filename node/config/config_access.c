@@ -53,11 +53,23 @@ check_ports(const struct config *config, struct config_errors *errors)
     }
 }
 
+/* A certificate and its key. */
+static void
+check_pair(const char *cert_key, const char *cert, const char *key_key,
+           const char *key, struct config_errors *errors)
+{
+    if ((cert[0] != '\0') != (key[0] != '\0')) {
+        fault(errors, cert[0] != '\0' ? key_key : cert_key,
+              "missing: a certificate needs its key, and a key its "
+              "certificate");
+    }
+}
+
 static void
 check_tls(const struct config_tls *tls, struct config_errors *errors)
 {
     bool cert = tls->cert_file[0] != '\0';
-    bool shown = tls->workers_cert_file[0] != '\0';
+    bool own = tls->admin_cert_file[0] != '\0';
 
     if (cert != (tls->key_file[0] != '\0')) {
         fault(errors, cert ? "tls.key_file" : "tls.cert_file",
@@ -66,10 +78,15 @@ check_tls(const struct config_tls *tls, struct config_errors *errors)
         fault(errors, "tls.client_ca_file",
               "needs tls.cert_file and tls.key_file");
     }
-    if (shown != (tls->workers_key_file[0] != '\0')) {
-        fault(errors, shown ? "tls.workers_key_file" : "tls.workers_cert_file",
-              "missing: a certificate needs its key, and a key its "
-              "certificate");
+    check_pair("tls.admin_cert_file", tls->admin_cert_file,
+               "tls.admin_key_file", tls->admin_key_file, errors);
+    check_pair("tls.workers_cert_file", tls->workers_cert_file,
+               "tls.workers_key_file", tls->workers_key_file, errors);
+    if (tls->admin != 0 && !cert && !own) {
+        fault(errors, "tls.admin",
+              "needs tls.cert_file or tls.admin_cert_file");
+    } else if (tls->admin == 0 && own) {
+        fault(errors, "tls.admin_cert_file", "needs tls.admin: on");
     }
 }
 
@@ -153,6 +170,8 @@ check_tls_files(const struct config_tls *tls, struct config_errors *errors)
     config_check_file("tls.cert_file", tls->cert_file, errors);
     config_check_file("tls.key_file", tls->key_file, errors);
     config_check_file("tls.client_ca_file", tls->client_ca_file, errors);
+    config_check_file("tls.admin_cert_file", tls->admin_cert_file, errors);
+    config_check_file("tls.admin_key_file", tls->admin_key_file, errors);
     config_check_file("tls.workers_ca_file", tls->workers_ca_file, errors);
     config_check_file("tls.workers_cert_file", tls->workers_cert_file, errors);
     config_check_file("tls.workers_key_file", tls->workers_key_file, errors);

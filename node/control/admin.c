@@ -2,6 +2,7 @@
 #include "node/control/admin.h"
 #include "node/control/control_reload.h"
 #include "node/control/control_roster.h"
+#include "node/control/control_tls.h"
 
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
@@ -329,8 +330,25 @@ admin_request(void *context, struct httpd_request *request)
     }
 }
 
+static int ON_CONTROL
+use_tls(struct control *control, struct httpd *httpd)
+{
+    const struct sock_tls_context *tls = control_tls_of_admin(control->node);
+
+    return tls != NULL ? httpd_use_tls(httpd, tls) : 0;
+}
+
+void
+admin_use_tls(struct control *control)
+{
+    if ((control->admin != NULL && use_tls(control, control->admin) != 0) ||
+        (control->metrics != NULL && use_tls(control, control->metrics) != 0)) {
+        LOG_WARNING("admin_tls_kept", KV("why", "out of memory"));
+    }
+}
+
 /* 0 and *out; or -errno, and one line in the log says why. */
-static int
+static int ON_CONTROL
 open_port(struct control *control, const struct url *url,
           const struct httpd_handler *handler, struct httpd **out)
 {
@@ -351,6 +369,9 @@ open_port(struct control *control, const struct url *url,
     if (error == 0) {
         error = httpd_new(out, &control->loop,
                           (const struct sockaddr *)&address, &admin, handler);
+    }
+    if (error == 0) {
+        error = use_tls(control, *out);
     }
     if (error != 0) {
         LOG_ERROR("admin_listen_failed", KV("host", url->host),

@@ -21,6 +21,9 @@
  * -errno, and one line in the log says why. */
 int admin_open(struct control *control) ON_CONTROL MUST_CHECK;
 
+/* Certificates were read: new connections get them. */
+void admin_use_tls(struct control *control) ON_CONTROL;
+
 /* /admin/status */
 void admin_put_status(struct control *control, struct json_out *json)
     ON_CONTROL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/control/admin.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_tls.h"
@@ -552,6 +553,7 @@ control_use_tls(struct control *control)
     const struct sock_tls_context *tls = control_tls_of_workers(control->node);
 
     probe_use_tls(control->probe, tls);
+    admin_use_tls(control);
     if (control->token_ask != NULL) {
         token_ask_use_tls(control->token_ask, tls);
     }

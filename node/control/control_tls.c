@@ -30,6 +30,7 @@ void
 control_tls_free(struct control_tls *fresh)
 {
     shared_free_tls(fresh->clients);
+    shared_free_tls(fresh->admin);
     shared_free_tls(fresh->workers);
     *fresh = (struct control_tls){.clients = NULL};
 }
@@ -51,6 +52,34 @@ read_one(struct node_tls **out, const struct sock_tls_files *files, bool client,
     return outcome;
 }
 
+static bool
+is_own(const struct config_tls *paths)
+{
+    return paths->admin_cert_file[0] != '\0';
+}
+
+/* Clients' certificates are for the serving port alone: here tokens count. */
+static int
+read_admin(const struct config_tls *paths, struct control_tls *fresh,
+           struct config_errors *errors)
+{
+    bool own = is_own(paths);
+    struct sock_tls_files files = {
+        .cert = own ? paths->admin_cert_file : paths->cert_file,
+        .key = own ? paths->admin_key_file : paths->key_file,
+        .ca = ""};
+    const char *why;
+
+    if (paths->admin == 0 ||
+        read_one(&fresh->admin, &files, false, &why) == 0) {
+        return 0;
+    }
+    return refuse(errors,
+                  own ? "tls.admin_cert_file, tls.admin_key_file"
+                      : "tls.cert_file, tls.key_file",
+                  why);
+}
+
 static int
 read_all(const struct config_tls *paths, struct control_tls *fresh,
          struct config_errors *errors)
@@ -67,6 +96,9 @@ read_all(const struct config_tls *paths, struct control_tls *fresh,
     if (paths->cert_file[0] != '\0' &&
         read_one(&fresh->clients, &clients, false, &why) != 0) {
         return refuse(errors, "tls.cert_file, tls.key_file", why);
+    }
+    if (read_admin(paths, fresh, errors) != 0) {
+        return CONFIG_E_INVALID;
     }
     if (read_one(&fresh->workers, &workers, true, &why) != 0) {
         return refuse(errors, "tls.workers_ca_file, tls.workers_cert_file",
@@ -124,8 +156,18 @@ control_tls_publish(struct node_shared *node, struct control_tls *fresh)
     const struct config_tls *paths = &node->config->tls;
 
     publish(node, &node->tls, fresh->clients, paths->cert_file);
+    publish(node, &node->admin_tls, fresh->admin,
+            is_own(paths) ? paths->admin_cert_file : "");
     publish(node, &node->workers_tls, fresh->workers, paths->workers_cert_file);
     *fresh = (struct control_tls){.clients = NULL};
+}
+
+const struct sock_tls_context *
+control_tls_of_admin(const struct node_shared *node)
+{
+    const struct node_tls *tls = publish_get(&node->admin_tls);
+
+    return tls != NULL ? tls->context : NULL;
 }
 
 const struct sock_tls_context *

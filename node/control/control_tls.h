@@ -1,5 +1,5 @@
 /*
- * The certificate of the serving port, and what workers' certificates must be:
+ * The certificates of the serving port and of those of admin, and what workers' certificates must be:
  * read when the node starts and when its configuration is read again, and
  * published to lanes.
  *
@@ -20,6 +20,7 @@ int control_tls_start(struct node_shared *node) ON_CONTROL MUST_CHECK;
 
 struct control_tls {
     struct node_tls *clients; /* NULL: they speak in clear */
+    struct node_tls *admin;   /* the same */
     struct node_tls *workers;
 };
 
@@ -35,6 +36,11 @@ void control_tls_free(struct control_tls *fresh);
  * there is anything. */
 void control_tls_publish(struct node_shared *node, struct control_tls *fresh)
     ON_CONTROL;
+
+/* For the ports of admin: NULL, they speak in clear; good until the next
+ * control_tls_publish(). */
+const struct sock_tls_context *
+control_tls_of_admin(const struct node_shared *node) ON_CONTROL;
 
 /* For connections to workers; good until the next control_tls_publish(). */
 const struct sock_tls_context *

@@ -36,12 +36,12 @@ unref(struct httpd *httpd)
     if (httpd->handles != 0 || !httpd->freed) {
         return;
     }
-    while (!list_is_empty(&httpd->spare)) {
-        struct httpd_conn *conn =
-            LIST_OWNER(httpd->spare.next, struct httpd_conn, all);
-        list_remove(&conn->all);
-        free_connection(conn);
+    for (struct list_link *at = httpd->spare.next, *next; at != &httpd->spare;
+         at = next) {
+        next = at->next;
+        free_connection(LIST_OWNER(at, struct httpd_conn, all));
     }
+    sock_tls_context_free(httpd->tls);
     free(httpd);
 }
 
@@ -290,15 +290,18 @@ open_listener(const struct sockaddr *address)
 static uint16_t
 port_of(int fd)
 {
-    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } name = {.v6 = {.sin6_family = AF_UNSPEC}};
     socklen_t len = sizeof(name);
 
-    if (getsockname(fd, (struct sockaddr *)&name, &len) != 0) {
+    if (getsockname(fd, &name.any, &len) != 0) {
         return 0;
     }
-    return name.ss_family == AF_INET6
-               ? ntohs(((struct sockaddr_in6 *)&name)->sin6_port)
-               : ntohs(((struct sockaddr_in *)&name)->sin_port);
+    return ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port
+                                                : name.v4.sin_port);
 }
 
 /* Opens the listener and the server's own handles; on failure none is left. */
@@ -321,6 +324,19 @@ open_handles(struct httpd *httpd, const struct sockaddr *address)
     httpd->timer.data = httpd->idle.data = httpd;
     httpd->handles = 3;
     sock_want(&httpd->listener, SOCK_READ);
+    return 0;
+}
+
+int
+httpd_use_tls(struct httpd *httpd, const struct sock_tls_context *tls)
+{
+    struct sock_tls_context *share = sock_tls_context_share(tls);
+
+    if (share == NULL) {
+        return -ENOMEM;
+    }
+    sock_tls_context_free(httpd->tls);
+    httpd->tls = share;
     return 0;
 }
 

@@ -35,6 +35,7 @@
 
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/base/sock_tls.h"
 #include "node/http/http_head.h"
 
 #define HTTPD_PEER_MAX 64 /* an address, a port and a NUL */
@@ -87,6 +88,11 @@ struct httpd_handler {
 int httpd_new(struct httpd **out, uv_loop_t *loop,
               const struct sockaddr *address, const struct httpd_limits *limits,
               const struct httpd_handler *handler) MUST_CHECK;
+
+/* New connections speak TLS, by what is copied from here. 0, or -ENOMEM and all
+ * is as before. */
+int httpd_use_tls(struct httpd *httpd, const struct sock_tls_context *tls)
+    MUST_CHECK;
 
 /* The port that it listens on. */
 uint16_t httpd_port(const struct httpd *httpd);

@@ -69,6 +69,11 @@ httpd_conn_open(struct httpd_conn *conn, int fd)
         return error;
     }
     conn->state = HTTPD_IDLE;
+    if (conn->httpd->tls != NULL &&
+        sock_secure(&conn->sock, conn->httpd->tls) != 0) {
+        httpd_conn_close(conn);
+        return 0;
+    }
     httpd_timer_arm(conn, HTTPD_DEADLINE_IDLE);
     set_reading(conn, true);
     return 0;

@@ -103,6 +103,7 @@ struct httpd {
     struct httpd_limits limits;
     struct http_limits head_limits;
     struct httpd_handler handler;
+    struct sock_tls_context *tls; /* owned; NULL: in clear */
     struct httpd_stats stats;
     uint16_t port;
     bool stopped;

@@ -201,6 +201,7 @@ shared_fini(struct node_shared *node)
     radix_free(node->belief);
     free((void *)(uintptr_t)publish_get(&node->live));
     shared_free_tls((void *)(uintptr_t)publish_get(&node->tls));
+    shared_free_tls((void *)(uintptr_t)publish_get(&node->admin_tls));
     shared_free_tls((void *)(uintptr_t)publish_get(&node->workers_tls));
     keys_free((void *)(uintptr_t)publish_get(&node->keys));
     qsbr_fini(&node->qsbr);

@@ -82,6 +82,7 @@ struct node_shared {
     const struct config *config; /* as the node was started */
     struct publish live;         /* const struct node_live *, by control */
     struct publish tls; /* const struct node_tls *, by control; NULL: none */
+    struct publish admin_tls;   /* the same, of the ports of admin */
     struct publish workers_tls; /* the same, to workers with https; never NULL
                                    once control has begun */
     struct publish keys; /* const struct keys *, by control; NULL: none are

@@ -384,7 +384,7 @@ class Asking(unittest.TestCase):
             told = run("status", *args, **env)
             self.assertEqual((told.returncode, told.stderr),
                              (2, f"kvasir status: {source}: expected "
-                                 'HOST:PORT, not "x"\n'))
+                                 'HOST:PORT or https://HOST:PORT, not "x"\n'))
 
 
     METRICS = (b'kvasir_info{node="n1",version="9"} 1\nkvasir_uptime_seconds 5\n'

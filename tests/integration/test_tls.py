@@ -2,6 +2,7 @@
 import http.client
 import json
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -30,6 +31,16 @@ class Tls(Proxy):
         return self.serve(self.worker, options=["--tls.cert_file", self.folder / "node.pem",
                                                 "--tls.key_file", self.folder / "node.key",
                                                 *options])
+
+    def serve_clear(self, *options):
+        """The serving port speaks in clear; the admin port may not."""
+        self.worker = FakeWorker(self, echo)
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--worker", self.worker.url, *options)
+        self.address = node.at("serve")
+        harness.wait_until(lambda: harness.request(
+            self.address, "GET", "/ready").status == 200, "ready")
+        return node
 
     def context(self, cert=None):
         return self.certs.of_client(cert)
@@ -221,6 +232,46 @@ class Tls(Proxy):
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
             timeout=harness.IO_TIMEOUT_S)
         self.assertNotEqual(refused.returncode, 0)
+
+    def status(self, *args, env=None):
+        return self.run_once("kvasir", "status", "--json", *args, env=env)
+
+    def test_admin_ports_speak_tls_and_commands_check_who_answers(self):
+        self.certs.use("two", self.folder)
+        node = self.serve_clear("--tls.admin", "on", "--tls.admin_cert_file",
+                                self.folder / "node.pem", "--tls.admin_key_file",
+                                self.folder / "node.key", "--admin.metrics", "127.0.0.1:0")
+        admin = f"https://localhost:{node.at('admin')[1]}"
+        ca = self.certs.path("ca.pem")
+        for args, env in ((["--admin", admin, "--ca", ca], None),
+                          (["--ca", ca], {"KVASIR_ADMIN": admin})):
+            told = self.status(*args, env=env)
+            self.assertEqual(told.returncode, 0, told.stderr)
+            self.assertEqual(json.loads(told.stdout)["workers"][0]["state"], "healthy")
+        for args, code, why in (
+                (["--admin", admin, "--ca", self.certs.path("stranger.pem")], 1,
+                 "its certificate is by no authority that is trusted here"),
+                (["--admin", admin.replace("https://", "")], 1, "no answer from localhost"),
+                (["--admin", admin.replace("https://", ""), "--ca", ca], 2, "--ca: without"),
+                (["--admin", admin, "--ca", self.folder / "none"], 2, "cannot be read")):
+            told = self.status(*args)
+            self.assertEqual((told.returncode, why in told.stderr), (code, True), told.stderr)
+        self.certs.use("elsewhere", self.folder)
+        for port in ("admin", "metrics"):
+            s = self.context().wrap_socket(socket.create_connection(
+                node.at(port), harness.IO_TIMEOUT_S), server_hostname="localhost")
+            self.addCleanup(s.close)
+            self.assertEqual(self.peer_of(s), "two")
+            for _ in range(2):
+                s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                status, _, body, _ = read_answer(s)
+                self.assertEqual((status, b"kvasir_" in body), (200, True))
+        self.assertEqual(self.post().status, 200)  # in clear, as before
+        node.signal(signal.SIGHUP)
+        harness.wait_until(lambda: "its certificate is for another name" in self.status(
+            "--admin", admin, "--ca", ca).stderr, "the files are read again")
+        s.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(read_answer(s)[0], 200)
 
     def test_faulty_files_are_named_before_the_node_starts(self):
         self.use("one")

@@ -95,6 +95,13 @@ Test(node_config_access, tls_needs_a_certificate_and_its_key)
     cr_assert_str_eq(faults("tls: {workers_cert_file: c}"),
                      "tls.workers_key_file: missing: a certificate needs its "
                      "key, and a key its certificate\n");
+    cr_assert_str_eq(faults("tls: {cert_file: c, key_file: k, admin: on}"), "");
+    cr_assert_str_eq(
+        faults("tls: {admin: on, admin_cert_file: c, admin_key_file: k}"), "");
+    cr_assert_str_eq(faults("tls: {admin: on}"),
+                     "tls.admin: needs tls.cert_file or tls.admin_cert_file\n");
+    cr_assert_str_eq(faults("tls: {admin_cert_file: c, admin_key_file: k}"),
+                     "tls.admin_cert_file: needs tls.admin: on\n");
     cr_assert_str_eq(faults("tls: {workers_key_file: k}"),
                      "tls.workers_cert_file: missing: a certificate needs its "
                      "key, and a key its certificate\n");
