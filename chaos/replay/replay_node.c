@@ -179,7 +179,7 @@ replay_node_fini(struct replay_node *node)
 static bool
 is_blind(const struct replay_node *node)
 {
-    return node->config.elect.policy != ELECT_KVASIR;
+    return !node->config.events && node->config.elect.policy != ELECT_KVASIR;
 }
 
 /* What route_read() and the tokenizer would have left in the scratch. */

@@ -21,7 +21,7 @@ static const struct flag table[] = {
      "generated requests, one of those listed below;\n"
      "b2b unless --trace is given"},
     {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
-     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,all_seeing_greedy,soonest,sticky",
+     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,consistent_hashing,cache_aware,composite,dynamo,all_seeing_greedy,soonest,sticky",
      "policies to compare, separated by commas"},
     {"sequential", FLAG_SWITCH, AT(sequential), 0, 0, NULL, NULL,
      "no time: one request after the other, at one node,\n"

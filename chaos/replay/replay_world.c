@@ -23,6 +23,10 @@ static const char *const policy_names[] = {
     [REPLAY_POWER_OF_TWO] = "power_of_two",
     [REPLAY_RENDEZVOUS] = "rendezvous",
     [REPLAY_PREFIX_HASH] = "prefix_hash",
+    [REPLAY_CONSISTENT_HASHING] = "consistent_hashing",
+    [REPLAY_CACHE_AWARE] = "cache_aware",
+    [REPLAY_COMPOSITE] = "composite",
+    [REPLAY_DYNAMO] = "dynamo",
     [REPLAY_GREEDY] = "all_seeing_greedy",
     [REPLAY_SOONEST] = "soonest",
     [REPLAY_STICKY] = "sticky",
@@ -63,6 +67,14 @@ elect_policy_of(enum replay_policy policy)
         return ELECT_RENDEZVOUS;
     case REPLAY_PREFIX_HASH:
         return ELECT_PREFIX_HASH;
+    case REPLAY_CONSISTENT_HASHING:
+        return ELECT_CONSISTENT_HASHING;
+    case REPLAY_CACHE_AWARE:
+        return ELECT_CACHE_AWARE;
+    case REPLAY_COMPOSITE:
+        return ELECT_COMPOSITE;
+    case REPLAY_DYNAMO:
+        return ELECT_DYNAMO;
     case REPLAY_KVASIR:
     case REPLAY_SHARES:
     case REPLAY_BELIEF:

@@ -64,6 +64,10 @@ enum replay_policy {
     REPLAY_POWER_OF_TWO,
     REPLAY_RENDEZVOUS,
     REPLAY_PREFIX_HASH,
+    REPLAY_CONSISTENT_HASHING,
+    REPLAY_CACHE_AWARE, /* rules of other routers, with what kvasir knows */
+    REPLAY_COMPOSITE,
+    REPLAY_DYNAMO,
     REPLAY_GREEDY,   /* the rule of kvasir, by one who sees all as it is */
     REPLAY_SOONEST,  /* the same sight, and the soonest first token */
     REPLAY_STICKY,   /* the same sight, and the longest prefix */

@@ -22,7 +22,7 @@
 #include "index/base/buf.h"
 #include "index/base/check.h"
 
-#define FLAGS_TEXT_MAX  128 /* bytes of a name */
+#define FLAGS_TEXT_MAX  256 /* bytes of a name */
 #define FLAGS_FAULT_MAX 256 /* bytes of a fault, with its NUL */
 
 enum flag_kind {

@@ -23,6 +23,7 @@ static const char *const live_keys[] = {
     "policy.balance_abs",
     "policy.balance_rel",
     "policy.kv_pressure_max",
+    "policy.temperature",
     "policy.attempts_max",
     "limits.connections_max",
     "limits.client_connections_max",

@@ -28,6 +28,10 @@ static const char *const policy_choices[] = {
     [ELECT_POWER_OF_TWO] = "power_of_two",
     [ELECT_RENDEZVOUS] = "rendezvous",
     [ELECT_PREFIX_HASH] = "prefix_hash",
+    [ELECT_CONSISTENT_HASHING] = "consistent_hashing",
+    [ELECT_CACHE_AWARE] = "cache_aware",
+    [ELECT_COMPOSITE] = "composite",
+    [ELECT_DYNAMO] = "dynamo",
     [ELECT_POLICIES] = NULL,
 };
 
@@ -124,7 +128,7 @@ static const struct config_key node_keys[] = {
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
      policy_choices,
-     "How a worker is chosen; kvasir prefers the one that holds the prompt's prefix, unless the load says otherwise."},
+     "How a worker is chosen; kvasir prefers the one that holds the prompt's prefix, unless the load says otherwise. cache_aware, composite and dynamo are rules of other routers."},
     {"policy.cache_threshold", CONFIG_RATIO, AT(policy.cache_threshold_permille), ELECT_TEXT(ELECT_CACHE_THRESHOLD), 0, 1000, NULL,
      "Part of a prompt that a worker must hold before that counts in the choice."},
     {"policy.recompute_weight", CONFIG_COUNT, AT(policy.recompute_weight), ELECT_TEXT(ELECT_RECOMPUTE_WEIGHT), 0, 100, NULL,
@@ -135,6 +139,8 @@ static const struct config_key node_keys[] = {
      "The load is imbalanced when the highest is also over this many times the lowest."},
     {"policy.kv_pressure_max", CONFIG_RATIO, AT(policy.kv_pressure_max_permille), ELECT_TEXT(ELECT_KV_PRESSURE_MAX), 0, 1000, NULL,
      "A worker with more than this of its KV cache in use is passed over while there is another. 1: none is, because engines queue what they have no memory for."},
+    {"policy.temperature", CONFIG_RATIO, AT(policy.temperature_permille), "0", 0, 1000000, NULL,
+     "Of the policy dynamo: how much of its choice is left to chance. 0: the least cost wins; at 1 the dearest worker gets about a third of what the cheapest gets."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
 

@@ -76,6 +76,22 @@ put_filter(struct json_out *json, const char *filter)
     }
 }
 
+/* The columns whose sum the row's cost is, and what each counts. */
+static void
+put_weights(struct json_out *json, const struct elect_weights *weights)
+{
+    if (weights->queued == 0) {
+        return;
+    }
+    json_out_key(json, "weights");
+    json_out_object_begin(json);
+    json_out_put_milli(json, "unread_tokens", weights->unread);
+    json_out_put_milli(json, "queued_tokens", weights->queued);
+    json_out_put_milli(json, "queued_tokens_peers", weights->queued);
+    json_out_put_milli(json, "load", weights->load);
+    json_out_object_end(json);
+}
+
 static void
 put_row(struct json_out *json, const struct route_world *world,
         const struct route_scratch *route, const struct elect_row *row)
@@ -101,6 +117,7 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "unread_tokens", row->unread);
     json_out_put_milli(json, "slowness", row->slowness);
     json_out_put_uint(json, "cost", row->cost);
+    put_weights(json, &row->weights);
     json_out_put_milli(json, "kv_usage", row->kv_usage);
     json_out_put_bool(json, "candidate", row->candidate);
     json_out_object_end(json);
@@ -133,6 +150,7 @@ put_rule(struct json_out *json, const struct elect_config *config)
     json_out_put_uint(json, "recompute_weight", config->recompute_weight);
     json_out_put_uint(json, "balance_abs", config->balance_abs);
     json_out_put_milli(json, "balance_rel", config->balance_rel_permille);
+    json_out_put_milli(json, "temperature", config->temperature_permille);
     json_out_put_milli(json, "kv_pressure_max",
                        config->kv_pressure_max_permille);
     json_out_object_end(json);
@@ -148,25 +166,6 @@ put_request(struct json_out *json, const struct route_scratch *route,
     json_out_put_text(json, "tokens_by", tokens_by);
     json_out_put_uint(json, "total", route->total);
     json_out_put_uint(json, "block_bytes", route->blocks.block_bytes);
-}
-
-/* What a cost is the sum of: columns of the candidates, and what each counts. */
-static void
-put_weights(struct json_out *json, const struct elect_config *config,
-            const struct elect_input *input)
-{
-    uint32_t recompute_milli = elect_recompute_milli(config, input);
-
-    if (recompute_milli == 0) {
-        return;
-    }
-    json_out_key(json, "weights");
-    json_out_object_begin(json);
-    json_out_put_milli(json, "unread_tokens", recompute_milli);
-    json_out_put_uint(json, "queued_tokens", 1);
-    json_out_put_uint(json, "queued_tokens_peers", 1);
-    json_out_put_uint(json, "load", ELECT_REQUEST_TOKENS);
-    json_out_object_end(json);
 }
 
 /* Overlap and load of workers that cannot be chosen are shown too. */
@@ -231,7 +230,6 @@ put_explain(struct control *control, const struct route_world *world,
     put_request(json, route, tokens_by);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, world->elect);
-    put_weights(json, world->elect, &input);
     put_candidates(control, world, &input, &choice, json);
     json_out_object_end(json);
 }

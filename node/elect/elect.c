@@ -3,7 +3,11 @@
  */
 #include "node/elect/elect.h"
 
+#include "index/base/check.h"
+#include "node/elect/elect_hash_internal.h"
+#include "node/elect/elect_named_internal.h"
 #include "node/elect/elect_plan_internal.h"
+#include "node/elect/elect_sets_internal.h"
 
 static const char *const policy_names[] = {
     [ELECT_KVASIR] = "kvasir",
@@ -13,6 +17,10 @@ static const char *const policy_names[] = {
     [ELECT_POWER_OF_TWO] = "power_of_two",
     [ELECT_RENDEZVOUS] = "rendezvous",
     [ELECT_PREFIX_HASH] = "prefix_hash",
+    [ELECT_CONSISTENT_HASHING] = "consistent_hashing",
+    [ELECT_CACHE_AWARE] = "cache_aware",
+    [ELECT_COMPOSITE] = "composite",
+    [ELECT_DYNAMO] = "dynamo",
 };
 
 const char *
@@ -117,20 +125,11 @@ next_in_turn(const struct worker_set *set, struct elect_state *state)
 }
 
 static uint32_t
-highest_hash(const struct elect_input *input, const struct worker_set *set)
+by_hash(enum elect_policy policy, const struct elect_input *input,
+        const struct worker_set *set)
 {
-    uint32_t best = WORKER_NONE;
-    uint64_t best_weight = 0;
-
-    CHECK(input->identity != NULL);
-    WORKER_SET_EACH (slot, set) {
-        uint64_t weight = rng_mix(input->prefix_key ^ input->identity[slot]);
-        if (best == WORKER_NONE || weight > best_weight) {
-            best = slot;
-            best_weight = weight;
-        }
-    }
-    return best;
+    return policy == ELECT_CONSISTENT_HASHING ? elect_hash_ring(input, set)
+                                              : elect_hash_highest(input, set);
 }
 
 static uint32_t
@@ -150,14 +149,87 @@ draw(const struct elect_config *config, struct elect_state *state,
     case ELECT_LEAST_LOAD:
         return input->unseen == 0 ? draw_one(near, rng)
                                   : draw_two(input, plan, rng);
+    case ELECT_DYNAMO:
+        return config->temperature_permille > 0
+                   ? elect_named_softmax(config, plan, rng_unit(rng))
+                   : draw_one(near, rng);
     case ELECT_RANDOM:
+    case ELECT_CACHE_AWARE:
+    case ELECT_COMPOSITE:
         return draw_one(near, rng);
     case ELECT_RENDEZVOUS:
     case ELECT_PREFIX_HASH:
+    case ELECT_CONSISTENT_HASHING:
     case ELECT_POLICIES:
         break;
     }
-    return highest_hash(input, near);
+    return by_hash(config->policy, input, near);
+}
+
+/* Whether a later one by hash had to do, for the load of the first. */
+static enum elect_hashed
+hashed_as(const struct elect_config *config, const struct elect_input *input,
+          struct elect_plan *plan, uint32_t worker)
+{
+    if (config->policy != ELECT_PREFIX_HASH &&
+        config->policy != ELECT_CONSISTENT_HASHING) {
+        return ELECT_NOT_HASHED;
+    }
+    if (worker == by_hash(config->policy, input, &plan->usable)) {
+        return ELECT_HASH_FIRST;
+    }
+    plan->reason = config->policy == ELECT_PREFIX_HASH
+                       ? "prefix_hash: its worker has too many requests"
+                       : "consistent_hashing: its worker has too many requests";
+    return ELECT_HASH_OVERFLOW;
+}
+
+/* A prompt that is new goes where all nodes would send it. WORKER_NONE: chance
+ * decides. */
+static uint32_t
+agree(const struct elect_input *input, struct elect_plan *plan,
+      enum elect_hashed *hashed)
+{
+    uint32_t most = elect_hash_bound(input->load, &plan->usable);
+    struct worker_set roomy = elect_up_to(input->load, &plan->near, most);
+    uint32_t worker = elect_hash_highest(input, &plan->near);
+
+    CHECK_SLOW(plan->cold && input->prefix_key != 0);
+    if (worker_set_has(&roomy, worker)) {
+        *hashed = ELECT_HASH_FIRST;
+        plan->reason = "new prefix: first by hash of the least cost";
+        return worker;
+    }
+    worker = elect_hash_highest(input, &roomy);
+    if (worker == WORKER_NONE) {
+        *hashed = ELECT_HASH_FALLBACK;
+    } else {
+        *hashed = ELECT_HASH_OVERFLOW;
+        plan->reason = "new prefix: the first by hash has too many requests";
+    }
+    return worker;
+}
+
+static uint32_t
+choose(const struct elect_config *config, struct elect_state *state,
+       const struct elect_input *input, struct elect_plan *plan,
+       struct rng *rng, enum elect_hashed *hashed)
+{
+    uint32_t worker = WORKER_NONE;
+
+    if (plan->cold && input->identity != NULL && input->prefix_key != 0 &&
+        worker_set_count(&plan->near) > 1) {
+        worker = agree(input, plan, hashed);
+    }
+    if (worker != WORKER_NONE) {
+        return worker;
+    }
+    worker = draw(config, state, input, plan, rng);
+    if (!plan->cold) {
+        *hashed = hashed_as(config, input, plan, worker);
+    }
+    CHECK(worker_set_has(&input->candidates, worker));
+    return worker;
 }
 
 void
@@ -171,16 +243,12 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
     elect_plan_make(config, input, &plan);
     *choice = (struct elect_choice){.worker = WORKER_NONE};
     if (!worker_set_empty(&plan.near)) {
-        choice->worker = draw(config, state, input, &plan, rng);
+        choice->worker =
+            choose(config, state, input, &plan, rng, &choice->hashed);
         choice->overlap = elect_overlap(input, choice->worker);
         choice->load = input->load[choice->worker];
         choice->cost = plan.weighed ? plan.cost[choice->worker] : 0;
-        CHECK(worker_set_has(&input->candidates, choice->worker));
         elect_plan_settle(input, &plan, choice->worker);
-        if (config->policy == ELECT_PREFIX_HASH &&
-            choice->worker != highest_hash(input, &plan.usable)) {
-            plan.reason = "prefix_hash: its worker has too many requests";
-        }
     }
     choice->candidates = worker_set_count(&input->candidates);
     choice->mode = plan.mode;

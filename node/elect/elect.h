@@ -93,8 +93,16 @@
  * the last scrape: with 0.95 a fleet at 125 % of its capacity found 30 % in
  * caches instead of 49 % (chaos/replay).
  *
- * Simpler policies stand beside for comparison and for engines without a
- * prefix cache; they ignore overlap but not kv_pressure_max.
+ * A prompt of which nobody holds enough to count is new, and other nodes may
+ * get the same one at this moment. Among near-equals its worker is not drawn
+ * but hashed (rendezvous, of prefix_key), so that all nodes compute it at one
+ * place; a worker with more than 5/4 of the mean load gives way to the next by
+ * hash. Where there is no key, or all near-equals are above that bound, chance
+ * decides. Different prompts have different hashes, so nodes do not herd.
+ *
+ * Other policies stand beside for comparison, for engines without a prefix
+ * cache, and by the names people know (elect_named_internal.h); none ignores
+ * kv_pressure_max.
  *
  * Role: core. Owns: nothing. Thread: any; one owner per elect_state and rng.
  * Limits: WORKERS_MAX. Errors: none: WORKER_NONE when there is no candidate.
@@ -124,7 +132,17 @@ enum elect_policy {
     ELECT_PREFIX_HASH,  /* the same, among those with at most 5/4 of the mean
                           load: bounded loads, Mirrokni, Thorup and
                           Zadimoghaddam 2018 */
-    ELECT_POLICIES,     /* how many there are */
+    ELECT_CONSISTENT_HASHING, /* the next on a ring (Karger et al. 1997) with
+                                 150 places of each worker; the same bound */
+    ELECT_CACHE_AWARE, /* the rule of SMG (sgl-router): the least load when
+                          imbalanced, or when nobody holds more than 0.3 of the
+                          prompt; else who holds the most */
+    ELECT_COMPOSITE,   /* the highest sum of 0.6 of overlap, 0.3 of idleness
+                          and 0.1 of successes; the least load below 0.3 */
+    ELECT_DYNAMO,      /* NVIDIA Dynamo's cost: tokens to compute there, and
+                          tokens of requests in flight; softmax of it by
+                          policy.temperature */
+    ELECT_POLICIES,    /* how many there are */
 };
 
 struct elect_config {
@@ -134,6 +152,8 @@ struct elect_config {
     uint32_t balance_rel_permille;     /* 1000 or more */
     uint32_t kv_pressure_max_permille; /* of the KV cache; 0: no limit */
     uint32_t recompute_weight;         /* 0: shares decide, not costs */
+    uint32_t temperature_permille; /* dynamo: 0: the least cost; else the higher
+                                      the more is left to chance */
 };
 
 /* The only place where defaults are written: the configuration's table and the
@@ -182,8 +202,13 @@ struct elect_input {
     uint32_t unit_tokens;            /* in one of these, about */
     uint32_t heat_milli; /* requests that lately asked for the longest prefix
                             that a candidate holds, for each that does */
-    uint64_t prefix_key; /* rendezvous: hash of the prefix */
-    const uint64_t *identity; /* an array like load; rendezvous only */
+    uint64_t prefix_key; /* hash of the prefix; 0: there is none */
+    /* An array like load; NULL where only kvasir decides: then nothing is
+     * hashed. */
+    const uint64_t *identity;
+    /* Thousandths of a worker's requests that did not fail; composite only, or
+     * NULL: all. */
+    const uint16_t *success;
 };
 
 enum elect_mode {
@@ -192,8 +217,17 @@ enum elect_mode {
     ELECT_POLICY,   /* another policy than kvasir decided */
 };
 
+/* How a worker was found by hash. */
+enum elect_hashed {
+    ELECT_NOT_HASHED,
+    ELECT_HASH_FIRST,    /* the first by hash */
+    ELECT_HASH_OVERFLOW, /* a later one: those before have too much load */
+    ELECT_HASH_FALLBACK, /* by chance: all near-equals have too much */
+};
+
 struct elect_choice {
     uint32_t worker; /* slot, or WORKER_NONE */
+    enum elect_hashed hashed;
     enum elect_mode mode;
     uint32_t candidates; /* how many there were */
     uint32_t overlap;    /* blocks that the chosen worker holds */
@@ -218,17 +252,23 @@ struct elect_standing {
     struct worker_set serves;   /* the model; otherwise "wrong model" */
 };
 
+/* What each of a worker's columns counts in its cost, in thousandths of a
+ * token. */
+struct elect_weights {
+    uint32_t unread; /* a token of this prompt that is not held there */
+    uint32_t queued; /* a token that waits there */
+    uint64_t load;   /* a request in flight */
+};
+
 struct elect_row {
     uint32_t worker;
     uint32_t overlap; /* blocks */
     uint32_t load;
-    /* Tokens, of candidates; 0 where costs do not decide. The cost is the sum
-     * of those of this prompt that are not held there, times
-     * elect_recompute_milli(), of those that wait, and of
-     * ELECT_REQUEST_TOKENS for each request in flight; see above where workers
-     * differ in slowness. */
+    /* Of candidates; 0 where costs do not decide: the sum of its columns, each
+     * with its weight (composite: see elect_named_internal.h; it has none). */
     uint32_t cost;
     uint32_t unread;
+    struct elect_weights weights;
     uint32_t slowness; /* permille */
     uint16_t kv_usage; /* permille, 0 when unknown */
     bool candidate;
@@ -249,11 +289,6 @@ size_t elect_explain(const struct elect_config *config,
                      const struct elect_input *input,
                      const struct elect_standing *standing,
                      const struct elect_choice *choice, struct elect_row *rows);
-
-/* Of a token that is not held, in thousandths of one that waits; 0 where costs
- * do not decide. */
-uint32_t elect_recompute_milli(const struct elect_config *config,
-                               const struct elect_input *input);
 
 /* How far above the least load still counts as least, in balance. */
 uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);

@@ -194,15 +194,6 @@ elect_cost_fill(const struct elect_config *config,
     }
 }
 
-uint32_t
-elect_recompute_milli(const struct elect_config *config,
-                      const struct elect_input *input)
-{
-    return config->policy == ELECT_KVASIR && elect_weighs(config)
-               ? elect_cost_weight(config, input->heat_milli)
-               : 0;
-}
-
 /*
  * Requests that other nodes have sent since went where the cost was least, as
  * this one would. So among workers that hold as much of it as the cheapest,

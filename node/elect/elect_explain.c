@@ -36,7 +36,12 @@ not_taken(enum elect_policy policy)
     case ELECT_RENDEZVOUS:
     case ELECT_PREFIX_HASH:
         return "lower hash";
+    case ELECT_CONSISTENT_HASHING:
+        return "later on the ring";
     case ELECT_KVASIR:
+    case ELECT_CACHE_AWARE:
+    case ELECT_COMPOSITE:
+    case ELECT_DYNAMO:
     case ELECT_LEAST_LOAD:
     case ELECT_RANDOM:
     case ELECT_POWER_OF_TWO:
@@ -81,6 +86,32 @@ candidate_verdict(const struct elect_config *config,
                                           : not_taken(config->policy);
 }
 
+/* Why the row's cost is what it is. */
+static void
+fill_columns(const struct elect_config *config, const struct elect_input *input,
+             struct elect_row *row)
+{
+    uint32_t slow =
+        input->slowness != NULL ? input->slowness[row->worker] : 1000;
+    uint64_t tokens = (uint64_t)input->total_blocks * input->unit_tokens;
+
+    CHECK_SLOW(row->candidate);
+    row->slowness = slow;
+    if (config->policy == ELECT_KVASIR) {
+        uint32_t above = elect_cost_weight(config, input->heat_milli) - 1000;
+        row->unread = elect_cost_unread(config, input, row->worker);
+        row->weights = (struct elect_weights){
+            .unread = above + slow,
+            .queued = slow,
+            .load = (uint64_t)slow * ELECT_REQUEST_TOKENS};
+    } else if (config->policy == ELECT_DYNAMO) {
+        uint64_t held = (uint64_t)row->overlap * input->unit_tokens;
+        row->unread = held < tokens ? (uint32_t)(tokens - held) : 0;
+        row->weights = (struct elect_weights){
+            .unread = 1000, .queued = 1000, .load = tokens * 1000};
+    }
+}
+
 static int
 compare_rows(const void *left, const void *right)
 {
@@ -122,9 +153,7 @@ elect_explain(const struct elect_config *config,
         };
         if (plan.weighed && row.candidate) {
             row.cost = plan.cost[slot];
-            row.unread = elect_cost_unread(config, input, slot);
-            row.slowness =
-                input->slowness != NULL ? input->slowness[slot] : 1000;
+            fill_columns(config, input, &row);
         }
         row.filter = row.candidate ? candidate_filter(&plan, &row)
                                    : lacking(standing, slot);

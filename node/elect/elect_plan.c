@@ -4,6 +4,8 @@
 #include "index/base/check.h"
 #include "node/elect/elect.h"
 #include "node/elect/elect_cost_internal.h"
+#include "node/elect/elect_hash_internal.h"
+#include "node/elect/elect_named_internal.h"
 #include "node/elect/elect_sets_internal.h"
 
 #define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
@@ -29,8 +31,19 @@ elect_tolerance(const struct elect_config *config, uint32_t min_load)
     return quarter < UINT32_MAX ? (uint32_t)quarter : UINT32_MAX;
 }
 
-static uint32_t
-best_overlap(const struct elect_input *input, const struct worker_set *set)
+bool
+elect_imbalanced(const struct elect_config *config,
+                 const struct elect_input *input, const struct worker_set *set)
+{
+    struct elect_span span = elect_span_of(input->load, set);
+
+    CHECK_SLOW(!worker_set_empty(set));
+    return span.max - span.min > imbalance_spread(config, span.min);
+}
+
+uint32_t
+elect_best_overlap(const struct elect_input *input,
+                   const struct worker_set *set)
 {
     uint32_t best = 0;
 
@@ -155,7 +168,8 @@ plan_imbalanced(const struct elect_config *config,
     plan->mode = ELECT_BALANCE;
     plan->load_max = elect_add(min_load, elect_tolerance(config, min_load));
     plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
-    uint32_t best = best_overlap(input, &plan->near);
+    uint32_t best = elect_best_overlap(input, &plan->near);
+    plan->cold = !worth_it(config, input, best);
     plan->reason = best > 0
                        ? "imbalanced: longest prefix among the least loaded"
                        : "imbalanced: among the least loaded";
@@ -172,7 +186,7 @@ static void
 plan_shares(const struct elect_config *config, const struct elect_input *input,
             struct elect_plan *plan, uint32_t min_load)
 {
-    uint32_t best = best_overlap(input, &plan->usable);
+    uint32_t best = elect_best_overlap(input, &plan->usable);
 
     CHECK_SLOW(!plan->weighed);
     if (worth_it(config, input, best)) {
@@ -183,6 +197,7 @@ plan_shares(const struct elect_config *config, const struct elect_input *input,
         return;
     }
     plan->mode = ELECT_BALANCE;
+    plan->cold = true;
     plan->load_max =
         least_up_to(input, &plan->usable, min_load, near_load(min_load));
     plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
@@ -195,14 +210,15 @@ static void
 plan_costs(const struct elect_config *config, const struct elect_input *input,
            struct elect_plan *plan)
 {
-    uint32_t best = best_overlap(input, &plan->usable);
+    uint32_t best = elect_best_overlap(input, &plan->usable);
 
     CHECK_SLOW(plan->weighed);
     plan->mode = ELECT_BALANCE;
     plan->near = plan->usable;
     plan->reason = best > 0 ? "prefix too short: least cost"
                             : "no prefix known: least cost";
-    if (worth_it(config, input, best)) {
+    plan->cold = !worth_it(config, input, best);
+    if (!plan->cold) {
         plan->overlap_min = elect_near_overlap(input, best);
         plan->reason = "longest prefix costs more: least cost";
     }
@@ -242,22 +258,6 @@ elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
     }
 }
 
-/* The most load with which a worker may take one more: 5/4 of the mean, this
- * request counted. The least loaded has no more than that. */
-static uint32_t
-bounded_load(const uint32_t *load, const struct worker_set *set)
-{
-    uint64_t sum = 1;
-    uint64_t count = worker_set_count(set);
-
-    CHECK_SLOW(count > 0);
-    WORKER_SET_EACH (slot, set) {
-        sum += load[slot];
-    }
-    uint64_t most = (sum * 5 + count * 4 - 1) / (count * 4) - 1;
-    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
-}
-
 /* All but the costs, which are filled where they are needed. */
 static void
 begin(const struct elect_config *config, const struct elect_input *input,
@@ -268,9 +268,42 @@ begin(const struct elect_config *config, const struct elect_input *input,
     plan->mode = ELECT_POLICY;
     plan->imbalanced = false;
     plan->weighed = false;
+    plan->cold = false;
     plan->load_max = UINT32_MAX;
     plan->overlap_min = 0;
     plan->reason = elect_policy_name(config->policy);
+}
+
+static void
+plan_other(const struct elect_config *config, const struct elect_input *input,
+           struct elect_plan *plan)
+{
+    switch (config->policy) {
+    case ELECT_LEAST_LOAD:
+        plan->load_max = elect_span_of(input->load, &plan->usable).min;
+        plan->load_max =
+            least_up_to(input, &plan->usable, plan->load_max, plan->load_max);
+        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+        break;
+    case ELECT_PREFIX_HASH:
+    case ELECT_CONSISTENT_HASHING:
+        plan->load_max = elect_hash_bound(input->load, &plan->usable);
+        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+        break;
+    case ELECT_CACHE_AWARE:
+    case ELECT_COMPOSITE:
+    case ELECT_DYNAMO:
+        elect_named_plan(config, input, plan);
+        break;
+    case ELECT_KVASIR:
+    case ELECT_ROUND_ROBIN:
+    case ELECT_RANDOM:
+    case ELECT_POWER_OF_TWO:
+    case ELECT_RENDEZVOUS:
+    case ELECT_POLICIES:
+        break;
+    }
+    CHECK_SLOW(!worker_set_empty(&plan->near));
 }
 
 void
@@ -288,13 +321,6 @@ elect_plan_make(const struct elect_config *config,
         return;
     }
     plan->near = plan->usable;
-    if (config->policy == ELECT_LEAST_LOAD) {
-        uint32_t min = elect_span_of(input->load, &plan->usable).min;
-        plan->load_max = least_up_to(input, &plan->usable, min, min);
-        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
-    } else if (config->policy == ELECT_PREFIX_HASH) {
-        plan->load_max = bounded_load(input->load, &plan->usable);
-        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
-        CHECK(!worker_set_empty(&plan->near));
-    }
+    plan_other(config, input, plan);
+    CHECK(!worker_set_empty(&plan->near));
 }

@@ -16,6 +16,7 @@ struct elect_plan {
     enum elect_mode mode;
     bool imbalanced;
     bool weighed;         /* costs decided; else there are none */
+    bool cold;            /* of this prompt nobody holds enough to count */
     uint32_t load_max;    /* of a near-equal */
     uint32_t overlap_min; /* of a near-equal; 0: overlap did not matter. When
                              costs decided: what is as good as the longest */
@@ -30,6 +31,15 @@ void elect_plan_make(const struct elect_config *config,
 /* Mode and reason, once chance has decided for this one. */
 void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
                        uint32_t worker);
+
+/* Whether the loads of the set are too far apart. */
+bool elect_imbalanced(const struct elect_config *config,
+                      const struct elect_input *input,
+                      const struct worker_set *set);
+
+/* The most blocks of the prompt that one of the set holds. */
+uint32_t elect_best_overlap(const struct elect_input *input,
+                            const struct worker_set *set);
 
 /* Blocks of the prompt that the worker holds. */
 static inline uint32_t

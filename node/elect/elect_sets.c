@@ -41,6 +41,31 @@ elect_span_of(const uint32_t *values, const struct worker_set *set)
     return span;
 }
 
+#define SUMMAND_MAX (UINT32_C(1) << 24)
+
+uint64_t
+elect_sum_of(const uint32_t *values, const struct worker_set *set)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *some = &values[(size_t)i * 64];
+        uint64_t bits = set->word[i];
+        uint32_t sum = 0; /* 64 x 2^24 are less than 2^32 */
+        if (bits == UINT64_MAX) {
+            for (unsigned k = 0; k < 64; k++) {
+                sum += some[k] < SUMMAND_MAX ? some[k] : SUMMAND_MAX;
+            }
+        }
+        for (; bits != UINT64_MAX && bits != 0; bits &= bits - 1) {
+            uint32_t value = some[__builtin_ctzll(bits)];
+            sum += value < SUMMAND_MAX ? value : SUMMAND_MAX;
+        }
+        total += sum;
+    }
+    return total;
+}
+
 /* A bit for each of 64 numbers that is at most `most`. */
 static uint64_t
 full_up_to(const uint32_t values[64], uint32_t most)

@@ -25,6 +25,9 @@ struct elect_span {
 struct elect_span elect_span_of(const uint32_t *values,
                                 const struct worker_set *set);
 
+/* The sum of the numbers in a set, each of which counts as at most 2^24. */
+uint64_t elect_sum_of(const uint32_t *values, const struct worker_set *set);
+
 /* The members of the set whose number is at most `most`. */
 struct worker_set elect_up_to(const uint32_t *values,
                               const struct worker_set *set, uint32_t most);

@@ -594,6 +594,12 @@ count_choice(struct metrics_lane *m, const struct route_choice *choice)
 {
     counter_bump(&m->forwarded, 1);
     counter_bump(&m->imbalanced, choice->elect.imbalanced);
+    counter_bump(&m->placed_prefix_hash,
+                 choice->elect.hashed == ELECT_HASH_FIRST);
+    counter_bump(&m->placed_overflow,
+                 choice->elect.hashed == ELECT_HASH_OVERFLOW);
+    counter_bump(&m->placed_fallback,
+                 choice->elect.hashed == ELECT_HASH_FALLBACK);
     if (choice->exact) {
         counter_bump(&m->exact, 1);
         counter_bump(&m->tokens_matched, choice->best.tokens);

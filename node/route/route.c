@@ -407,6 +407,12 @@ note_wait(struct route_scratch *scratch, const struct elect_input *input)
     wait->held_tokens = units * input->unit_tokens;
 }
 
+static bool
+counts_tokens(const struct elect_config *config)
+{
+    return config->recompute_weight != 0 || config->policy == ELECT_DYNAMO;
+}
+
 int
 route_input(struct route_scratch *scratch, const struct route_world *world,
             const struct worker_set *tried, struct elect_input *input)
@@ -426,7 +432,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         .candidates = left,
         .load = scratch->load,
         .unseen = gauge_read(&world->board->unseen),
-        .queued = world->elect->recompute_weight != 0 ? scratch->queued : NULL,
+        .queued = counts_tokens(world->elect) ? scratch->queued : NULL,
         .kv_usage = scratch->kv_usage,
         .total_blocks = scratch->blocks.count,
         .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
@@ -435,7 +441,11 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     };
     fleet_board_loads(world->board, &input->candidates, scratch->load,
                       scratch->kv_usage);
-    if (world->elect->recompute_weight != 0) {
+    if (world->elect->policy == ELECT_COMPOSITE) {
+        fleet_board_success(world->board, &input->candidates, scratch->success);
+        input->success = scratch->success;
+    }
+    if (counts_tokens(world->elect)) {
         fleet_board_queued(world->board, &input->candidates, scratch->queued);
         input->slowness = fleet_board_slowness(world->board, &input->candidates,
                                                scratch->slowness)

@@ -62,6 +62,7 @@ struct route_scratch {
     uint32_t queued[WORKERS_MAX];
     uint32_t slowness[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
+    uint16_t success[WORKERS_MAX];
     struct elect_state elect;
     struct route_wait wait; /* after ROUTE_E_FULL */
     struct scan_limits limits;

@@ -61,6 +61,7 @@ shared_elect(const struct config_policy *policy)
         .balance_abs = policy->balance_abs,
         .balance_rel_permille = policy->balance_rel_permille,
         .kv_pressure_max_permille = policy->kv_pressure_max_permille,
+        .temperature_permille = policy->temperature_permille,
     };
 }
 

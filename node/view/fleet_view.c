@@ -179,6 +179,20 @@ fleet_board_queued(const struct fleet_board *board,
 }
 
 void
+fleet_board_success(const struct fleet_board *board,
+                    const struct worker_set *set, uint16_t *success)
+{
+    WORKER_SET_EACH (slot, set) {
+        const struct fleet_counters *c = &board->counters[slot];
+        uint64_t sent = counter_read(&c->requests);
+        uint64_t failed = counter_read(&c->failures);
+        /* The two are read one after the other. */
+        uint64_t well = failed < sent ? sent - failed : 0;
+        success[slot] = (uint16_t)(sent > 0 ? well * 1000 / sent : 1000);
+    }
+}
+
+void
 fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
                   const struct speed *speed)
 {

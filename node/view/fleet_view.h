@@ -285,6 +285,11 @@ void fleet_board_loads(const struct fleet_board *board,
 void fleet_board_queued(const struct fleet_board *board,
                         const struct worker_set *set, uint32_t *queued);
 
+/* Thousandths of this node's attempts at each worker of the set that did not
+ * fail, likewise; 1,000 where there were none. */
+void fleet_board_success(const struct fleet_board *board,
+                         const struct worker_set *set, uint16_t *success);
+
 /* Tells lanes what was learned of the workers' speeds. */
 void fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
                        const struct speed *speed) ON_CONTROL;

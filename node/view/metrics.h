@@ -39,6 +39,9 @@
     X(mode_balance, "Requests placed where the load is least")                 \
     X(mode_policy, "Requests placed by another policy")                        \
     X(imbalanced, "Elections that found the load imbalanced")                  \
+    X(placed_prefix_hash, "New prefixes placed first by hash")                 \
+    X(placed_overflow, "New prefixes placed next by hash, for the load")       \
+    X(placed_fallback, "New prefixes placed by chance: no hash had room")      \
     X(retries, "Attempts after the first")                                     \
     X(retries_stale, "Kept connections found dead and replaced")               \
     X(attempts_connect, "Attempts that failed to connect")                     \

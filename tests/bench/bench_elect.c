@@ -119,6 +119,7 @@ arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven)
     scene.input.total_blocks = 100;
     scene.input.unit_tokens = 32;
     scene.input.identity = scene.identity;
+    scene.input.prefix_key = 99;
 }
 
 int
@@ -130,7 +131,7 @@ main(int argc, char **argv)
     printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
            "256 workers");
     double base[3] = {0};
-    for (unsigned row = 0; row < 13; row++) {
+    for (unsigned row = 0; row < 17; row++) {
         static const struct {
             const char *name;
             enum elect_policy policy;
@@ -154,6 +155,11 @@ main(int argc, char **argv)
             {"least_load", ELECT_LEAST_LOAD, false, false, true},
             {"power_of_two", ELECT_POWER_OF_TWO, false, false, true},
             {"rendezvous", ELECT_RENDEZVOUS, false, false, true},
+            {"consistent_hashing", ELECT_CONSISTENT_HASHING, false, false,
+             true},
+            {"cache_aware, a prefix", ELECT_CACHE_AWARE, true, false, true},
+            {"composite, a prefix", ELECT_COMPOSITE, true, false, true},
+            {"dynamo, a prefix", ELECT_DYNAMO, true},
         };
         printf("%-34s", rows[row].name);
         for (unsigned c = 0; c < 3; c++) {

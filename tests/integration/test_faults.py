@@ -293,7 +293,22 @@ class Faults(Rig):
         self.assertEqual((chosen["verdict"], chosen["filter"]), ("chosen", None))
         for row in answer["candidates"]:
             self.assertAlmostEqual(row["cost"], sum(
-                weight * row[column] for column, weight in answer["weights"].items()), delta=1)
+                weight * row[column] for column, weight in row["weights"].items()), delta=1)
+
+    def test_a_new_prefix_goes_where_every_node_would_send_it(self):
+        workers = [FakeWorker(self, echo) for _ in range(4)]
+        nodes = [self.serve(*workers) for _ in range(2)]
+        requests = [chat(f"{i} begins a prefix that nobody has seen yet. " * 20) for i in range(8)]
+        went = []
+        for node in nodes:
+            told = [harness.request(node.at("admin"), "POST", "/admin/explain", request).json()
+                    for request in requests]
+            self.assertTrue(all(t["reason"].startswith("new prefix: first by hash") for t in told),
+                            told)
+            went.append([t["worker"] for t in told])
+        self.assertEqual(went[0], went[1])
+        self.assertEqual(self.post(requests[0]).headers["x-kvasir-worker"], went[0][0])
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_placed_prefix_hash_total"), 1)
 
     def test_decisions_are_remembered_newest_first(self):
         node = self.serve(FakeWorker(self, echo), options=["--limits.decisions_max", "3"])

@@ -32,7 +32,9 @@ struct verdict {
     unsigned near_count;
     enum elect_mode mode; /* by shares */
     bool imbalanced;
-    double longest; /* that counts, of all usable; by costs */
+    double longest;       /* that counts, of all usable; by costs */
+    bool in[WORKERS_MAX]; /* usable */
+    bool cold; /* of all that might be near, none holds what is worth it */
 };
 
 static uint64_t seed;
@@ -211,6 +213,7 @@ restate(const struct scene *s, struct verdict *v)
 
     memset(v, 0, sizeof *v);
     usable(s, in);
+    memcpy(v->in, in, sizeof v->in);
     for (uint32_t w = 0; w < WORKERS_MAX; w++) {
         if (in[w]) {
             least = s->load[w] < least ? s->load[w] : least;
@@ -224,11 +227,16 @@ restate(const struct scene *s, struct verdict *v)
     double abs = s->config.balance_abs;
     v->imbalanced = most - least > abs && most > rel * least + 1e-9;
     v->mode = ELECT_BALANCE;
+    v->cold = v->longest == 0;
     if (v->imbalanced) {
         double spread = (rel - 1) * least > abs ? (rel - 1) * least : abs;
         keep_load(
             s, in,
             least + (double)(uint64_t)((double)(uint64_t)(spread + 1e-9) / 4));
+        v->cold = true;
+        for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+            v->cold = v->cold && (!in[w] || counted(s, w) == 0);
+        }
         if (weighed) {
             keep_least_cost(s, in);
         } else {
@@ -274,6 +282,34 @@ is_worse(const struct scene *s, uint32_t a, uint32_t b)
            (s->load[a] == s->load[b] && overlap_of(s, a) < overlap_of(s, b));
 }
 
+/* The first by hash of the near-equals within 5/4 of the mean load; with one
+ * near-equal, a prompt that is known, or no key, chance decides: WORKER_NONE. */
+static uint32_t
+hashed_worker(const struct scene *s, const struct verdict *v)
+{
+    uint32_t best = WORKER_NONE;
+    double count = 0;
+    double sum = 1;
+
+    if (!v->cold || v->near_count < 2 || s->input.prefix_key == 0) {
+        return WORKER_NONE;
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        count += v->in[w];
+        sum += v->in[w] ? s->load[w] : 0;
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        uint64_t hash = rng_mix(s->input.prefix_key ^ s->identity[w]);
+        bool roomy = s->load[w] + 1.0 < 1.25 * sum / count + 1;
+        if (v->near[w] && roomy &&
+            (best == WORKER_NONE ||
+             hash > rng_mix(s->input.prefix_key ^ s->identity[best]))) {
+            best = w;
+        }
+    }
+    return best;
+}
+
 /* Nobody whom every other near-equal beats wins two draws. */
 static bool
 is_the_worst(const struct scene *s, const struct verdict *v, uint32_t worker)
@@ -317,6 +353,7 @@ check_scene(const struct scene *s, struct rng *rng)
     struct verdict v;
 
     restate(s, &v);
+    uint32_t agreed = hashed_worker(s, &v);
     for (unsigned i = 0; i < DRAWS; i++) {
         elect_pick(&s->config, &state, &s->input, rng, &choice);
         REQUIRE(choice.worker < WORKERS_MAX);
@@ -324,7 +361,11 @@ check_scene(const struct scene *s, struct rng *rng)
         REQUIRE(choice.mode == mode_of(s, &v, choice.worker));
         REQUIRE(choice.imbalanced == v.imbalanced);
         REQUIRE(choice.overlap == overlap_of(s, choice.worker));
-        REQUIRE(!is_the_worst(s, &v, choice.worker));
+        REQUIRE(agreed == WORKER_NONE || choice.worker == agreed);
+        REQUIRE((choice.hashed == ELECT_HASH_FIRST ||
+                 choice.hashed == ELECT_HASH_OVERFLOW) ==
+                (agreed != WORKER_NONE));
+        REQUIRE(agreed != WORKER_NONE || !is_the_worst(s, &v, choice.worker));
     }
     check_explanation(s, &v, &choice);
 }
@@ -406,7 +447,7 @@ make_scene(struct scene *s, struct rng *rng)
     s->input.total_blocks = total;
     s->input.unit_tokens = below(rng, 2) == 0 ? 1 : 32;
     s->input.heat_milli = below(rng, 3) == 0 ? below(rng, 50000) : 0;
-    s->input.prefix_key = rng_next(rng);
+    s->input.prefix_key = below(rng, 2) == 0 ? 0 : rng_next(rng);
     s->input.identity = s->identity;
     s->input.unseen = below(rng, 3) == 0 ? below(rng, 400) : 0;
 }

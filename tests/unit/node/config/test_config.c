@@ -196,6 +196,8 @@ Test(node_config, the_elections_defaults_are_the_configurations)
     cr_assert_eq(config.policy.kv_pressure_max_permille,
                  elect.kv_pressure_max_permille);
     cr_assert_eq(config.policy.recompute_weight, elect.recompute_weight);
+    cr_assert_eq(config.policy.temperature_permille,
+                 elect.temperature_permille);
 }
 
 Test(node_config, a_worker_flag_is_a_url_and_labels)

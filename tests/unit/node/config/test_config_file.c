@@ -117,8 +117,8 @@ static const struct bad_file bad_files[] = {
      "places from 0 to 1 such as 0.05, not \".5\"\n"},
     {"policy: {name: least-load}\n",
      "f:1:16: policy.name: expected kvasir, round_robin, least_load, random, "
-     "power_of_two, rendezvous or prefix_hash, not \"least-load\" (did you "
-     "mean least_load?)\n"},
+     "power_of_two, rendezvous, prefix_hash, consistent_hashing, cache_aware, "
+     "composite or dynamo, not \"least-load\" (did you mean least_load?)\n"},
     {"log: {level: loud}\n",
      "f:1:14: log.level: expected error, warning, info or debug, not "
      "\"loud\"\n"},

@@ -34,7 +34,6 @@ set_up_tokens(uint32_t workers, uint32_t total_tokens)
         .match = &s->match,
         .total_blocks = total_tokens,
         .unit_tokens = 1,
-        .prefix_key = 99,
         .identity = s->identity,
     };
     for (uint32_t i = 0; i < workers; i++) {
@@ -475,22 +474,172 @@ Test(node_elect, random_and_power_of_two_reach_everyone_but_the_worst)
     cr_assert_eq(ever_picked().word[0], 0xf);
 }
 
-Test(node_elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
+Test(node_elect, hashes_move_only_the_prefixes_of_a_lost_worker)
 {
-    uint32_t moved = 0;
+    static const enum elect_policy policies[] = {
+        ELECT_RENDEZVOUS, ELECT_PREFIX_HASH, ELECT_CONSISTENT_HASHING};
 
-    set_up(8, 10);
-    scene.config.policy = ELECT_RENDEZVOUS;
-    for (uint64_t key = 0; key < 2000; key++) {
-        scene.input.prefix_key = rng_mix(key);
-        worker_set_add(&scene.input.candidates, 3);
-        uint32_t before = pick().worker;
-        worker_set_remove(&scene.input.candidates, 3);
-        uint32_t after = pick().worker;
-        cr_assert(before == 3 || before == after);
-        moved += before == 3;
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        uint32_t moved = 0;
+        set_up(8, 10);
+        scene.config.policy = policies[p];
+        for (uint64_t key = 0; key < 2000; key++) {
+            scene.input.prefix_key = rng_mix(key);
+            worker_set_add(&scene.input.candidates, 3);
+            uint32_t before = pick().worker;
+            worker_set_remove(&scene.input.candidates, 3);
+            uint32_t after = pick().worker;
+            cr_assert(before == 3 || before == after);
+            moved += before == 3;
+        }
+        cr_assert(moved > 180 && moved < 330, "an eighth, not %u", moved);
     }
-    cr_assert(moved > 180 && moved < 330, "an eighth, not %u", moved);
+}
+
+/* Places that are neighbours have the same next one, but for a few. */
+Test(node_elect, a_ring_has_the_places_it_is_said_to_have)
+{
+    const uint32_t steps = 300000;
+    uint32_t last = WORKER_NONE;
+    uint32_t changes = 0;
+
+    set_up(2, 10);
+    scene.config.policy = ELECT_CONSISTENT_HASHING;
+    for (uint64_t i = 0; i < steps; i++) {
+        scene.input.prefix_key = UINT64_MAX / steps * i;
+        uint32_t worker = pick().worker;
+        changes += last != WORKER_NONE && worker != last;
+        last = worker;
+    }
+    /* In half of the arcs the first place is of another worker than the last
+     * before it, and the second always is of another than the first. */
+    cr_assert(changes > 180 && changes < 270, "%u", changes);
+}
+
+Test(node_elect, a_new_prefix_goes_where_all_nodes_would_send_it)
+{
+    uint32_t sent[8] = {0};
+    struct rng other;
+
+    set_up_tokens(8, 1000);
+    rng_init(&other, 1234);
+    for (uint64_t key = 1; key <= 2000; key++) {
+        struct elect_choice choice;
+        scene.input.prefix_key = rng_mix(key);
+        elect_pick(&scene.config, &scene.state, &scene.input, &other, &choice);
+        cr_assert_eq(pick().worker, choice.worker);
+        cr_assert_eq(choice.hashed, ELECT_HASH_FIRST);
+        cr_assert_eq(choice.mode, ELECT_BALANCE);
+        sent[choice.worker]++;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        cr_assert(sent[i] > 180 && sent[i] < 330, "%u got %u", i, sent[i]);
+    }
+    holds(5, 1000); /* somebody holds it: no hash */
+    cr_assert_eq(pick().worker, 5);
+    cr_assert_eq(pick().hashed, ELECT_NOT_HASHED);
+}
+
+/* Loads of 9 and 13 are near-equals, as 10,000 tokens to compute cost 60,000. Of
+ * 40 and of 41 requests with this one, 5/4 of the mean are 12.5 and 12.8. */
+Test(node_elect, a_new_prefix_passes_over_who_has_too_much)
+{
+    set_up_tokens(4, 10000);
+    for (uint32_t i = 0; i < 4; i++) {
+        scene.load[i] = 9;
+    }
+    uint32_t most = WORKER_NONE;
+    for (uint64_t key = 1; most != 3; key++) {
+        scene.input.prefix_key = rng_mix(key);
+        most = pick().worker;
+    }
+    scene.load[3] = 12;
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 3);
+    cr_assert_eq(choice.hashed, ELECT_HASH_FIRST);
+    scene.load[3] = 13;
+    choice = pick();
+    cr_assert_neq(choice.worker, 3);
+    cr_assert_eq(choice.hashed, ELECT_HASH_OVERFLOW);
+    scene.queued[0] = 20000; /* dearer: no near-equals */
+    scene.queued[1] = 20000;
+    scene.queued[2] = 900;
+    cr_assert_eq(pick().worker, 2, "3 is near, and has too much");
+    scene.queued[2] = 20000;
+    cr_assert_eq(pick().worker, 3);
+    cr_assert_eq(pick().hashed, ELECT_NOT_HASHED, "it alone is left");
+}
+
+Test(node_elect, cache_aware_has_two_thresholds)
+{
+    set_up_tokens(3, 10);
+    scene.config.policy = ELECT_CACHE_AWARE;
+    holds(0, 10);
+    holds(1, 3);
+    scene.load[0] = 64;
+    scene.load[2] = 1;
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 0);
+    cr_assert_eq(choice.mode, ELECT_AFFINITY);
+    scene.load[0] = 65;
+    choice = pick();
+    cr_assert(choice.imbalanced);
+    cr_assert_eq(choice.worker, 1);
+    cr_assert_eq(choice.mode, ELECT_BALANCE);
+    worker_set_remove(&scene.input.candidates, 0);
+    scene.load[1] = 2; /* 3 of 10 are not more than 0.3 */
+    cr_assert_eq(pick().worker, 2);
+    holds(1, 4);
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, composite_adds_overlap_idleness_and_success)
+{
+    static uint16_t success[WORKERS_MAX] = {1000, 1000, 500};
+
+    set_up_tokens(3, 100);
+    scene.config.policy = ELECT_COMPOSITE;
+    scene.input.success = success;
+    holds(0, 40); /* .24 + .3 * (1 - 8/10) + .1 = .40 */
+    scene.load[0] = 8;
+    scene.load[1] = 10; /* .1 */
+    scene.load[2] = 5;  /* .15 + .05 = .2 */
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 0);
+    cr_assert_eq(choice.cost, 600000);
+    holds(0, 20); /* .28: no sum is above .3, so the least load */
+    choice = pick();
+    cr_assert_eq(choice.worker, 2);
+    cr_assert_str_eq(choice.reason,
+                     "composite: no score above 0.3, least load");
+    scene.load[2] = 1; /* .27 + .05 */
+    cr_assert_eq(pick().worker, 2);
+    cr_assert_eq(pick().cost, 680000);
+}
+
+Test(node_elect, dynamo_counts_what_is_computed_and_what_runs)
+{
+    uint32_t sent[3] = {0};
+
+    set_up_tokens(3, 1000);
+    scene.config.policy = ELECT_DYNAMO;
+    holds(0, 900);
+    scene.load[0] = 1;      /* 100 + 1000 */
+    scene.queued[1] = 200;  /* 1000 + 200 */
+    scene.queued[2] = 2100; /* 3100 */
+    cr_assert_eq(pick().worker, 0);
+    cr_assert_eq(pick().cost, 1100);
+    scene.queued[0] = 101;
+    cr_assert_eq(pick().worker, 1);
+    scene.queued[0] = 0;
+    scene.config.temperature_permille = 1000;
+    for (int i = 0; i < 4000; i++) {
+        sent[pick().worker]++;
+    }
+    /* exp(-cost / 2000): weights 1, 0.951, 0.368 */
+    cr_assert(sent[0] > 1580 && sent[0] < 1880, "%u", sent[0]);
+    cr_assert(sent[1] > 1490 && sent[1] < 1790, "%u", sent[1]);
+    cr_assert(sent[2] > 530 && sent[2] < 740, "%u", sent[2]);
 }
 
 /* Four workers, ever more requests of one prefix: none has more than 5/4 of the
@@ -502,6 +651,7 @@ Test(node_elect, prefix_hash_fills_its_worker_up_to_a_bound)
     set_up(4, 10);
     scene.config.policy = ELECT_PREFIX_HASH;
     scene.input.prefix_key = 12345;
+    cr_assert_eq(pick().hashed, ELECT_HASH_FIRST);
     uint32_t first = pick().worker;
     scene.config.policy = ELECT_RENDEZVOUS;
     cr_assert_eq(pick().worker, first);
@@ -515,6 +665,9 @@ Test(node_elect, prefix_hash_fills_its_worker_up_to_a_bound)
                          choice.worker == first
                              ? "prefix_hash"
                              : "prefix_hash: its worker has too many requests");
+        cr_assert_eq(choice.hashed, choice.worker == first
+                                        ? ELECT_HASH_FIRST
+                                        : ELECT_HASH_OVERFLOW);
         scene.load[choice.worker]++;
         cr_assert_leq(scene.load[choice.worker], most);
     }

@@ -81,6 +81,7 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(WORKERS_MAX);
     uint32_t queued[WORKERS_MAX] = {0};
+    uint32_t slowness[WORKERS_MAX] = {0};
     struct rng rng;
 
     rng_init(&rng, 7);
@@ -91,18 +92,21 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
             load[i] = (uint32_t)rng_below(&rng, 40);
             queued[i] = (uint32_t)rng_below(&rng, 5000);
+            slowness[i] = 500 + (uint32_t)rng_below(&rng, 4000);
             holds(i, (uint32_t)rng_below(&rng, 120));
         }
-        uint64_t weight = elect_recompute_milli(&config, &input);
-        cr_assert(weight >= 1000 && weight <= 6000);
+        input.slowness = turn % 2 == 0 ? slowness : NULL;
+        config.policy = turn % 3 == 0 ? ELECT_DYNAMO : ELECT_KVASIR;
         size_t count = explain(&config, &input);
         cr_assert_eq(count, WORKERS_MAX);
         for (size_t i = 0; i < count; i++) {
             uint32_t at = rows[i].worker;
             cr_assert_eq(rows[i].load, load[at]);
-            cr_assert_eq(rows[i].cost, rows[i].unread * weight / 1000 +
-                                           queued[at] +
-                                           load[at] * ELECT_REQUEST_TOKENS);
+            const struct elect_weights *weights = &rows[i].weights;
+            uint64_t sum = (uint64_t)rows[i].unread * weights->unread +
+                           (uint64_t)queued[at] * weights->queued +
+                           load[at] * weights->load;
+            cr_assert_eq(rows[i].cost, sum / 1000);
         }
     }
 }
@@ -144,7 +148,7 @@ Test(node_elect_explain, every_reason_has_its_verdict)
         cr_assert(passed || rows[i].filter == rows[i].verdict);
         cr_assert_eq(rows[i].unread, 0); /* costs do not decide */
     }
-    cr_assert_eq(elect_recompute_milli(&config, &input), 0);
+    cr_assert_eq(rows[0].weights.queued, 0);
 }
 
 Test(node_elect_explain, load_decides_and_says_so)
@@ -201,6 +205,9 @@ Test(node_elect_explain, other_policies_have_their_words)
     config.policy = ELECT_PREFIX_HASH;
     cr_assert_eq(explain(&config, &input), 2);
     cr_assert_str_eq(rows[1].verdict, "lower hash");
+    config.policy = ELECT_CONSISTENT_HASHING;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "later on the ring");
     config.policy = ELECT_RANDOM;
     cr_assert_eq(explain(&config, &input), 2);
     cr_assert_str_eq(rows[1].verdict, "not drawn");

@@ -23,7 +23,8 @@ Test(dispatch, an_answer_is_passed_on_and_control_learns_the_prefix)
     cr_assert_eq(decision->first_byte_us, 5 * MS + 1);
     cr_assert_eq(decision->wall_ms, 1000000 - 5);
     cr_assert_eq(decision->prompt_tokens, 9);
-    cr_assert_str_eq(decision->reason, "no prefix known: least cost");
+    cr_assert_str_eq(decision->reason,
+                     "new prefix: first by hash of the least cost");
     cr_assert_geq(decision->candidates, 1);
     cr_assert_eq(decision->load, 0);
     cr_assert_gt(decision->cost, 0);
