@@ -28,6 +28,9 @@
  * - A step takes step_us + step_per_seq_us * sequences in it, plus the time of
  *   its prompt tokens at prefill_tokens_per_s. The first two terms are the
  *   usual W + H * n (measured on A100s for 70B models: 8 ms and 0.65 ms).
+ *   Attention adds to it: step_per_context_ps for each token that a decoding
+ *   sequence has behind it, and prefill_per_pair_ps for each pair of a prompt
+ *   token and one before it.
  *
  * Departures from vLLM, on purpose:
  * - No preemption: a request is admitted only when blocks for its whole life
@@ -75,8 +78,10 @@ struct engine_config {
                                     was not pulled yet */
     uint32_t request_tokens_max; /* prompt and output of one request */
     uint32_t prefill_tokens_per_s;
-    uint32_t step_us;              /* of every step */
-    uint32_t step_per_seq_us;      /* and for each sequence in it */
+    uint32_t step_us;             /* of every step */
+    uint32_t step_per_seq_us;     /* and for each sequence in it */
+    uint32_t step_per_context_ps; /* attention; picoseconds, 0: none */
+    uint32_t prefill_per_pair_ps;
     uint32_t step_jitter_permille; /* steps vary by up to this; 0: never */
     bool events;                   /* keep block events for the caller */
     uint32_t windows; /* groups of layers with sliding windows, beside full

@@ -288,13 +288,38 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     return true;
 }
 
+/* What one step computes. */
+struct work {
+    uint32_t seqs;
+    uint32_t prefill_tokens;
+    uint64_t context; /* tokens behind those of decoding sequences */
+    uint64_t pairs;   /* of a prompt token and itself or one before it */
+};
+
+static void
+add_work(struct work *work, const struct engine_seq *seq, uint32_t n)
+{
+    CHECK(n > 0);
+    work->seqs++;
+    if (seq->computed < seq->prompt_len) {
+        work->prefill_tokens += n;
+        work->pairs +=
+            (uint64_t)n * seq->computed + (uint64_t)n * (n + UINT64_C(1)) / 2;
+    } else {
+        work->context += seq->computed;
+    }
+}
+
 static uint64_t
-step_duration_us(struct engine *engine, uint32_t seqs, uint32_t prefill_tokens)
+step_duration_us(struct engine *engine, const struct work *work)
 {
     const struct engine_config *c = &engine->config;
-    uint64_t us = c->step_us + (uint64_t)c->step_per_seq_us * seqs;
+    uint64_t us = c->step_us + (uint64_t)c->step_per_seq_us * work->seqs;
 
-    us += (uint64_t)prefill_tokens * 1000000 / c->prefill_tokens_per_s;
+    us += (uint64_t)work->prefill_tokens * 1000000 / c->prefill_tokens_per_s;
+    us += (work->context * c->step_per_context_ps +
+           work->pairs * c->prefill_per_pair_ps) /
+          1000000;
     if (c->step_jitter_permille != 0) {
         uint64_t spread = us * c->step_jitter_permille / 1000;
         us = us - spread + rng_below(&engine->rng, 2 * spread + 1);
@@ -320,8 +345,7 @@ engine_step_start(struct engine *engine, uint64_t at_us)
     const struct engine_config *c = &engine->config;
     uint32_t running = seq_running(engine);
     uint32_t budget = c->batch_tokens_max;
-    uint32_t seqs = 0;
-    uint32_t prefill_tokens = 0;
+    struct work work = {.seqs = 0};
     uint32_t i = engine->seqs[running].next;
 
     CHECK(!engine->stepping);
@@ -338,14 +362,12 @@ engine_step_start(struct engine *engine, uint64_t at_us)
         struct engine_seq *seq = &engine->seqs[i];
         uint32_t n = schedule(engine, seq, budget);
         budget -= n;
-        seqs++;
-        prefill_tokens += seq->computed < seq->prompt_len ? n : 0;
+        add_work(&work, seq, n);
         i = seq->next;
     }
-    if (seqs > 0) {
+    if (work.seqs > 0) {
         engine->stepping = true;
-        engine->wake_us =
-            at_us + step_duration_us(engine, seqs, prefill_tokens);
+        engine->wake_us = at_us + step_duration_us(engine, &work);
         return;
     }
     /* With nothing running every block is free: only time keeps a request. */

@@ -8,11 +8,12 @@
 
 /* tests/integration/test_replay.py works these out again from the data. */
 static const struct replay_timing timings[] = {
-    {"h100-70b-tp4", 14320, 15, 19699, 4096,
+    {"h100-70b-tp4", 14320, 15, 19699, 4096, 30567, 1655,
      "Llama 2 70B on four H100 (the default)"},
-    {"h100-7b", 5600, 4, 52777, 4096, "Llama 2 7B on one H100"},
-    {"a100-70b-tp4", 24880, 32, 6520, 4096, "Llama 3 70B on four A100"},
-    {"a100-8b", 9700, 24, 15541, 4096, "Llama 3 8B on one A100"},
+    {"h100-7b", 5600, 4, 52777, 4096, 195630, 1324, "Llama 2 7B on one H100"},
+    {"a100-70b-tp4", 24880, 32, 6520, 4096, 50196, 5251,
+     "Llama 3 70B on four A100"},
+    {"a100-8b", 9700, 24, 15541, 4096, 80314, 4201, "Llama 3 8B on one A100"},
 };
 
 #define TIMINGS_COUNT (sizeof timings / sizeof timings[0])
@@ -49,6 +50,8 @@ replay_timing_engine(const struct replay_timing *timing, uint32_t kv_tokens,
         .prefill_tokens_per_s = timing->prefill_tokens_per_s,
         .step_us = timing->step_us,
         .step_per_seq_us = timing->step_per_seq_us,
+        .step_per_context_ps = timing->step_per_context_ps,
+        .prefill_per_pair_ps = timing->prefill_per_pair_ps,
         .events = true,
     };
 }

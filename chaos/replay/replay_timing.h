@@ -6,6 +6,8 @@
  * model's line is
  *
  *   step = W + H * sequences + prompt tokens / rate
+ *          + A * tokens behind decoding sequences
+ *          + B * pairs of a prompt token and one before it
  *
  * W is the measured time of one token; H what each of 64 decoding sequences
  * adds to it; the rate is such that a step full of prompt (batch_tokens tokens)
@@ -13,10 +15,18 @@
  * where a small batch hides behind reading the weights: for the default +34 %
  * at 512 tokens, +6 % at 2,048.
  *
- * Left out, because it was not measured there: attention itself (which grows
- * with the context), all-reduce between GPUs, sampling, the scheduler's own
- * time. Real engines are slower by these, most on long contexts; all policies
- * alike, and prompt computed again costs more there than here.
+ * Attention was not measured there; A and B are worked out from the models'
+ * shapes and the GPUs' data sheets. A: a decoding step reads the keys and
+ * values of all tokens before, at 80 % of the memory's bandwidth (H100 3.35,
+ * A100 2.04 TB/s). B: four operations for each layer and dimension, at 40 % of
+ * the dense peak (990 and 312 Tflop/s). For the default, a cache full of
+ * decoding sequences (307,328 tokens) adds 64 % to a step, and a prompt of
+ * 8,000 tokens takes 13 % longer. Their error is that of the two shares:
+ * kernels reach 60 to 90 % of the bandwidth and 30 to 60 % of the peak, so A
+ * is wrong by up to a third, and B by a half.
+ *
+ * Left out: all-reduce between GPUs, sampling, the scheduler's own time. Real
+ * engines are slower by these, all policies alike.
  *
  * Role: core. Owns: nothing. Thread: any. Errors: none.
  */
@@ -33,6 +43,8 @@ struct replay_timing {
     uint32_t step_per_seq_us;
     uint32_t prefill_tokens_per_s;
     uint32_t batch_tokens;
+    uint32_t step_per_context_ps;
+    uint32_t prefill_per_pair_ps;
     const char *meaning; /* one line for the manual */
 };
 

@@ -120,6 +120,10 @@ at_speed(const struct engine_config *config, uint32_t permille)
         own.step_us = (uint32_t)(config->step_us * UINT64_C(1000) / permille);
         own.step_per_seq_us =
             (uint32_t)(config->step_per_seq_us * UINT64_C(1000) / permille);
+        own.step_per_context_ps =
+            (uint32_t)(config->step_per_context_ps * UINT64_C(1000) / permille);
+        own.prefill_per_pair_ps =
+            (uint32_t)(config->prefill_per_pair_ps * UINT64_C(1000) / permille);
         uint64_t rate =
             config->prefill_tokens_per_s * (uint64_t)permille / 1000;
         own.prefill_tokens_per_s = rate > 0 ? (uint32_t)rate : 1;

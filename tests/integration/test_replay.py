@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ import harness
 TRACES = next((p / "data" / "traces" for p in
                (f / "shared" for f in pathlib.Path(__file__).resolve().parents)
                if (p / "data" / "traces").is_dir()), None)
+TABLES = pathlib.Path(__file__).resolve().parents[2] / "chaos/replay/tables.py"
 POLICIES = "kvasir,random,all_seeing_greedy"
 
 
@@ -137,26 +139,42 @@ class Traces(ReplayCase):
         self.assertGreater(len(rows), 300)
 
 
+class Tables(unittest.TestCase):
+    def test_a_fleet_is_measured_and_played_at_fractions_of_that(self):
+        told = subprocess.run(
+            [sys.executable, TABLES, "--replay", harness.program("kvasir-replay"), "--workload",
+             "chat", "--requests", "30", "--seeds", "2", "--fractions", "0.5,2", "--policy",
+             "kvasir,random"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        head, _, names, rule, *rows = told.splitlines()
+        self.assertRegex(head, r"seeds 1 to 2; capacity [0-9.]+ requests/s \(x[0-9.]+\);")
+        self.assertEqual((names, rule), ("| of capacity | 0.5 | 2 |", "|---|---|---|"))
+        self.assertEqual(len(rows), 2)
+        for row, name in zip(rows, ("kvasir", "random")):
+            self.assertRegex(row, rf"^\| {name} (\| [0-9.]+ / [0-9.]+ ±[0-9.]+ / [0-9]+ ){{2}}\|$")
+
+
 class Timing(unittest.TestCase):
     """The presets of replay_timing.c, worked out again from the data."""
 
-    PRESETS = {
-        "h100-70b-tp4": ("h100_meta-llama_Llama-2-70b-hf", "4"),
-        "h100-7b": ("h100_meta-llama_Llama-2-7b-hf", "1"),
-        "a100-70b-tp4": ("a100_meta-llama_Meta-Llama-3-70B", "4"),
-        "a100-8b": ("a100_meta-llama_Meta-Llama-3-8B", "1"),
+    PRESETS = {  # model, GPUs, dimensions, Tflop/s
+        "h100-70b-tp4": ("h100_meta-llama_Llama-2-70b-hf", "4", 8192, 990),
+        "h100-7b": ("h100_meta-llama_Llama-2-7b-hf", "1", 4096, 990),
+        "a100-70b-tp4": ("a100_meta-llama_Meta-Llama-3-70B", "4", 8192, 312),
+        "a100-8b": ("a100_meta-llama_Meta-Llama-3-8B", "1", 4096, 312),
     }
 
     def test_one_token_and_one_full_step_take_what_was_measured(self):
         data = json.loads(unpacked("vidur_linear_ms.json.zst"))
         # One request each, far apart: a prompt of one token, then a full step.
         head = b"TIMESTAMP,a,b\n"
-        for name, (model, gpus) in self.PRESETS.items():
+        for name, (model, gpus, wide, tflops) in self.PRESETS.items():
             layers = next(n for m, n in data["layers"].items()
                           if model.endswith(m))
             measured = {tokens: ms * layers
                         for tokens, ms in data["data"][model][gpus]}
+            pair_ms = 4 * wide * layers / int(gpus) / (0.4 * tflops * 1e9)
             for tokens in 1, 4096:
+                measured[tokens] += tokens * (tokens + 1) / 2 * pair_ms
                 told = replay("--json", "--timing", name, "--trace", "-",
                               "--policy", "random", stdin=head
                               + b"2024-01-01 00:00:00,%d,1\n" % tokens)

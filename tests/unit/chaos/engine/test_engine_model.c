@@ -117,6 +117,25 @@ Test(chaos_engine_model, a_lone_request_takes_prefill_then_a_step_per_token)
     engine_fini(&engine);
 }
 
+Test(chaos_engine_model, attention_takes_longer_the_more_there_is_before)
+{
+    struct engine_config config = plain;
+    struct engine_out out;
+
+    config.step_per_context_ps = 1000000; /* 1 us */
+    config.prefill_per_pair_ps = 1000;
+    start(&config);
+    (void)submit(1, 600, 3, 0);
+    cr_assert(next(&out)); /* 512 and 88 tokens, with 600 * 601 / 2 pairs */
+    uint64_t prefill_us = 2 * 8650 + 6000 + 131 + 48;
+    cr_assert_eq(out.at_us, prefill_us, "%lu", out.at_us);
+    cr_assert(next(&out));
+    cr_assert_eq(out.at_us, prefill_us + 8650 + 600);
+    cr_assert(next(&out));
+    cr_assert_eq(out.at_us, prefill_us + 2 * 8650 + 600 + 601);
+    engine_fini(&engine);
+}
+
 Test(chaos_engine_model, a_full_hit_still_computes_the_last_token)
 {
     start(&plain);
@@ -665,7 +684,7 @@ Test(chaos_engine_model, sglang_names_the_pages_of_a_leaf_from_the_root_on)
 {
     struct engine_config config = with_cache(ENGINE_CACHE_RADIX);
     struct engine_event event;
-    uint64_t stored[4];
+    uint64_t stored[4] = {0};
     uint32_t stores = 0;
     uint32_t removes = 0;
 
