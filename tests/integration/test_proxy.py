@@ -655,9 +655,10 @@ class Retries(Proxy):
         harness.request(node.at("admin"), "POST", "/admin/workers", {"url": other.url})
         harness.wait_until(lambda: all(w["eligible"] for w in harness.request(
             node.at("admin"), "GET", "/admin/workers").json()), "both are up")
-        # To the dead connection, to the same worker, which closes, and to the other.
-        for _ in range(20):
-            self.assertEqual(self.post().status, 200)
+        # To the dead connection, to the same worker, which closes, and to the other;
+        # a prompt that is new goes where its bytes say.
+        for i in range(30):
+            self.assertEqual(self.post(chat(f"question {i}")).status, 200)
         stale = harness.metric(node.at("admin"), "kvasir_retries_stale_total")
         self.assertEqual(stale, 1)
 

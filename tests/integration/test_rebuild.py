@@ -90,7 +90,10 @@ class Rebuild(EventsCase):
         print(f"predicted exactly: {before:.2f}, after one answer each {after:.2f}, by a peer "
               f"{peer:.2f}; others {rest:.2f}", flush=True)
         self.assertLess(max(before, rest), 0.1)
-        self.assertEqual((after, peer), (1, 1))
+        self.assertGreater(min(after, peer), 0.9)
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.share(node, prompts[:30]) == 1,
+                               "all is predicted exactly")
         self.assertEqual(self.expected(nodes[0])["disproved"], 0)
         said = harness.request(nodes[1].at("admin"), "POST", "/admin/explain", {
             "model": self.model(nodes[1]), "prompt": prompts[0]}).json()["candidates"][0]
