@@ -19,7 +19,8 @@ H2 = "HTTP2" in subprocess.run(["curl", "--version"], capture_output=True, text=
 
 def needs(program):
     found = shutil.which(program) and certs.FOUND and H2
-    return unittest.skipUnless(found, f"no {program}, openssl or curl with HTTP/2 here")
+    return unittest.skipUnless(
+        found, f"no {program}, openssl or curl with HTTP/2 (deploy/packages bench)")
 
 
 class Front(Proxy):
