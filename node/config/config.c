@@ -5,10 +5,12 @@
 #include "node/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -271,15 +273,32 @@ config_check(const struct config *config, struct config_errors *errors)
 }
 
 int
-config_read_file(const char *path, struct buf *bytes)
+config_open_regular(const char *path, FILE **file)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(path, "re");
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat about;
     int rc = 0;
 
-    if (file == NULL) {
-        return -errno;
+    *file = NULL;
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        rc = -errno;
+    } else if (!S_ISREG(about.st_mode)) {
+        rc = CONFIG_E_IRREGULAR;
+    } else {
+        *file = fdopen(fd, "r");
+        rc = *file == NULL ? -errno : 0;
     }
+    if (rc != 0 && fd >= 0) {
+        (void)close(fd);
+    }
+    return rc;
+}
+
+int
+config_read_all(FILE *file, struct buf *bytes)
+{
+    int rc = 0;
+
     while (!feof(file) && bytes->len < bytes->max_bytes) {
         size_t want = bytes->max_bytes - bytes->len;
         want = want < 65536 ? want : 65536;
@@ -294,6 +313,20 @@ config_read_file(const char *path, struct buf *bytes)
             break;
         }
     }
+    return rc;
+}
+
+/* It may be a pipe: `-c <(command)`. */
+static int
+read_file(const char *path, struct buf *bytes)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
+
+    if (file == NULL) {
+        return -errno;
+    }
+    int rc = config_read_all(file, bytes);
     if (!is_stdin) {
         (void)fclose(file);
     }
@@ -310,7 +343,7 @@ apply_file(struct config *config, const char *path,
     char text[128];
 
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    int rc = config_read_file(path, &bytes);
+    int rc = read_file(path, &bytes);
     if (rc != 0) {
         config_error(errors, &place, "cannot be read: %s",
                      uv_strerror_r(rc, text, sizeof text));

@@ -312,9 +312,17 @@ config_keys_load(const char *path, const struct keys *before, struct keys **out,
     char text[128];
 
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    int rc = config_read_file(path, &bytes);
+    FILE *file;
+    int rc = config_open_regular(path, &file);
     *out = NULL;
-    if (rc != 0) {
+    if (rc == 0) {
+        rc = config_read_all(file, &bytes);
+        (void)fclose(file);
+    }
+    if (rc == CONFIG_E_IRREGULAR) {
+        config_error(errors, &place, "is no regular file");
+        rc = CONFIG_E_INVALID;
+    } else if (rc != 0) {
         config_error(errors, &place, "cannot be read: %s",
                      uv_strerror_r(rc, text, sizeof text));
         rc = CONFIG_E_INVALID;

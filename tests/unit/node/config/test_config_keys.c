@@ -154,6 +154,10 @@ Test(node_config_keys, a_file_that_is_missing_or_faulty_is_a_fault_of_keys_file)
     config_keys_check(&config, &errors);
     cr_assert_str_eq(told(), "/nonexistent/keys: cannot be read: no such file "
                              "or directory\n");
+    errors.text.len = 0;
+    memcpy(config.keys.file, "/dev/zero", 10); /* it would never end */
+    config_keys_check(&config, &errors);
+    cr_assert_str_eq(told(), "/dev/zero: is no regular file\n");
     config.keys.file[0] = '\0';
     errors.count = 0;
     config_keys_check(&config, &errors);
