@@ -48,6 +48,13 @@ cli_config_read(struct cli_config *cli, const char *command, char *const *argv)
     memcpy(table + flags.count, own, sizeof own);
     flags.count += strcmp(command, "check") == 0 ? OWN_COUNT : SERVE_COUNT;
     *cli = (struct cli_config){.command = command};
+    if (argv[0] != NULL && argv[0][0] != '-') {
+        (void)fprintf(stderr,
+                      "kvasir %s: takes no operand: %s; a configuration file "
+                      "goes after -c\n",
+                      command, argv[0]);
+        return false;
+    }
     return cli_parse(command, &flags, cli, argv);
 }
 

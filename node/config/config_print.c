@@ -8,10 +8,11 @@ is_text(enum config_type type)
     return type >= CONFIG_LABEL;
 }
 
-/* `key: value`, nothing when the value is absent or secret; true if so. */
+/* `key: value`, nothing when the value is absent or secret; true if so. The
+ * first of a section has its heading before it. */
 static bool
 print_pair(const struct config_key *key, const char *name, const void *from,
-           const char *indent, struct buf *out)
+           const char *indent, struct slice *heading, struct buf *out)
 {
     struct buf value;
 
@@ -21,6 +22,10 @@ print_pair(const struct config_key *key, const char *name, const void *from,
     bool shown = value.len != 0 && key->type != CONFIG_SECRET;
     if (shown) {
         const char *quote = is_text(key->type) ? "\"" : "";
+        if (heading->len != 0) {
+            buf_printf(out, "%.*s:\n", (int)heading->len, heading->ptr);
+            heading->len = 0;
+        }
         buf_printf(out, "%s%s: %s%.*s%s", indent, name, quote, (int)value.len,
                    value.ptr, quote);
     }
@@ -31,14 +36,14 @@ print_pair(const struct config_key *key, const char *name, const void *from,
 static void
 print_workers(const struct config *config, struct buf *out)
 {
-    if (config->workers_count != 0) {
-        buf_add_text(out, "workers:\n");
-    }
+    struct slice heading = SLICE("workers");
+
     for (uint32_t i = 0; i < config->workers_count; i++) {
         for (size_t k = 0; k < config_schema_worker.count; k++) {
             const char *indent = k == 0 ? "  - " : "    ";
             const struct config_key *key = &config_schema_worker.keys[k];
-            if (print_pair(key, key->name, &config->workers[i], indent, out)) {
+            if (print_pair(key, key->name, &config->workers[i], indent,
+                           &heading, out)) {
                 buf_add_text(out, "\n");
             }
         }
@@ -49,17 +54,18 @@ void
 config_print(const struct config *config, struct buf *out)
 {
     struct slice section = {.len = 0};
+    struct slice heading = {.len = 0};
 
     for (size_t i = 0; i < config_schema_node.count; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
         struct slice own = config_key_section(key);
         bool flat = config_section_is_flat(own);
-        if (!slice_equal(own, section) && !flat) {
-            buf_printf(out, "%.*s:\n", (int)own.len, own.ptr);
+        if (!slice_equal(own, section)) {
+            heading = (struct slice){.ptr = own.ptr, .len = flat ? 0 : own.len};
         }
         section = own;
         if (print_pair(key, flat ? key->name : config_key_last(key), config,
-                       own.len != 0 && !flat ? "  " : "", out)) {
+                       own.len != 0 && !flat ? "  " : "", &heading, out)) {
             buf_add_text(out, "\n");
         }
     }

@@ -61,6 +61,8 @@ class Manual(unittest.TestCase):
                                   " did you mean --json?\n"),
             (["status", "--json=1"], "kvasir status: --json takes no value\n"),
             (["status", "now"], "kvasir status: takes no operand: now\n"),
+            (["check", "k.yaml"], "kvasir check: takes no operand: k.yaml;"
+                                  " a configuration file goes after -c\n"),
             (["check", "-c"], "kvasir check: --config needs a value\n"),
             (["check", "-c", "a", "-c", "b"],
              "kvasir check: --config appears twice\n"),
@@ -76,7 +78,8 @@ class Manual(unittest.TestCase):
     def test_data_is_short_for_its_directory(self):
         told = run("check", "--data", "d", "--worker", "http://a:1")
         self.assertEqual((told.returncode, told.stderr), (0, ""))
-        self.assertIn('  dir: "d"\n', told.stdout)
+        self.assertIn('data:\n  dir: "d"\n', told.stdout)
+        self.assertNotIn("keys:", told.stdout, "a section without values has no heading")
 
     def test_serve_refuses_what_check_refuses(self):
         told = run("serve", "--lanes", "65")
