@@ -255,7 +255,7 @@ static const struct config_key node_keys[] = {
     {"timeouts.write", CONFIG_DURATION, AT(timeouts.write_ms), "60s", 10, HOUR, NULL,
      "How long a client may take for the part of its answer that is ready (64KiB or less)."},
     {"timeouts.queue", CONFIG_DURATION, AT(timeouts.queue_ms), "30s", 0, HOUR, NULL,
-     "How long a request waits while all workers that may take it are at workers.max_inflight; then it is answered 503 with Retry-After. x-request-timeout shortens it for one request: seconds, or milliseconds as 500ms. 0: no request waits, and workers have no limit."},
+     "How long a request waits while all workers that may take it are at workers.max_inflight; then it is answered 503 with Retry-After. x-request-timeout shortens it for one request: seconds, or milliseconds as 500ms; what cannot be read is answered 400. 0: no request waits, and workers have no limit."},
     {"timeouts.connect", CONFIG_DURATION, AT(timeouts.connect_ms), "2s", 10, 10 * MINUTE, NULL,
      "Connecting to a worker; then the next one is tried."},
     {"timeouts.first_byte", CONFIG_DURATION, AT(timeouts.first_byte_ms), "5m", 10, 24 * HOUR, NULL,

@@ -60,6 +60,7 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_uint(json, "inflight_peers", load.peers.inflight);
     json_out_put_uint(json, "inflight_foreign",
                       gauge_read(&board->foreign[slot]));
+    json_out_put_uint(json, "limit", gauge_read(&board->limit[slot]));
     json_out_put_uint(json, "queued_tokens", load.own.queued_tokens);
     json_out_put_uint(json, "queued_tokens_peers", load.peers.queued_tokens);
     json_out_put_uint(json, "blocks", load.own.blocks);
@@ -259,6 +260,8 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_put_uint(json, "connections", gauge_read(&node->connections));
     admin_put_snapshot(control, json);
     put_requests(control, json);
+    json_out_key(json, "queue");
+    control_queue_put(&control->queue, control_now_us(control), json);
     put_placement(control, json);
     json_out_put_uint(json, "model_files_differ", control->models.differ);
     json_out_key(json, "models");

@@ -2,6 +2,7 @@
 #include "node/control/control_queue.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "node/text/prom_out.h"
 
@@ -263,7 +264,30 @@ control_queue_look(struct control_queue *cq, uint64_t now_us)
     return again_us < most_us ? again_us : most_us;
 }
 
-/* Metrics */
+/* What operators see */
+
+void
+control_queue_put(const struct control_queue *cq, uint64_t now_us,
+                  struct json_out *json)
+{
+    const struct queue_counts *c = queue_counts(cq->queue);
+
+    json_out_object_begin(json);
+    json_out_put_uint(json, "waiting", queue_waiting(cq->queue));
+    json_out_put_uint(json, "oldest_ms",
+                      queue_oldest_us(cq->queue, now_us) / 1000);
+    json_out_key(json, "by_priority");
+    json_out_object_begin(json);
+    for (uint32_t i = 0; i < QUEUE_CLASSES; i++) {
+        char priority[8];
+        (void)snprintf(priority, sizeof(priority), "%d", (int)i + QUEUE_FIRST);
+        if (c->waiting[i] != 0) {
+            json_out_put_uint(json, priority, c->waiting[i]);
+        }
+    }
+    json_out_object_end(json);
+    json_out_object_end(json);
+}
 
 static void
 put_family(const char *name, const char *type, const char *help,

@@ -22,6 +22,7 @@
 #include "index/base/worker_set.h"
 #include "node/queue/queue.h"
 #include "node/route/shared.h"
+#include "node/text/json_out.h"
 #include "node/view/facts.h"
 #include "node/view/speed.h"
 
@@ -57,6 +58,10 @@ void control_queue_take(struct control_queue *cq, const void *record,
  * nothing happens; UINT64_MAX: never. */
 uint64_t control_queue_look(struct control_queue *cq, uint64_t now_us)
     ON_CONTROL;
+
+/* Who waits, for the status: an object. */
+void control_queue_put(const struct control_queue *cq, uint64_t now_us,
+                       struct json_out *json) ON_CONTROL;
 
 /* Its numbers as Prometheus text. */
 void control_queue_put_metrics(const struct control_queue *cq, struct buf *out);

@@ -40,19 +40,34 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
     id[19] = '\0';
 }
 
-/* x-request-timeout: seconds, or with ms milliseconds. What cannot be read is
- * the client's affair with its engine. */
-static void
+static void ON_LANE
+refuse_bad(struct client *client, const char *code, const char *message)
+{
+    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
+    reply_error(client, 400, code, message);
+}
+
+/* x-request-timeout. False: it was refused, x is gone; a client that means to
+ * wait for a second must not wait for half a minute. */
+static bool ON_LANE
 set_patience(struct exchange *x, const struct http_head *head)
 {
     uint32_t bit = UINT32_C(1) << HTTP_FIELD_TIMEOUT;
     uint64_t ms;
 
     x->wait.patience_us = UINT64_MAX;
-    if ((head->fields_seen & bit) != 0 &&
-        waiting_read_ms(http_head_find(head, HTTP_FIELD_TIMEOUT)->value, &ms)) {
-        x->wait.patience_us = ms * UINT64_C(1000);
+    if ((head->fields_seen & bit) == 0) {
+        return true;
     }
+    if (!waiting_read_ms(http_head_find(head, HTTP_FIELD_TIMEOUT)->value,
+                         &ms)) {
+        refuse_bad(x->client, "invalid_timeout",
+                   "x-request-timeout cannot be read: send seconds (30, 2.5, "
+                   "2s) or milliseconds (500ms)");
+        return false;
+    }
+    x->wait.patience_us = ms * UINT64_C(1000);
+    return true;
 }
 
 /* Origin form, whatever form the client used. */
@@ -256,6 +271,12 @@ read_body(struct exchange *x, enum route_kind kind)
         refuse_json(client, &route->scan);
         return false;
     }
+    if (route->scan.priority_bad) {
+        refuse_bad(client, "invalid_priority",
+                   "priority cannot be read: send an integer, the lower the "
+                   "sooner");
+        return false;
+    }
     struct metrics_lane *m = &client->lane->shared->metrics;
     counter_bump(&m->spans_truncated, route->scan.spans_truncated);
     counter_bump(&m->blocks, route->blocks.count);
@@ -304,9 +325,8 @@ forward(struct client *client, enum route_kind kind)
         .len = client->framing.body_bytes,
     };
     set_id(x, &lane->rng, head);
-    set_patience(x, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
-    if (!read_body(x, kind)) {
+    if (!set_patience(x, head) || !read_body(x, kind)) {
         return;
     }
     build_head(x, head);

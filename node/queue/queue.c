@@ -466,6 +466,19 @@ queue_waiting(const struct queue *q)
     return q->count;
 }
 
+uint64_t
+queue_oldest_us(const struct queue *q, uint64_t now_us)
+{
+    uint64_t first_us = now_us;
+
+    for (uint32_t i = 0; i < q->count; i++) {
+        uint64_t since_us = q->wait[q->heap[i]].since_us;
+        first_us = since_us < first_us ? since_us : first_us;
+    }
+    CHECK_SLOW(first_us <= now_us);
+    return now_us - first_us;
+}
+
 const struct queue_counts *
 queue_counts(const struct queue *q)
 {

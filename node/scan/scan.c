@@ -226,6 +226,7 @@ option(struct top *top, struct slice name, struct token t)
         top->maxes[MAX_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "priority")) {
         top->priority = integer(w, t);
+        scan->priority_bad = !top->priority.present && t.kind != 'n';
     } else if (WALK_IS(name, "n")) {
         top->n = integer(w, t);
     } else {

@@ -142,6 +142,8 @@ struct scan {
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */
     bool has_priority;
+    bool priority_bad;  /* its value is neither null nor one of these integers:
+                          for a node that lets requests wait to refuse */
     int64_t max_tokens; /* exact integers; 1.28e2 is 128; saturating; absent if
                            not integral; the same for priority and n */
     int64_t priority;

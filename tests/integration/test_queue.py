@@ -94,6 +94,31 @@ class Queue(Proxy):
         self.finish(first, usual, soon)
         self.assertEqual(self.served(), ["first", "soon", "usual"])
 
+    def test_what_waits_stands_in_the_status(self):
+        self.serve_one_at_a_time()
+        asked = [self.begin(), self.wait("one"), self.wait("two", priority=2), self.wait("three")]
+        status = harness.request(self.node.at("admin"), "GET", "/admin/status").json()
+        queue = status["queue"]
+        self.assertEqual((queue["waiting"], queue["by_priority"]), (3, {"0": 2, "2": 1}))
+        self.assertEqual(status["workers"][0]["limit"], 1)
+        harness.wait_until(lambda: harness.request(self.node.at("admin"), "GET", "/admin/status")
+                           .json()["queue"]["oldest_ms"] > queue["oldest_ms"], "the oldest ages")
+        self.finish(*asked)
+        status = harness.request(self.node.at("admin"), "GET", "/admin/status").json()
+        self.assertEqual(status["queue"], {"waiting": 0, "oldest_ms": 0, "by_priority": {}})
+
+    def test_a_time_or_a_priority_that_cannot_be_read_is_refused(self):
+        self.serve_one_at_a_time()
+        for extra, more, code in (("x-request-timeout: soon\r\n", {}, "invalid_timeout"),
+                                  ("x-request-timeout:\r\n", {}, "invalid_timeout"),
+                                  ("", {"priority": "high"}, "invalid_priority"),
+                                  ("", {"priority": 0.5}, "invalid_priority")):
+            status, _, body, _ = read_answer(self.ask("bad", extra, **more))
+            self.assertEqual(status, 400, (extra, more))
+            self.assertIn(code, body.decode())
+        self.assertEqual(self.served(), [])
+        self.finish(self.ask("good", "x-request-timeout: 30\r\n", priority=None))
+
     def test_tenants_take_turns(self):
         keys = {}
         lines = ["tenants:"]

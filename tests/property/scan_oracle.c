@@ -505,6 +505,11 @@ right(struct oracle *o, json_t *doc)
     if (!json_is_number(n) && scan->n != 1) {
         return no(o, "n from nowhere");
     }
+    json_t *priority = json_object_get(doc, "priority");
+    if (scan->priority_bad !=
+        (priority != NULL && !json_is_null(priority) && !scan->has_priority)) {
+        return no(o, "priority_bad");
+    }
     return right_text(o, &scan->model, json_object_get(doc, "model")) &&
            right_text(o, &scan->user, json_object_get(doc, "user")) &&
            right_text(o, &scan->salt, json_object_get(doc, "cache_salt")) &&

@@ -335,6 +335,19 @@ Test(node_scan, priority_and_n)
     cr_assert_eq(try_body("{\"n\":\"2\"}").scan.n, 1);
 }
 
+Test(node_scan, a_priority_that_is_no_integer_is_a_bad_one)
+{
+    cr_assert(try_body("{\"priority\":\"high\"}").scan.priority_bad);
+    cr_assert(try_body("{\"priority\":1.5}").scan.priority_bad);
+    cr_assert(try_body("{\"priority\":[1]}").scan.priority_bad);
+    cr_assert(try_body("{\"priority\":true}").scan.priority_bad);
+    cr_assert(!try_body("{\"priority\":null}").scan.priority_bad);
+    cr_assert(!try_body("{\"priority\":2.0}").scan.priority_bad);
+    cr_assert(
+        !try_body("{\"priority\":\"1\",\"priority\":1}").scan.priority_bad);
+    cr_assert(!try_body("{}").scan.priority_bad);
+}
+
 Test(node_scan, spans_that_are_kept_are_the_first_in_rendered_order)
 {
     const char *body =
