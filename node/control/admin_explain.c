@@ -175,6 +175,7 @@ look_at_all(struct control *control, const struct route_world *world,
 {
     struct route_scratch *route = &control->explain;
 
+    input->kv_usage = route->kv_usage;
     fleet_board_loads(world->board, &world->view->present, route->load,
                       route->kv_usage);
     fleet_board_queued(world->board, &world->view->present, route->queued);

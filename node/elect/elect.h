@@ -196,7 +196,8 @@ struct elect_input {
     /* How many thousandths of the time of a usual worker each takes for the
      * same work, 1 to 8,000 (view/speed.h); or NULL: all as long. */
     const uint32_t *slowness;
-    const uint16_t *kv_usage;        /* permille of the KV cache; or NULL */
+    const uint16_t *kv_usage; /* permille of the KV cache; or NULL: not known,
+                                 or elect_asks_usage() is false */
     const struct radix_match *match; /* NULL: nothing is known */
     uint32_t total_blocks;           /* of the prompt */
     uint32_t unit_tokens;            /* in one of these, about */
@@ -210,6 +211,14 @@ struct elect_input {
      * NULL: all. */
     const uint16_t *success;
 };
+
+/* Whether the share of a KV cache that is in use can leave a worker out. */
+static inline bool
+elect_asks_usage(const struct elect_config *config)
+{
+    return config->kv_pressure_max_permille != 0 &&
+           config->kv_pressure_max_permille < 1000;
+}
 
 enum elect_mode {
     ELECT_AFFINITY, /* go where the prefix is */

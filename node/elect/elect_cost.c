@@ -70,7 +70,7 @@ queued_of(const struct elect_input *input)
 }
 
 /* As if none of the prompt were held anywhere. */
-static void
+ELECT_WIDE static void
 fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
 {
     const uint32_t *queued = queued_of(input);
@@ -105,38 +105,44 @@ elect_cost_unread(const struct elect_config *config,
 /* Where workers differ: what waits takes the worker's time, and so does the
  * prompt; what else the prompt costs, it costs all. above: the weight's part
  * beyond one, in thousandths. In doubles, which hold all of it exactly and
- * which a vector unit multiplies. */
+ * which a vector unit multiplies. own and wait are at most UNEVEN_*_MAX. */
 static inline uint32_t
-uneven_cost(uint32_t own, uint32_t wait, uint32_t slowness, uint32_t above)
+uneven_cost(int32_t own, int32_t wait, int32_t slowness, int32_t above)
 {
-    double slow = (int32_t)slowness;
-    double mine = (int32_t)(own < UNEVEN_OWN_MAX ? own : UNEVEN_OWN_MAX);
-    double theirs = (int32_t)(wait < UNEVEN_WAIT_MAX ? wait : UNEVEN_WAIT_MAX);
-    double cost = mine * ((int32_t)above + slow) + theirs * slow;
+    double slow = slowness;
+    double cost = own * (above + slow) + wait * slow;
 
     return (uint32_t)(int32_t)(cost * 0.001);
+}
+
+static inline int32_t
+uneven_wait(uint32_t queued, uint32_t requests)
+{
+    uint32_t wait = wait_cost(queued, requests);
+
+    return (int32_t)(wait < UNEVEN_WAIT_MAX ? wait : UNEVEN_WAIT_MAX);
 }
 
 static void
 fill_full_uneven(uint32_t *restrict cost, const uint32_t *restrict load,
                  const uint32_t *restrict queued,
-                 const uint32_t *restrict slowness, uint32_t own,
-                 uint32_t above)
+                 const uint32_t *restrict slowness, int32_t own, int32_t above)
 {
+    int32_t wait[64];
+
     for (unsigned i = 0; i < 64; i++) {
-        cost[i] =
-            uneven_cost(own, wait_cost(queued[i], load[i]), slowness[i], above);
+        wait[i] = uneven_wait(queued[i], load[i]);
+    }
+    for (unsigned i = 0; i < 64; i++) {
+        cost[i] = uneven_cost(own, wait[i], (int32_t)slowness[i], above);
     }
 }
 
-static void
-fill_uneven(const struct elect_config *config, const struct elect_input *input,
+ELECT_WIDE static void
+fill_uneven(const struct elect_input *input, int32_t whole, int32_t above,
             uint32_t *cost)
 {
     const uint32_t *queued = queued_of(input);
-    uint32_t above = elect_cost_weight(config, input->heat_milli) - 1000;
-    uint32_t whole =
-        capped((uint64_t)input->total_blocks * input->unit_tokens, TOKENS_MAX);
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         uint64_t bits = input->candidates.word[i];
@@ -149,47 +155,54 @@ fill_uneven(const struct elect_config *config, const struct elect_input *input,
         for (; bits != 0; bits &= bits - 1) {
             uint32_t slot = at + (uint32_t)__builtin_ctzll(bits);
             cost[slot] =
-                uneven_cost(whole, wait_cost(queued[slot], input->load[slot]),
-                            input->slowness[slot], above);
+                uneven_cost(whole, uneven_wait(queued[slot], input->load[slot]),
+                            (int32_t)input->slowness[slot], above);
         }
     }
-    if (input->match == NULL) {
+}
+
+/* What a holder costs, for whom so much of the prompt is left to compute. */
+static void
+spare_holder(const struct elect_input *input, uint32_t slot, uint64_t left,
+             uint32_t weight, uint32_t unread, uint32_t *cost)
+{
+    if (input->slowness == NULL) {
+        cost[slot] -= unread - units_cost(input, left, weight);
         return;
     }
-    struct worker_set holders =
-        worker_set_and(&input->candidates, &input->match->workers);
-    WORKER_SET_EACH (slot, &holders) {
-        cost[slot] = uneven_cost(elect_cost_unread(config, input, slot),
-                                 wait_cost(queued[slot], input->load[slot]),
-                                 input->slowness[slot], above);
-    }
+    cost[slot] =
+        uneven_cost((int32_t)capped(left * input->unit_tokens, UNEVEN_OWN_MAX),
+                    uneven_wait(queued_of(input)[slot], input->load[slot]),
+                    (int32_t)input->slowness[slot], (int32_t)(weight - 1000));
 }
 
 void
 elect_cost_fill(const struct elect_config *config,
                 const struct elect_input *input, struct elect_plan *plan)
 {
-    uint32_t total = input->total_blocks;
+    uint64_t total = input->total_blocks;
     uint32_t weight = elect_cost_weight(config, input->heat_milli);
     uint32_t unread = units_cost(input, total, weight);
-    uint64_t enough = (uint64_t)config->cache_threshold_permille * total;
+    uint64_t most_ignored = config->cache_threshold_permille * total / 1000;
 
     CHECK_SLOW(elect_weighs(config));
-    if (input->slowness != NULL) {
-        fill_uneven(config, input, plan->cost);
-        return;
+    if (input->slowness == NULL) {
+        fill_waits(input, unread, plan->cost);
+    } else {
+        fill_uneven(input,
+                    (int32_t)capped(total * input->unit_tokens, UNEVEN_OWN_MAX),
+                    (int32_t)(weight - 1000), plan->cost);
     }
-    fill_waits(input, unread, plan->cost);
-    if (input->match == NULL) {
-        return;
-    }
-    struct worker_set holders =
-        worker_set_and(&input->candidates, &input->match->workers);
-    WORKER_SET_EACH (slot, &holders) {
-        uint64_t held = input->match->depth[slot];
-        if (held * 1000 > enough) {
-            uint64_t left = held < total ? total - held : 0;
-            plan->cost[slot] -= unread - units_cost(input, left, weight);
+    for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
+        uint64_t bits =
+            input->candidates.word[i] & input->match->workers.word[i];
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t held = input->match->depth[slot];
+            if (held > most_ignored) {
+                spare_holder(input, slot, held < total ? total - held : 0,
+                             weight, unread, plan->cost);
+            }
         }
     }
 }

@@ -109,7 +109,7 @@ least_up_to(const struct elect_input *input, const struct worker_set *set,
 
 /* Whether any slot, candidate or not, is above the limit: the cheap question
  * whose answer is nearly always no. */
-static bool
+ELECT_WIDE static bool
 any_pressure(const uint16_t *kv_usage, uint32_t limit)
 {
     uint16_t most = limit < UINT16_MAX ? (uint16_t)limit : UINT16_MAX;
@@ -128,7 +128,7 @@ without_pressure(const struct elect_config *config,
     uint32_t limit = config->kv_pressure_max_permille;
     struct worker_set roomy = input->candidates;
 
-    if (limit == 0 || input->kv_usage == NULL ||
+    if (!elect_asks_usage(config) || input->kv_usage == NULL ||
         !any_pressure(input->kv_usage, limit)) {
         return roomy;
     }

@@ -21,7 +21,7 @@ widen_full(struct elect_span *span, const uint32_t values[64])
     span->max = max > span->max ? max : span->max;
 }
 
-struct elect_span
+ELECT_WIDE struct elect_span
 elect_span_of(const uint32_t *values, const struct worker_set *set)
 {
     struct elect_span span = {.min = UINT32_MAX, .max = 0};
@@ -43,7 +43,7 @@ elect_span_of(const uint32_t *values, const struct worker_set *set)
 
 #define SUMMAND_MAX (UINT32_C(1) << 24)
 
-uint64_t
+ELECT_WIDE uint64_t
 elect_sum_of(const uint32_t *values, const struct worker_set *set)
 {
     uint64_t total = 0;
@@ -85,15 +85,17 @@ full_up_to(const uint32_t values[64], uint32_t most)
     return out;
 }
 
-struct worker_set
+#define DENSE 16 /* members from which on looking at 64 costs less */
+
+ELECT_WIDE struct worker_set
 elect_up_to(const uint32_t *values, const struct worker_set *set, uint32_t most)
 {
     struct worker_set out;
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         const uint32_t *some = &values[(size_t)i * 64];
-        if (set->word[i] == UINT64_MAX) {
-            out.word[i] = full_up_to(some, most);
+        if (__builtin_popcountll(set->word[i]) >= DENSE) {
+            out.word[i] = full_up_to(some, most) & set->word[i];
             continue;
         }
         out.word[i] = 0;

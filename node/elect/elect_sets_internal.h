@@ -16,6 +16,14 @@
 
 #include "index/base/worker_set.h"
 
+/* Compiled twice, for vectors of 256 bits too; which of the two runs is chosen
+ * as the program starts. */
+#if defined(__x86_64__) && defined(__gnu_linux__)
+#define ELECT_WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define ELECT_WIDE
+#endif
+
 struct elect_span {
     uint32_t min; /* UINT32_MAX of an empty set */
     uint32_t max;

@@ -433,14 +433,14 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         .load = scratch->load,
         .unseen = gauge_read(&world->board->unseen),
         .queued = counts_tokens(world->elect) ? scratch->queued : NULL,
-        .kv_usage = scratch->kv_usage,
+        .kv_usage = elect_asks_usage(world->elect) ? scratch->kv_usage : NULL,
         .total_blocks = scratch->blocks.count,
         .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
         .prefix_key = scratch->blocks.prefix_key,
         .identity = view->identity,
     };
     fleet_board_loads(world->board, &input->candidates, scratch->load,
-                      scratch->kv_usage);
+                      input->kv_usage != NULL ? scratch->kv_usage : NULL);
     if (world->elect->policy == ELECT_COMPOSITE) {
         fleet_board_success(world->board, &input->candidates, scratch->success);
         input->success = scratch->success;

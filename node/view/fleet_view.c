@@ -1,6 +1,9 @@
 /* Looking up workers in a view, reading the board, and leases on it. */
 #include "node/view/fleet_view.h"
 
+#include <string.h>
+
+#include "index/base/gauge_four.h"
 #include "index/base/mutant.h"
 
 const char *
@@ -125,11 +128,18 @@ full_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
            uint16_t *kv_usage)
 {
     CHECK_SLOW(first % 64 == 0 && first < WORKERS_MAX);
-    for (uint32_t slot = first; slot < first + 64; slot++) {
-        load[slot] = load_of(board, slot);
+    for (uint32_t slot = first; slot < first + 64; slot += 4) {
+        gauge_four four = gauge_read_four(&board->inflight[slot]) +
+                          gauge_read_four(&board->peers[slot]) +
+                          gauge_read_four(&board->foreign[slot]);
+        memcpy(&load[slot], &four, sizeof(four));
     }
-    for (uint32_t slot = first; slot < first + 64 && kv_usage != NULL; slot++) {
-        kv_usage[slot] = kv_usage_of(board, slot);
+    for (uint32_t slot = first; slot < first + 64 && kv_usage != NULL;
+         slot += 4) {
+        gauge_four four = gauge_read_four(&board->kv_usage_permille[slot]);
+        for (uint32_t i = 0; i < 4; i++) {
+            kv_usage[slot + i] = (uint16_t)four[i];
+        }
     }
 }
 
@@ -166,8 +176,11 @@ fleet_board_queued(const struct fleet_board *board,
 {
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         if (set->word[i] == UINT64_MAX) {
-            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot++) {
-                queued[slot] = queued_at(board, slot);
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
+                gauge_four four =
+                    gauge_read_four(&board->queued_tokens[slot]) +
+                    gauge_read_four(&board->peers_queued_tokens[slot]);
+                memcpy(&queued[slot], &four, sizeof(four));
             }
             continue;
         }
@@ -222,8 +235,11 @@ fleet_board_slowness(const struct fleet_board *board,
     }
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         if (set->word[i] == UINT64_MAX) {
-            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot++) {
-                slowness[slot] = slowness_of(board, slot);
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
+                gauge_four four =
+                    gauge_read_four(&board->slowness_permille[slot]);
+                four += (gauge_four)(four == 0) & 1000;
+                memcpy(&slowness[slot], &four, sizeof(four));
             }
             continue;
         }

@@ -46,8 +46,9 @@ elect_rounds(uint64_t rounds)
     struct elect_choice choice;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        fleet_board_loads(&scene.board, &scene.input.candidates, scene.load,
-                          scene.kv_usage);
+        fleet_board_loads(
+            &scene.board, &scene.input.candidates, scene.load,
+            elect_asks_usage(&scene.config) ? scene.kv_usage : NULL);
         if (scene.config.recompute_weight != 0) {
             fleet_board_queued(&scene.board, &scene.input.candidates,
                                scene.queued);
@@ -114,7 +115,8 @@ arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven)
     }
     scene.input.load = scene.load;
     scene.input.queued = scene.queued;
-    scene.input.kv_usage = scene.kv_usage;
+    scene.input.kv_usage =
+        elect_asks_usage(&scene.config) ? scene.kv_usage : NULL;
     scene.input.match = &scene.match;
     scene.input.total_blocks = 100;
     scene.input.unit_tokens = 32;

@@ -147,15 +147,24 @@ Test(node_fleet_view, sets_with_all_of_64_workers_are_read_like_others)
 {
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
+    uint32_t slowness[WORKERS_MAX];
+    uint16_t kv_usage[WORKERS_MAX];
     struct worker_set set = {{UINT64_MAX}};
 
+    gauge_set(&board.uneven, 1);
     for (uint32_t slot = 0; slot < 64; slot++) {
+        gauge_add(&board.inflight[slot], -7); /* for a moment: counts as none */
+        gauge_set(&board.slowness_permille[slot], slot % 4 == 0 ? 0 : 3000);
+        gauge_set(&board.kv_usage_permille[slot], (int32_t)slot + 3);
         gauge_set(&board.foreign[slot], (int32_t)slot + 1);
         gauge_set(&board.peers_queued_tokens[slot], (int32_t)slot + 2);
     }
-    fleet_board_loads(&board, &set, load, NULL);
+    fleet_board_loads(&board, &set, load, kv_usage);
     fleet_board_queued(&board, &set, queued);
+    cr_assert(fleet_board_slowness(&board, &set, slowness));
     for (uint32_t slot = 0; slot < 64; slot++) {
+        cr_assert_eq(slowness[slot], slot % 4 == 0 ? 1000 : 3000);
+        cr_assert_eq(kv_usage[slot], slot + 3);
         cr_assert_eq(load[slot], slot + 1);
         cr_assert_eq(queued[slot], slot + 2);
     }
