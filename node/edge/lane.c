@@ -137,7 +137,9 @@ expire_all(struct lane *lane, uint64_t now_us)
     }
 }
 
-/* The tick is too coarse for requests that wait for their tokens. */
+/* The tick is too coarse for requests that wait for their tokens. Their time is
+ * over once the sockets were looked at after it: what came by then, in a
+ * standstill too, is not late. */
 static void
 on_tokens_due(uv_timer_t *timer)
 {
@@ -147,13 +149,14 @@ on_tokens_due(uv_timer_t *timer)
     uint64_t now_us = lane_now_us(lane);
     struct deadline *due;
 
-    while ((due = deadline_next_due(list, now_us)) != NULL) {
+    while ((due = deadline_next_due(list, lane->looked_us)) != NULL) {
         expire(LANE_TIMEOUT_TOKENS, due);
     }
     uint64_t next_us = deadline_list_next_us(list);
     if (next_us != UINT64_MAX) {
+        uint64_t rest_us = next_us > now_us ? next_us - now_us : 0;
         (void)uv_timer_start(timer, on_tokens_due,
-                             (next_us - now_us + 999) / 1000, 0);
+                             rest_us > 1000 ? (rest_us + 999) / 1000 : 1, 0);
     }
 }
 

@@ -120,6 +120,13 @@ class Process:
     def signal(self, number):
         self.popen.send_signal(number)
 
+    def freeze(self):
+        """It stands still from now on, until signal.SIGCONT."""
+        self.signal(signal.SIGSTOP)
+        stat = pathlib.Path(f"/proc/{self.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
+                   f"{self.name} stands still")
+
     def kill(self):
         """As a crash would: no goodbye."""
         self.killed = True

@@ -2,7 +2,6 @@
 back, nothing spins, and the node goes on."""
 import json
 import os
-import pathlib
 import resource
 import select
 import signal
@@ -63,10 +62,7 @@ class Rig(Proxy):
     def frozen(self, node):
         """Until it is told to go on, it stands still."""
         self.addCleanup(node.signal, signal.SIGCONT)
-        node.signal(signal.SIGSTOP)
-        stat = pathlib.Path(f"/proc/{node.pid}/stat")
-        harness.wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
-                           "the node stands still")
+        node.freeze()
 
 
 class Hostile(Rig):

@@ -2,10 +2,14 @@
 evictions, restarts, lost events, ranks and renderers."""
 import concurrent.futures
 import http.server
+import itertools
 import json
+import pathlib
 import queue
 import random
+import signal
 import threading
+import time
 import unittest
 
 import harness
@@ -263,6 +267,40 @@ class Quiet(MirrorCase):
         harness.wait_until(lambda: count("tokens_wrong") == 1, "they are forgotten")
         self.chat(node, messages)
         self.assertEqual(count("tokens_asked"), asked + 1)
+
+    def test_tokens_that_came_while_the_node_stood_still_are_not_late(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "200ms", "--lanes", "1")
+        self.warm(node, [engine])
+        self.addCleanup(engine.signal, signal.SIGCONT)
+        self.addCleanup(node.signal, signal.SIGCONT)
+        numbers = itertools.count()
+
+        def count(name):
+            return harness.metric(node.at("admin"), f"kvasir_tokens_{name}_total")
+
+        def has_answered():
+            """Bytes of the engine lie in a socket of the node."""
+            rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()]
+            return any(row[2].endswith(f":{engine.at('http')[1]:04X}")
+                       and not row[4].endswith(":00000000") for row in rows[1:])
+
+        def was_in_time():
+            late, asked = count("late"), count("asked")
+            engine.freeze()
+            client = threading.Thread(target=self.chat, args=(node, [
+                {"role": "user", "content": f"{next(numbers)} Why is the sky blue? " * 40}]))
+            client.start()
+            harness.wait_until(lambda: count("asked") == asked + 1, "an engine is asked")
+            node.freeze()
+            end = time.monotonic() + 0.3
+            engine.signal(signal.SIGCONT)
+            harness.wait_until(has_answered, "the engine has answered")
+            harness.wait_until(lambda: time.monotonic() > end, "the time is over")
+            node.signal(signal.SIGCONT)
+            client.join()
+            return count("late") == late  # else it was late before the node stood still
+        harness.wait_until(was_in_time, "tokens that came meanwhile are used")
 
     def after_reset(self, node, engine, where):
         """What is predicted of, and cached for, the same prompt before and
