@@ -514,6 +514,7 @@ open_token_ask(struct control *control)
         .open_max = config->open_max,
         .timeout_ms = config->timeout_ms,
         .answer_bytes_max = ASK_ANSWER_BYTES,
+        .copied_bytes_max = control->node->config->limits.body_bytes_max,
         .retry_ms = ASK_AGAIN_MS,
     };
 

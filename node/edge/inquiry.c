@@ -33,6 +33,7 @@ inquiry_lane_init(struct lane *lane)
         .connections_max = ASK_CONNECTIONS,
         .timeout_ms = config->timeout_ms,
         .answer_bytes_max = ASK_ANSWER_BYTES,
+        .copied_bytes_max = lane->node->config->limits.body_bytes_max,
         .retry_ms = ASK_AGAIN_MS,
     };
     int error = token_cache_new(

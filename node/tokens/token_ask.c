@@ -84,6 +84,7 @@ leave(struct token_question *q)
         q->next->prev = q->prev;
     }
     ask->stats.open--;
+    ask->stats.copied_bytes -= q->body.len;
 }
 
 /* Reports to the caller; the question is freed. */
@@ -333,6 +334,7 @@ enter(struct token_question *q)
     }
     ask->first = q;
     ask->stats.open++;
+    ask->stats.copied_bytes += q->body.len;
     ask->stats.asked++;
 }
 
@@ -349,7 +351,8 @@ token_ask_start(struct token_ask *ask, struct token_question **out,
                                     scan->api) != ASK_RENDER)) {
         return TOKEN_ASK_E_SHAPE;
     }
-    if (ask->stats.open >= ask->limits.open_max) {
+    if (ask->stats.open >= ask->limits.open_max ||
+        ask->stats.copied_bytes + body.len > ask->limits.copied_bytes_max) {
         ask->stats.busy++;
         return TOKEN_ASK_E_BUSY;
     }

@@ -49,6 +49,7 @@ struct token_ask_limits {
     uint32_t connections_max; /* kept between questions, per worker; up to 8 */
     uint32_t timeout_ms;      /* of one question, whatever the caller waits */
     size_t answer_bytes_max;  /* of a body; under 4 GiB */
+    size_t copied_bytes_max;  /* of all open questions' bodies */
     uint32_t retry_ms;        /* until an engine that cannot is asked again */
 };
 
@@ -87,7 +88,7 @@ bool token_ask_able(const struct token_ask *ask,
                     const struct fleet_worker *worker, enum scan_api api);
 
 enum {
-    TOKEN_ASK_E_BUSY = 1, /* open_max questions are open */
+    TOKEN_ASK_E_BUSY = 1, /* open_max questions, or too many bytes of them */
     TOKEN_ASK_E_SHAPE,    /* not a prompt that a renderer takes: of ids, of
                              several texts, of another API than the four, one
                              that goes on with what the engine stored, or one
@@ -118,9 +119,10 @@ struct token_ask_stats {
     uint64_t timed_out; /* after timeout_ms */
     uint64_t too_large; /* over answer_bytes_max */
     uint64_t forgotten;
-    uint64_t busy; /* not asked, for open_max */
-    uint32_t open; /* questions now */
-    uint32_t idle; /* connections kept now */
+    uint64_t busy;         /* not asked, for open_max or copied_bytes_max */
+    uint64_t copied_bytes; /* now */
+    uint32_t open;         /* questions now */
+    uint32_t idle;         /* connections kept now */
 };
 
 /* Counters since token_ask_new(), and levels of now. */

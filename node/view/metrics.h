@@ -76,7 +76,7 @@
     X(tokens_unable, "Prompts whose engine turned out not to tokenise")        \
     X(tokens_timed_out, "Prompts not tokenised within tokens.timeout")         \
     X(tokens_too_large, "Prompts whose tokens were too large an answer")       \
-    X(tokens_busy, "Prompts not asked about because of tokens.open_max")       \
+    X(tokens_busy, "Prompts not asked about: tokens.open_max, or their bytes") \
     X(tokens_evicted, "Remembered turns given up for others")                  \
     X(tokens_unkept, "Turns not remembered, for want of memory")               \
     X(tokens_local, "Prompts tokenised by this node")                          \

@@ -54,6 +54,27 @@ Test(node_token_ask_conn, connections_are_kept)
     cr_assert_eq(stats().idle, 1);
 }
 
+Test(node_token_ask_conn, bodies_are_copied_up_to_a_number_of_bytes)
+{
+    static char large[1 << 10];
+
+    memset(large, ' ', sizeof large - 1);
+    memcpy(large, CHAT, strlen(CHAT));
+    engine.script =
+        (const struct reply[]){{ACT_ANSWER, 200, OK}, {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(ask_it(CHAT), 0);
+    cr_assert_eq(ask_it(large), TOKEN_ASK_E_BUSY);
+    cr_assert_eq(stats().copied_bytes, strlen(CHAT));
+    cr_assert_eq(stats().busy, 1);
+    while (heard.count < 1) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    cr_assert_eq(stats().copied_bytes, 0);
+    cr_assert_eq(ask_it(large), 0);
+    token_ask_forget(question);
+    cr_assert_eq(stats().copied_bytes, 0);
+}
+
 Test(node_token_ask_conn, only_so_many_connections_are_kept)
 {
     static const struct reply ok = {ACT_ANSWER, 200, OK};

@@ -60,6 +60,7 @@ static struct token_ask_limits limits = {
     .connections_max = 2,
     .timeout_ms = 60000,
     .answer_bytes_max = 4096,
+    .copied_bytes_max = 1024,
     .retry_ms = 60000,
 };
 
