@@ -215,8 +215,8 @@ switch_off(struct local_model *model, const struct local_verdict *verdict)
                  "engines are asked for these prompts from now on; compare the "
                  "files with the engine's, and its flags"));
     if (local_model_pay_difference(model, verdict->way)) {
-        local_differ_log(model, verdict->way, verdict->at, verdict->ours,
-                         verdict->ours_count, verdict->theirs,
+        local_differ_log(model, verdict->way, verdict->at, verdict->from,
+                         verdict->ours, verdict->ours_count, verdict->theirs,
                          verdict->theirs_count);
     }
 }

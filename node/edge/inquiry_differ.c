@@ -61,7 +61,7 @@ show(const struct inquiry_ours *ours, const struct token_answer *theirs,
     uint32_t their_end =
         at + AROUND < theirs->count ? at + AROUND : theirs->count;
 
-    local_differ_log(ours->model, ours->way, at, ours->ids + from,
+    local_differ_log(ours->model, ours->way, at, from, ours->ids + from,
                      our_end - from, theirs->tokens + from, their_end - from);
 }
 

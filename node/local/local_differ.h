@@ -9,10 +9,15 @@
 
 #include "node/local/local_model.h"
 
-/* One line in the log, tokens_first_difference: both ids from a little before
- * the at-th id of the prompt on, and the text that each makes. */
+/*
+ * Two lines in the log: tokens_first_difference, which says at which id of the
+ * prompt; and tokens_first_difference_ids, which has both ids from the from-th
+ * on and, as ids are a client's text for who has the tokenizer, is for debugging
+ * alone.
+ */
 void local_differ_log(const struct local_model *model, enum local_way way,
-                      uint32_t at, const uint32_t *ours, uint32_t ours_count,
-                      const uint32_t *theirs, uint32_t theirs_count);
+                      uint32_t at, uint32_t from, const uint32_t *ours,
+                      uint32_t ours_count, const uint32_t *theirs,
+                      uint32_t theirs_count);
 
 #endif

@@ -19,6 +19,11 @@ local_way_name(enum local_way way)
         [LOCAL_MESSAGES] = "messages",
         [LOCAL_MESSAGES_TOOLS] = "messages_tools",
         [LOCAL_EMBEDDINGS] = "embeddings",
+        [LOCAL_TEXT_OPTIONS] = "text_options",
+        [LOCAL_CHAT_OPTIONS] = "chat_options",
+        [LOCAL_RESPONSES_OPTIONS] = "responses_options",
+        [LOCAL_MESSAGES_OPTIONS] = "messages_options",
+        [LOCAL_EMBEDDINGS_OPTIONS] = "embeddings_options",
     };
 
     CHECK(way < LOCAL_WAYS);
@@ -175,13 +180,19 @@ local_model_bytes(const struct local_model *model)
            (model->tokenizer != NULL ? tokenizer_bytes(model->tokenizer) : 0);
 }
 
+static bool
+is_of_text(enum local_way way)
+{
+    return way == LOCAL_TEXT || way == LOCAL_TEXT_OPTIONS ||
+           way == LOCAL_EMBEDDINGS || way == LOCAL_EMBEDDINGS_OPTIONS;
+}
+
 bool
 local_model_can(const struct local_model *model, enum local_way way)
 {
     CHECK(way < LOCAL_WAYS);
     return model->tokenizer != NULL &&
-           (way == LOCAL_TEXT || way == LOCAL_EMBEDDINGS ||
-            model->chat != NULL) &&
+           (is_of_text(way) || model->chat != NULL) &&
            gauge_read(&model->off[way]) == 0;
 }
 
@@ -273,14 +284,6 @@ local_model_pay_difference(struct local_model *model, enum local_way way)
 {
     CHECK(way < LOCAL_WAYS);
     return gauge_claim(&model->shown[way]);
-}
-
-void
-local_model_text(const struct local_model *model, const uint32_t *ids,
-                 size_t count, struct buf *out)
-{
-    CHECK(model->tokenizer != NULL);
-    (void)!tokenizer_decode(model->tokenizer, ids, count, false, out);
 }
 
 void

@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "index/base/buf.h"
 #include "index/base/check.h"
 #include "index/base/counter.h"
 #include "index/base/qsbr.h"
@@ -39,6 +38,14 @@ enum local_way {
     LOCAL_MESSAGES,       /* /v1/messages */
     LOCAL_MESSAGES_TOOLS, /* the same with tools or their results */
     LOCAL_EMBEDDINGS,     /* /v1/embeddings */
+    /* The same, of requests that say how they are rendered, or whose messages
+     * have more than roles, contents and tool calls: few do, and what they find
+     * wrong is not everybody's. */
+    LOCAL_TEXT_OPTIONS,
+    LOCAL_CHAT_OPTIONS,
+    LOCAL_RESPONSES_OPTIONS,
+    LOCAL_MESSAGES_OPTIONS,
+    LOCAL_EMBEDDINGS_OPTIONS,
     LOCAL_WAYS,
 };
 
@@ -145,10 +152,6 @@ bool local_model_owes_difference(const struct local_model *model,
 
 /* It is shown now. True for the first. */
 bool local_model_pay_difference(struct local_model *model, enum local_way way);
-
-/* Appends the text of ids. */
-void local_model_text(const struct local_model *model, const uint32_t *ids,
-                      size_t count, struct buf *out);
 
 /* It is used until local_model_leave(), whatever is published meanwhile. */
 void local_model_hold(struct local_model *model);

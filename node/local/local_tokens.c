@@ -75,6 +75,18 @@ is_fitted(const struct local_question *q, const struct scan *scan)
             memmem(q->body.ptr, q->body.len, key.ptr, key.len) != NULL);
 }
 
+/* Whether it says how it is to be rendered; a choice among tools is not. */
+static bool
+has_options(const struct scan *scan)
+{
+    for (uint32_t i = 0; i < SCAN_OPTIONS; i++) {
+        if (i != SCAN_TOOL_CHOICE && scan->options[i].present) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 local_question_read(struct local_question *q, const struct scan *scan)
 {
@@ -88,6 +100,7 @@ local_question_read(struct local_question *q, const struct scan *scan)
     q->plain = chat ? !slice_equal(said, SLICE("true"))
                     : slice_equal(said, SLICE("false"));
     q->keep_last = 0;
+    q->options = has_options(scan);
     if (scan->media || scan->spans_truncated || scan->api == SCAN_API_OTHER ||
         scan->api == SCAN_API_GUESSED || is_fitted(q, scan)) {
         return false;
@@ -135,24 +148,69 @@ unescape(struct work *w)
 }
 
 static enum local_way
-way_of(enum scan_api api, bool tools)
+way_of(enum scan_api api, bool tools, bool options)
 {
     switch (api) {
     case SCAN_API_RESPONSES:
-        return LOCAL_RESPONSES;
+        return options ? LOCAL_RESPONSES_OPTIONS : LOCAL_RESPONSES;
     case SCAN_API_MESSAGES:
-        return tools ? LOCAL_MESSAGES_TOOLS : LOCAL_MESSAGES;
+        return options ? LOCAL_MESSAGES_OPTIONS
+               : tools ? LOCAL_MESSAGES_TOOLS
+                       : LOCAL_MESSAGES;
     case SCAN_API_CHAT:
-        return tools ? LOCAL_CHAT_TOOLS : LOCAL_CHAT;
+        return options ? LOCAL_CHAT_OPTIONS
+               : tools ? LOCAL_CHAT_TOOLS
+                       : LOCAL_CHAT;
     case SCAN_API_EMBEDDINGS:
-        return LOCAL_EMBEDDINGS;
+        return options ? LOCAL_EMBEDDINGS_OPTIONS : LOCAL_EMBEDDINGS;
     case SCAN_API_TEXT:
     case SCAN_API_OTHER:
     case SCAN_API_GUESSED:
     case SCAN_APIS:
         break;
     }
-    return LOCAL_TEXT;
+    return options ? LOCAL_TEXT_OPTIONS : LOCAL_TEXT;
+}
+
+static bool
+is_among(struct slice text, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (slice_equal(text, slice_of(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether some message has a role or a member that few have. */
+static bool
+has_rare_message(const struct json_value *request)
+{
+    static const char *const roles[] = {"user", "assistant", "system", "tool"};
+    static const char *const members[] = {"role", "content", "tool_calls",
+                                          "tool_call_id"};
+    const struct json_value *messages = local_given(request, "messages");
+    bool is = false;
+
+    if (messages == NULL || messages->kind != JSON_ARRAY) {
+        return false;
+    }
+    for (uint32_t i = 0; i < messages->len; i++) {
+        const struct json_value *message = &messages->as.items[i];
+        if (message->kind != JSON_OBJECT ||
+            !is_among(local_text(message, "role", &is), roles,
+                      sizeof roles / sizeof roles[0])) {
+            return true;
+        }
+        for (uint32_t k = 0; k < message->len; k++) {
+            if (!is_among(json_tree_slice(&message->as.members[k].key), members,
+                          sizeof members / sizeof members[0])) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* The request as its template gets it. False: the outcome says why not. */
@@ -169,6 +227,7 @@ rewrite(struct work *w, struct json_value *out)
         refuse(w, fault.why);
         return false;
     }
+    bool options = q->options || has_rare_message(&request);
     if (q->api == SCAN_API_RESPONSES) {
         local_from_responses(&b, &request, &request);
     } else if (q->api == SCAN_API_MESSAGES) {
@@ -182,7 +241,7 @@ rewrite(struct work *w, struct json_value *out)
     if (b.why != NULL) {
         refuse(w, b.why);
     }
-    w->answer->way = way_of(q->api, tools);
+    w->answer->way = way_of(q->api, tools, options);
     (void)buf_reserve(&w->text, q->body.len); /* about as long */
     return b.why == NULL;
 }
@@ -381,7 +440,7 @@ local_tokens(const struct local_question *question,
     struct work w = {.q = question, .patience = patience, .answer = answer};
 
     answer->ids.count = 0;
-    answer->way = way_of(question->api, false);
+    answer->way = way_of(question->api, false, question->options);
     answer->why[0] = '\0';
     if (question->model->tokenizer == NULL) {
         refuse(&w, question->model->why);

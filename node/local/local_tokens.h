@@ -31,6 +31,7 @@ struct local_question {
     struct slice prompt; /* the JSON string's bytes between its quotes */
     bool plain;          /* without special tokens around it */
     uint32_t keep_last;  /* tokens, by truncate_prompt_tokens; 0: all */
+    bool options;        /* it says how it is to be rendered */
     bool distrusted;     /* answer all the same */
     struct template_clock clock;
     uint32_t place;        /* a number of this thread, to find buffers by */
@@ -38,7 +39,7 @@ struct local_question {
     uint32_t names_count;
 };
 
-/* Takes what a scanned body says: api, prompt, plain and keep_last. False: no prompt that is tokenised here. */
+/* Takes what a scanned body says: api, prompt, plain, keep_last and options. False: no prompt that is tokenised here. */
 bool local_question_read(struct local_question *question,
                          const struct scan *scan) MUST_CHECK;
 

@@ -258,7 +258,7 @@ class FallBack(LocalCase):
         place = self.copy()
         file = place / "tiny/chat_template.jinja"
         file.write_text(file.read_text().replace("<|im_end|>\\n", "<|im_end|>\\n\\n"))
-        engine, node = self.served(place)
+        engine, node = self.served(place, "--log.level", "debug")
         self.post(node, CHAT, {"messages": say(LONG)})
         harness.wait_until(lambda: self.model_of(node)["ways"]["chat"] == "engine", "it is noticed")
         self.assert_asked(node, engine, {"messages": say(LONG + "?")}, 1)
@@ -268,9 +268,24 @@ class FallBack(LocalCase):
         self.assertEqual((ways["text"], ways["chat"], ways["chat_tools"]),
                          ("local", "engine", "local"))
         self.assertEqual(node.log().count("tokens_differ"), 1)
-        shown, = [line for line in node.log().splitlines() if "tokens_first_difference" in line]
+        shown, = [line for line in node.log().splitlines() if "tokens_first_difference " in line]
         self.assertIn("model=tiny way=chat at=", shown)
-        self.assertIn("our_text=", shown)
+        self.assertNotIn("ours=", shown)  # ids are what the client said
+        shown, = [line for line in node.log().splitlines() if "difference_ids" in line]
+        self.assertIn(" debug ", shown)
+        self.assertIn("ours=", shown)
+
+    def test_what_an_engine_makes_of_an_option_does_not_switch_chats_off(self):
+        place = self.copy()
+        with (place / "tiny/chat_template.jinja").open("a") as file:
+            file.write("{% if odd %}odd{% endif %}")
+        engine, node = self.served(place)
+        self.post(node, CHAT, {"messages": say(LONG), "chat_template_kwargs": {"odd": True}})
+        harness.wait_until(lambda: self.model_of(node)["ways"]["chat_options"] == "engine",
+                           "it is noticed")
+        self.assert_asked(node, engine, {"messages": say(LONG)}, 0)
+        self.assertEqual([way for way, by in self.model_of(node)["ways"].items()
+                          if by == "engine"], ["chat_options"])
 
     def test_a_way_is_switched_off_when_engines_store_other_ids_of_the_same_number(self):
         place = self.copy()
@@ -290,7 +305,7 @@ class FallBack(LocalCase):
         self.assertGreaterEqual(self.model_of(node)["differed"], 3)
         self.assertEqual(node.log().count("tokens_differ"), 1)
         shown, = [line for line in node.log().splitlines() if "tokens_first_difference" in line]
-        self.assertIn("model=tiny way=chat at=", shown)
+        self.assertRegex(shown, "model=tiny way=chat at=[0-9]+$")
         self.assert_asked(node, engine, {"messages": say(LONG)}, 1)
 
     def test_a_folder_that_is_missing_stops_nothing(self):

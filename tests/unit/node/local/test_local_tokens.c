@@ -205,6 +205,53 @@ Test(local_tokens, a_way_that_is_distrusted_is_refused_and_no_other)
     tokenizer_ids_fini(&answer.ids);
 }
 
+/* One prompt's class is not all the others': what few requests say. */
+Test(local_tokens, requests_with_options_are_trusted_by_themselves)
+{
+    static const struct {
+        const char *body;
+        enum scan_api api;
+        enum local_way way;
+    } all[] = {
+        {"{\"prompt\":\"a\"}", SCAN_API_TEXT, LOCAL_TEXT},
+        {"{\"prompt\":\"a\",\"add_special_tokens\":false}", SCAN_API_TEXT,
+         LOCAL_TEXT_OPTIONS},
+        {"{\"input\":\"a\",\"add_special_tokens\":false}", SCAN_API_EMBEDDINGS,
+         LOCAL_EMBEDDINGS_OPTIONS},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+         "\"temperature\":1,\"tool_choice\":\"auto\"}",
+         SCAN_API_CHAT, LOCAL_CHAT},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+         "\"chat_template_kwargs\":{}}",
+         SCAN_API_CHAT, LOCAL_CHAT_OPTIONS},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":\"b\"}]"
+         "}",
+         SCAN_API_CHAT, LOCAL_CHAT_OPTIONS},
+        {"{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"}]}",
+         SCAN_API_CHAT, LOCAL_CHAT_OPTIONS},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+         "\"thinking\":{\"type\":\"enabled\"}}",
+         SCAN_API_MESSAGES, LOCAL_MESSAGES_OPTIONS},
+        {"{\"input\":\"a\",\"reasoning\":{\"effort\":\"low\"}}",
+         SCAN_API_RESPONSES, LOCAL_RESPONSES_OPTIONS},
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct local_answer answer = answer_of(all[i].body, all[i].api);
+        cr_expect_eq(answer.way, all[i].way, "%s", all[i].body);
+        tokenizer_ids_fini(&answer.ids);
+    }
+    cr_expect(local_model_distrust(table->model[0], LOCAL_CHAT_OPTIONS));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct local_answer answer;
+        struct local_patience patience = LOCAL_PATIENT;
+        cr_expect_eq(
+            ask(all[i].body, all[i].api, &patience, NULL, NULL, 0, &answer),
+            all[i].way == LOCAL_CHAT_OPTIONS ? LOCAL_E_REFUSED : 0);
+        tokenizer_ids_fini(&answer.ids);
+    }
+}
+
 /* Earlier turns */
 
 struct talk {
