@@ -66,7 +66,7 @@ cli_config_sources(const struct cli_config *cli)
         .environment = environ,
         .flags = cli->flags,
         .flags_count = cli->flags_count,
-        .shared = strcmp(cli->command, "check") == 0};
+        .shared = strcmp(cli->command, "serve") != 0};
 }
 
 int

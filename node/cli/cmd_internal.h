@@ -18,6 +18,9 @@ enum {
 /* Says whether a configuration is valid, and which values are in force. */
 int cmd_check(char *const *argv);
 
+/* Tries the workers of a configuration. */
+int cmd_doctor(char *const *argv);
+
 /* Where the request on stdin would go, and why. */
 int cmd_explain(char *const *argv);
 

@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"top", cmd_top, "show what a running node does, live"},
     {"explain", cmd_explain, "show where a request would go, and why"},
     {"check", cmd_check, "check a configuration and show the result"},
+    {"doctor", cmd_doctor, "try the workers, and say what is missing"},
     {"key", cmd_key, "make a key for a client"},
     {"snapshot", cmd_snapshot, "inspect the snapshots in a data directory"},
     {"render", cmd_render, "show the text a chat template makes of a request"},

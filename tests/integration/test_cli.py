@@ -16,7 +16,7 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
-COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot",
+COMMANDS = ["serve", "status", "top", "explain", "check", "doctor", "snapshot",
             "render", "tokenize", "key"]
 
 
