@@ -39,9 +39,11 @@
 #define CONFIG_SECRET_MAX     256  /* an API key and its NUL */
 #define CONFIG_FILE_MAX       256  /* a file's path and its NUL */
 #define CONFIG_PATHS_MAX      1024 /* paths between blanks and their NUL */
-#define CONFIG_JOINS_MAX      32   /* places to look for other nodes */
-#define CONFIG_MODELS_MAX     32   /* models that are named one by one */
-#define CONFIG_MODEL_NAME_MAX 192  /* a model's name and its NUL */
+#define CONFIG_NAMES_MAX      192  /* the same of names */
+#define CONFIG_NAMES_COUNT    4U
+#define CONFIG_JOINS_MAX      32  /* places to look for other nodes */
+#define CONFIG_MODELS_MAX     32  /* models that are named one by one */
+#define CONFIG_MODEL_NAME_MAX 192 /* a model's name and its NUL */
 #define CONFIG_LANES_MAX      64
 /* mirror.expected by default: longer than engines let requests wait. */
 #define CONFIG_EXPECTED_S   60
@@ -99,6 +101,13 @@ struct config_policy {
     uint32_t kv_pressure_max_permille; /* of an engine's KV cache in use */
     uint32_t temperature_permille;     /* of dynamo's choice */
     uint32_t attempts_max;             /* workers tried per request */
+};
+
+/* Requests of one session go to one worker. */
+struct config_affinity {
+    uint32_t mode; /* enum session_mode */
+    char headers[CONFIG_NAMES_MAX];
+    char fields[CONFIG_NAMES_MAX]; /* of the body */
 };
 
 struct config_belief {
@@ -293,6 +302,7 @@ struct config {
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
     struct config_policy policy;
+    struct config_affinity affinity;
     struct config_retries retries;
     struct config_belief belief;
     struct config_mirror mirror;

@@ -74,6 +74,12 @@ config_value_describe(const struct config_key *key, struct slice text,
         buf_add_text(out, "paths such as /v1/files /v1/files/* between "
                           "blanks");
         break;
+    case CONFIG_NAMES:
+        buf_printf(out,
+                   "1 to %u names of letters, digits and ._:@-[] between "
+                   "blanks, each of at most %u bytes",
+                   CONFIG_NAMES_COUNT, (unsigned)key->max);
+        break;
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_WEB:
@@ -108,7 +114,8 @@ config_type_word(enum config_type type)
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
-        [CONFIG_MODELS] = "MODELS",     [CONFIG_WEB] = "URL",
+        [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
+        [CONFIG_WEB] = "URL",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -145,6 +145,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_SECRET:
     case CONFIG_PATH:
     case CONFIG_PATHS:
+    case CONFIG_NAMES:
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_WEB:

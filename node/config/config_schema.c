@@ -9,6 +9,7 @@
 #include "index/index.h"
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
+#include "node/scan/scan.h"
 
 #define KIB    UINT64_C(1024)
 #define MIB    (1024 * KIB)
@@ -16,6 +17,8 @@
 #define SECOND UINT64_C(1000)
 #define MINUTE (60 * SECOND)
 #define HOUR   (60 * MINUTE)
+
+#define SESSION_HEADER_MAX 40 /* bytes of its name */
 
 #define AT(member)        offsetof(struct config, member)
 #define AT_WORKER(member) offsetof(struct config_worker, member)
@@ -54,6 +57,8 @@ static const char *const format_choices[] = {
     [LOG_FORMAT_JSON + 1] = NULL,
 };
 
+static const char *const affinity_choices[] = {"off", "soft", "hard", NULL};
+
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 static const char *const bool_choices[] = {"false", "true", NULL};
@@ -63,6 +68,7 @@ static const struct config_section sections[] = {
     {"keys", "who may send requests, and for which models"},
     {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
+    {"affinity", "when requests of one session stay at one worker"},
     {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
      "what the node remembers of prompts and the workers they were sent to"},
@@ -143,6 +149,13 @@ static const struct config_key node_keys[] = {
      "Of the policy dynamo: how much of its choice is left to chance. 0: the least cost wins; at 1 the dearest worker gets about a third of what the cheapest gets."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
+
+    {"affinity.mode", CONFIG_CHOICE, AT(affinity.mode), "off", 0, 0, affinity_choices,
+     "Whether requests of one session go to one worker, on all nodes. soft: that worker counts as holding the whole prompt, so that load can outweigh it, with policies that look at prefixes; hard: it gets them as long as it takes requests; then another one becomes the session's. Sessions are kept apart by tenant and model."},
+    {"affinity.headers", CONFIG_NAMES, AT(affinity.headers), "x-session-id", 0, SESSION_HEADER_MAX, NULL,
+     "Header fields whose value names the session: the first that a request has counts, and those before those of the body."},
+    {"affinity.fields", CONFIG_NAMES, AT(affinity.fields), "session_id user", 0, SCAN_NAME_MAX, NULL,
+     "Members of the body that name the session, if they are strings; none that the node reads for another purpose (model, cache_salt, conversation, ...)."},
 
     {"retries.statuses", CONFIG_STATUSES, AT(retries.statuses), "500,502,503,504", 0, 0, NULL,
      "Answers that are failures of the worker, so that another one is asked; none: no answer is. A 429 or 503 with Retry-After always goes to another worker."},

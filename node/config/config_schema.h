@@ -21,7 +21,7 @@
 #include "index/base/slice.h"
 #include "node/config/config.h"
 
-#define CONFIG_KEYS_MAX     128
+#define CONFIG_KEYS_MAX     192
 #define CONFIG_KEY_NAME_MAX 48 /* with its NUL */
 
 enum config_type {
@@ -35,6 +35,8 @@ enum config_type {
     CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
     CONFIG_FILE,     /* char[CONFIG_FILE_MAX], a file of this machine */
     CONFIG_PATHS,    /* char[CONFIG_PATHS_MAX], /a /b between blanks */
+    CONFIG_NAMES,    /* char[CONFIG_NAMES_MAX]: up to CONFIG_NAMES_COUNT names
+                        between blanks, each of at most max bytes */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
     CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
     CONFIG_WEB,      /* struct url: the same, or https:// */

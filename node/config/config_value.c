@@ -171,6 +171,21 @@ is_paths(struct slice text)
     return true;
 }
 
+static bool
+is_names(struct slice text, uint64_t len_max)
+{
+    uint32_t count = 0;
+
+    while (text.len != 0) {
+        struct slice name = slice_take(&text, ' ');
+        if (name.len == 0 || name.len > len_max ||
+            !is_text_of(CONFIG_LABEL, name) || ++count > CONFIG_NAMES_COUNT) {
+            return false;
+        }
+    }
+    return count != 0;
+}
+
 static size_t
 text_room(enum config_type type)
 {
@@ -178,14 +193,16 @@ text_room(enum config_type type)
            : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
            : type == CONFIG_FILE   ? CONFIG_FILE_MAX
            : type == CONFIG_PATHS  ? CONFIG_PATHS_MAX
+           : type == CONFIG_NAMES  ? CONFIG_NAMES_MAX
                                    : URL_PATH_MAX;
 }
 
 static bool
 set_text(const struct config_key *key, struct slice text, char *to)
 {
-    bool good = key->type == CONFIG_PATHS ? text.len != 0 && is_paths(text)
-                                          : is_text_of(key->type, text);
+    bool good = key->type == CONFIG_PATHS   ? text.len != 0 && is_paths(text)
+                : key->type == CONFIG_NAMES ? is_names(text, key->max)
+                                            : is_text_of(key->type, text);
 
     if (text.len >= text_room(key->type) || !good) {
         return false;
@@ -316,6 +333,7 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_PATH:
     case CONFIG_FILE:
     case CONFIG_PATHS:
+    case CONFIG_NAMES:
         return set_text(key, text, to);
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
@@ -417,6 +435,7 @@ config_value_print(const struct config_key *key, const void *from,
     case CONFIG_PATH:
     case CONFIG_FILE:
     case CONFIG_PATHS:
+    case CONFIG_NAMES:
         buf_add_text(out, at);
         break;
     case CONFIG_LISTEN:

@@ -98,12 +98,17 @@ put_row(struct json_out *json, const struct route_world *world,
 {
     const struct fleet_view *view = world->view;
     const struct fleet_board *board = world->board;
+    const struct session_place *session = &route->session;
+    bool is_home = session->mode != SESSION_OFF && session->home == row->worker;
 
     json_out_object_begin(json);
     json_out_put_text(json, "worker", view->worker[row->worker]->id);
     json_out_put_text(json, "verdict", row->verdict);
     put_filter(json, row->filter);
-    json_out_put_uint(json, "overlap", row->overlap);
+    json_out_put_uint(
+        json, "overlap",
+        is_home && session->credited ? session->held : row->overlap);
+    json_out_put_bool(json, "session", is_home);
     put_rank(json, world, route, row->worker);
     json_out_put_uint(json, "load", row->load);
     json_out_put_uint(json, "limit", gauge_read(&board->limit[row->worker]));
@@ -184,6 +189,7 @@ look_at_all(struct control *control, const struct route_world *world,
 
 static void
 put_candidates(struct control *control, const struct route_world *world,
+               const struct elect_config *config,
                const struct elect_input *input,
                const struct elect_choice *choice, struct json_out *json)
 {
@@ -196,7 +202,10 @@ put_candidates(struct control *control, const struct route_world *world,
         .open = view->open,
         .serves = fleet_view_find_model(view, control->explain.model),
     };
-    size_t count = elect_explain(world->elect, input, &standing, choice, rows);
+    if (session_spares(&control->explain.session)) {
+        standing.spared = control->explain.session.spared;
+    }
+    size_t count = elect_explain(config, input, &standing, choice, rows);
 
     json_out_key(json, "candidates");
     json_out_array_begin(json);
@@ -215,11 +224,13 @@ put_explain(struct control *control, const struct route_world *world,
     struct worker_set tried;
     struct elect_input input;
     struct elect_choice choice;
+    struct elect_config config;
 
     worker_set_clear(&tried);
     int outcome = route_input(route, world, &tried, &input);
     look_at_all(control, world, &input);
-    elect_pick(world->elect, &route->elect, &input, &control->rng, &choice);
+    (void)route_pick(route, world, &input, &control->rng, &choice);
+    config = session_rule_of(&route->session, world->elect);
     json_out_object_begin(json);
     put_choice(json, world->view, &choice);
     if (outcome != 0) {
@@ -230,8 +241,8 @@ put_explain(struct control *control, const struct route_world *world,
     }
     put_request(json, route, tokens_by);
     json_out_put_uint(json, "unseen", input.unseen);
-    put_rule(json, world->elect);
-    put_candidates(control, world, &input, &choice, json);
+    put_rule(json, &config);
+    put_candidates(control, world, &config, &input, &choice, json);
     json_out_object_end(json);
 }
 
@@ -251,6 +262,39 @@ answer(struct control *control, const struct route_world *world,
 }
 
 /* Tokens */
+
+#define TENANT_FIELD SLICE("x-kvasir-tenant")
+
+/* Reads the request's body: route_read(). */
+static int
+read_body(struct control *control, struct slice body, enum scan_api api)
+{
+    struct route_scratch *route = &control->explain;
+
+    session_rule_scan(&control->node->session, &route->limits);
+    return route_read(route, body, api);
+}
+
+/* The world as it is, for a request that the scratch has read. */
+static struct route_world
+world_of(struct control *control, const struct httpd_request *request)
+{
+    struct node_shared *node = control->node;
+    struct route_world world = shared_world(node, &node->elect);
+    const struct http_head *head = httpd_head(request);
+    const struct http_header *tenant = http_head_find_name(head, TENANT_FIELD);
+    const struct session_asked asked = {
+        .head = head,
+        .body = httpd_body(request).ptr,
+        .scan = &control->explain.scan,
+        .tenant = tenant != NULL ? key_digest(tenant->value) : 0,
+        .model = control->explain.model,
+    };
+
+    world.affinity = node->session.mode;
+    world.session = session_key(&node->session, &asked);
+    return world;
+}
 
 /* By the model's own files, if that does not take long. */
 static bool ON_CONTROL
@@ -308,14 +352,13 @@ on_tokens(void *context, const struct token_answer *tokens)
     struct explaining *e = context;
     struct control *control = e->control;
     struct route_scratch *route = &control->explain;
-    struct route_world world =
-        shared_world(control->node, &control->node->elect);
     struct slice body = httpd_body(e->request);
 
     *httpd_user(e->request) = NULL;
     /* It was, before asking, with the same bytes and the scratch's limits, which
      * no reload changes. */
-    CHECK(route_read(route, body, e->api) == 0);
+    CHECK(read_body(control, body, e->api) == 0);
+    struct route_world world = world_of(control, e->request);
     if (tokens->outcome == TOKEN_OK) {
         struct token_text prompt = {tokens->tokens, tokens->count,
                                     tokens->media};
@@ -366,8 +409,6 @@ void
 admin_explain(struct control *control, struct httpd_request *request)
 {
     struct route_scratch *route = &control->explain;
-    struct route_world world =
-        shared_world(control->node, &control->node->elect);
     struct slice body = httpd_body(request);
     enum scan_api api;
     char fault[160];
@@ -378,12 +419,13 @@ admin_explain(struct control *control, struct httpd_request *request)
                     "/v1/chat/completions");
         return;
     }
-    if (route_read(route, body, api) != 0) {
+    if (read_body(control, body, api) != 0) {
         (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
                        route->scan.fault, route->scan.fault_at);
         httpd_error(request, 400, "invalid_json", fault);
         return;
     }
+    struct route_world world = world_of(control, request);
     const char *tokens_by = "none";
     if (route_wants_tokens(route, &world)) {
         token_match_read_ids(&route->tokens, world.tokens.view,

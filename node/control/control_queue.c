@@ -165,6 +165,7 @@ control_queue_take(struct control_queue *cq, const void *record,
         }
         break;
     case FACT_LEARN:
+    case FACT_SESSION:
     case FACT_EXPECT:
     case FACT_DECIDED:
     case FACT_SETTLED:

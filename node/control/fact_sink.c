@@ -41,7 +41,7 @@ expect_text(struct fact_sink *sink, const struct fact_learn *fact,
     }
 }
 
-/* A request was sent. */
+/* A request was sent, or that was its session. */
 static void ON_CONTROL
 take_sent(struct fact_sink *sink, const struct fact_learn *fact,
           uint64_t now_us)
@@ -51,7 +51,9 @@ take_sent(struct fact_sink *sink, const struct fact_learn *fact,
     if (fact_sink_worker(sink, fact->slot, fact->generation) == NULL) {
         return;
     }
-    hints_sent(sink->hints, fact, now_us);
+    if (fact->kind == FACT_LEARN) {
+        hints_sent(sink->hints, fact, now_us);
+    }
     if (fact->count != 0) {
         expect_text(sink, fact, now_us);
     }
@@ -146,7 +148,7 @@ take_settled(struct fact_sink *sink, const struct fact_settled *fact,
     int error = 0;
 
     while ((prefix = unproven_take(sink->unproven, fact->ticket)) != NULL) {
-        if (prefix->fact.kind == FACT_LEARN) {
+        if (fact_is_belief(prefix->fact.kind)) {
             error = settle_text(sink, prefix, fact->learned, now_us);
         } else if (!fact->learned) {
             hints_take_back(sink->hints, &prefix->fact, prefix->known, now_us);
@@ -245,6 +247,7 @@ fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
     CHECK(sink->fleet != NULL && sink->board != NULL && sink->hints != NULL);
     switch ((enum fact_kind) * (const uint32_t *)record) {
     case FACT_LEARN:
+    case FACT_SESSION:
         take_sent(sink, record, now_us);
         return 0;
     case FACT_EXPECT:

@@ -103,6 +103,7 @@ admit_model(struct exchange *x, struct slice model)
     memcpy(name, keys_tenant_name(keys, tenant), sizeof(name));
     qsbr_offline(lane->shared->reader);
     x->dispatch.tenant = tenant;
+    x->tenant = key_digest(slice_of(name));
     counter_bump(&lane->shared->tenant[tenant].requests, 1);
     if (!allowed) {
         counter_bump(&lane->shared->tenant[tenant].refused, 1);

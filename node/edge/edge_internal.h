@@ -47,6 +47,7 @@
 #include "node/local/local_tokens.h"
 #include "node/route/dispatch.h"
 #include "node/route/route.h"
+#include "node/route/session.h"
 #include "node/route/shared.h"
 #include "node/text/usage.h"
 #include "node/text/usage_strip.h"
@@ -150,6 +151,7 @@ struct lane {
     struct config_timeouts timeouts;
     struct elect_config elect;
     bool placement_headers;
+    struct session_rule session;
     struct http_tokens operators;
     bool usage_ask;
     struct pace body_pace;
@@ -265,6 +267,8 @@ struct exchange {
     size_t fields_end;
     struct edge_ask ask;
 
+    uint64_t tenant;         /* hash of its name; 0: nobody needs a key */
+    uint64_t session;        /* session_key(); 0: it has none */
     struct edge_wait wait;   /* for a worker with room */
     struct inquiry *inquiry; /* while it waits for its tokens */
     uint64_t remembered;    /* name of the turn that its tokens come from; 0: an

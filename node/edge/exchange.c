@@ -287,6 +287,8 @@ elect(struct exchange *x)
     }
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
+    world.affinity = lane->session.mode;
+    world.session = x->session;
     world.placed = x->wait.placed;
     world.place = x->wait.place;
     dispatch_elect(&x->dispatch, &world);

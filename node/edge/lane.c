@@ -301,6 +301,8 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->dispatch.attempts_max = live->policy.attempts_max;
     lane->dispatch.retries = live->retries;
     lane->placement_headers = live->placement_headers;
+    session_rule_init(&lane->session, &live->affinity);
+    session_rule_scan(&lane->session, &lane->route.limits);
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
     lane->body_pace = (struct pace){
@@ -505,13 +507,13 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
     lane->listener.fd = -1;
     rng_init(&lane->rng, seed);
     set_limits(lane);
-    take_live(lane, publish_get(&node->live)); /* this is its one writer */
-    set_timeouts(lane);
     int error = route_scratch_init(&lane->route, node->config);
     if (error < 0) {
         free(lane);
         return error;
     }
+    take_live(lane, publish_get(&node->live)); /* this is its one writer */
+    set_timeouts(lane);
     lane->route.elect.last = number; /* lanes do not start in step */
     set_dispatch(lane);
     error = open_loop(lane);

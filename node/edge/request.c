@@ -247,6 +247,24 @@ set_ask(struct exchange *x, const struct scan *scan)
     ask->length_len = (uint32_t)len;
 }
 
+/* Which session it is one of. */
+static void ON_LANE
+set_session(struct exchange *x, const struct http_head *head)
+{
+    struct lane *lane = x->client->lane;
+    const struct session_asked asked = {
+        .head = head,
+        .body = x->body.ptr,
+        .scan = x->dispatch.routed ? &lane->route.scan : NULL,
+        .tenant = x->tenant,
+        .model = lane->route.model,
+    };
+
+    if (lane->session.mode != SESSION_OFF) {
+        x->session = session_key(&lane->session, &asked);
+    }
+}
+
 /* Reads the body for routing; false: it was refused, x is gone. */
 static bool ON_LANE
 read_body(struct exchange *x, enum route_kind kind)
@@ -329,6 +347,7 @@ forward(struct client *client, enum route_kind kind)
     if (!set_patience(x, head) || !read_body(x, kind)) {
         return;
     }
+    set_session(x, head);
     build_head(x, head);
     if (x->head.failed) {
         reply_error(client, 503, "overloaded", "out of memory; try again");

@@ -38,6 +38,8 @@ elect_mode_name(enum elect_mode mode)
         return "affinity";
     case ELECT_BALANCE:
         return "balance";
+    case ELECT_SESSION:
+        return "session";
     case ELECT_POLICY:
         break;
     }
@@ -194,10 +196,12 @@ agree(const struct elect_input *input, struct elect_plan *plan,
     struct worker_set roomy = elect_up_to(input->load, &plan->near, most);
     uint32_t worker = elect_hash_highest(input, &plan->near);
 
-    CHECK_SLOW(plan->cold && input->prefix_key != 0);
+    CHECK_SLOW(input->prefix_key != 0);
     if (worker_set_has(&roomy, worker)) {
         *hashed = ELECT_HASH_FIRST;
-        plan->reason = "new prefix: first by hash of the least cost";
+        plan->reason = plan->cold
+                           ? "new prefix: first by hash of the least cost"
+                           : plan->reason;
         return worker;
     }
     worker = elect_hash_highest(input, &roomy);
@@ -205,7 +209,9 @@ agree(const struct elect_input *input, struct elect_plan *plan,
         *hashed = ELECT_HASH_FALLBACK;
     } else {
         *hashed = ELECT_HASH_OVERFLOW;
-        plan->reason = "new prefix: the first by hash has too many requests";
+        plan->reason =
+            plan->cold ? "new prefix: the first by hash has too many requests"
+                       : plan->reason;
     }
     return worker;
 }
@@ -216,8 +222,10 @@ choose(const struct elect_config *config, struct elect_state *state,
        struct rng *rng, enum elect_hashed *hashed)
 {
     uint32_t worker = WORKER_NONE;
+    bool agreed =
+        plan->cold || (input->hashed && config->policy == ELECT_KVASIR);
 
-    if (plan->cold && input->identity != NULL && input->prefix_key != 0 &&
+    if (agreed && input->identity != NULL && input->prefix_key != 0 &&
         worker_set_count(&plan->near) > 1) {
         worker = agree(input, plan, hashed);
     }

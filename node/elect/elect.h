@@ -204,6 +204,7 @@ struct elect_input {
     uint32_t heat_milli; /* requests that lately asked for the longest prefix
                             that a candidate holds, for each that does */
     uint64_t prefix_key; /* hash of the prefix; 0: there is none */
+    bool hashed; /* kvasir: near-equals are hashed by it, new prefix or not */
     /* An array like load; NULL where only kvasir decides: then nothing is
      * hashed. */
     const uint64_t *identity;
@@ -224,6 +225,7 @@ enum elect_mode {
     ELECT_AFFINITY, /* go where the prefix is */
     ELECT_BALANCE,  /* go where the load is least */
     ELECT_POLICY,   /* another policy than kvasir decided */
+    ELECT_SESSION,  /* go where the session is; never of elect_pick() */
 };
 
 /* How a worker was found by hash. */
@@ -259,6 +261,7 @@ struct elect_standing {
     struct worker_set draining; /* "draining" */
     struct worker_set open;     /* "circuit open" */
     struct worker_set serves;   /* the model; otherwise "wrong model" */
+    struct worker_set spared;   /* "session elsewhere" */
 };
 
 /* What each of a worker's columns counts in its cost, in thousandths of a
@@ -305,7 +308,7 @@ uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);
 /* "kvasir", "round_robin", ...: as in the configuration. Static text. */
 const char *elect_policy_name(enum elect_policy policy);
 
-/* "affinity", "balance" or "policy". Static text. */
+/* "affinity", "balance", "policy" or "session". Static text. */
 const char *elect_mode_name(enum elect_mode mode);
 
 #endif

@@ -433,7 +433,7 @@ hints_learn(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
     const struct fleet_worker *worker =
         worker_of(hints, fact->slot, fact->generation);
 
-    CHECK(fact->kind == FACT_LEARN);
+    CHECK(fact_is_belief(fact->kind));
     CHECK(fact->count > 0 && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL) {
         return;
@@ -583,7 +583,7 @@ tell_text(struct hints *hints, const struct fact_learn *fact, uint32_t known,
     const struct fleet_worker *worker =
         worker_of(hints, fact->slot, fact->generation);
 
-    CHECK(fact->kind == FACT_LEARN && known < fact->count);
+    CHECK(fact_is_belief(fact->kind) && known < fact->count);
     if (worker != NULL) {
         struct gossip_belief belief = {
             .worker = worker->identity,

@@ -104,6 +104,29 @@ attempt_decided(const struct route_choice *choice,
     return prefix->count != 0;
 }
 
+bool
+attempt_session(const struct route_choice *choice,
+                const struct route_scratch *scratch,
+                struct attempt_prefix *prefix)
+{
+    const struct session_choice *session = &choice->session;
+
+    CHECK_SLOW(choice->lease.taken && session->blocks <= SESSION_MOVES_MAX);
+    *prefix = (struct attempt_prefix){
+        .kind = FACT_SESSION,
+        .slot = choice->lease.slot,
+        .generation = choice->lease.generation,
+        .count = session->blocks,
+        .held = session->blocks <= scratch->session.depth &&
+                        session->outcome == SESSION_KEPT
+                    ? session->blocks
+                    : 0,
+        .root = SESSION_ROOT,
+        .keys = scratch->session.keys,
+    };
+    return prefix->count != 0;
+}
+
 void
 attempt_prefix_write(const struct attempt_prefix *prefix,
                      struct fact_learn *fact)

@@ -81,6 +81,12 @@ bool attempt_decided(const struct route_choice *choice,
                      const struct route_scratch *scratch,
                      struct attempt_prefix *prefix) MUST_CHECK;
 
+/* FACT_SESSION: what the worker has of the request's session then. False:
+ * nothing that is to be learned. */
+bool attempt_session(const struct route_choice *choice,
+                     const struct route_scratch *scratch,
+                     struct attempt_prefix *prefix) MUST_CHECK;
+
 /* Control counts successes of a worker that is watched only (fleet_view.h). */
 static inline bool
 attempt_matters(enum fact_result result, bool watched)

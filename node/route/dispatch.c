@@ -80,10 +80,11 @@ tell_prefix(struct dispatch_lane *lane, const struct attempt_prefix *prefix)
 static void
 tell_prefixes(struct dispatch *d)
 {
-    struct attempt_prefix prefixes[2];
+    struct attempt_prefix prefixes[3];
     uint32_t count =
         attempt_prefixes(&d->choice, d->lane->scratch, d->routed, prefixes);
 
+    count += attempt_session(&d->choice, d->lane->scratch, &prefixes[count]);
     CHECK(d->ticket == 0);
     if (count > 1 || prefixes[0].count != 0) {
         d->ticket = ++d->lane->tickets;
@@ -593,6 +594,7 @@ static void
 count_choice(struct metrics_lane *m, const struct route_choice *choice)
 {
     counter_bump(&m->forwarded, 1);
+    session_count(m, &choice->session);
     counter_bump(&m->imbalanced, choice->elect.imbalanced);
     counter_bump(&m->placed_prefix_hash,
                  choice->elect.hashed == ELECT_HASH_FIRST);
@@ -615,6 +617,9 @@ count_choice(struct metrics_lane *m, const struct route_choice *choice)
         break;
     case ELECT_POLICY:
         counter_bump(&m->mode_policy, 1);
+        break;
+    case ELECT_SESSION:
+        counter_bump(&m->mode_session, 1);
         break;
     }
 }

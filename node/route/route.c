@@ -211,16 +211,20 @@ depth_of(const struct radix_match *match, uint32_t slot)
     return worker_set_has(&match->workers, slot) ? match->depth[slot] : 0;
 }
 
+/* A prefix of belief. */
+struct prefix {
+    uint64_t root;
+    const uint64_t *keys;
+    uint32_t count;
+};
+
 /* Continues where belief ends with what is expected: all workers of one depth
  * at a time, because there are few depths. */
 static void
-add_expected(struct route_scratch *scratch, const struct mirror *expected,
-             struct worker_set left)
+add_expected(const struct mirror *expected, struct worker_set left,
+             const struct prefix *prefix, struct radix_match *match,
+             struct mirror_match *more)
 {
-    const struct blocks *blocks = &scratch->blocks;
-    struct radix_match *match = &scratch->match;
-    struct mirror_match *more = &scratch->tokens.expected;
-
     for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
          first = worker_set_next(&left, first)) {
         struct worker_set alike;
@@ -232,14 +236,28 @@ add_expected(struct route_scratch *scratch, const struct mirror *expected,
             }
         }
         left = worker_set_minus(&left, &alike);
-        mirror_match(expected, &alike, blocks->keys + from,
-                     blocks->count - from, more);
+        mirror_match(expected, &alike, prefix->keys + from,
+                     prefix->count - from, more);
         WORKER_SET_EACH (slot, &more->slots) {
             uint32_t depth = from + more->depth[slot];
             worker_set_add(&match->workers, slot);
             match->depth[slot] = depth;
             match->best = depth > match->best ? depth : match->best;
         }
+    }
+}
+
+/* What these workers hold of a prefix, or are expected to. */
+static void
+match_belief(struct route_scratch *scratch, const struct route_world *world,
+             const struct worker_set *asked, const struct prefix *prefix,
+             struct radix_match *match)
+{
+    radix_match(world->belief, prefix->root, prefix->keys, prefix->count,
+                match);
+    if (world->expected != NULL && expectations_any(world->expected)) {
+        add_expected(expectations_index(world->expected), *asked, prefix, match,
+                     &scratch->tokens.expected);
     }
 }
 
@@ -328,20 +346,21 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
               const struct worker_set *asked, struct elect_input *input)
 {
     const struct blocks *blocks = &scratch->blocks;
+    const struct prefix prefix = {
+        .root = blocks->root,
+        .keys = blocks->keys,
+        .count = scratch->tokens.cold ? 0 : blocks->count,
+    };
     struct radix_match *match = &scratch->match;
 
     CHECK_SLOW(blocks->count <= blocks->blocks_max);
     worker_set_clear(&scratch->tokens.workers);
     scratch->total = blocks->count;
     if (blocks->count == 0 && !scratch->tokens.known) {
+        session_credit(&scratch->session, match, input);
         return;
     }
-    radix_match(world->belief, blocks->root, blocks->keys,
-                scratch->tokens.cold ? 0 : blocks->count, match);
-    if (world->expected != NULL && expectations_any(world->expected) &&
-        !scratch->tokens.cold) {
-        add_expected(scratch, expectations_index(world->expected), *asked);
-    }
+    match_belief(scratch, world, asked, &prefix, match);
     if (scratch->tokens.known) {
         scratch->total = scratch->tokens.prompt.tokens;
         scratch->tokens.waiting = waiting_workers(asked, input);
@@ -353,6 +372,24 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     }
     input->match = match;
     input->total_blocks = scratch->total;
+    session_credit(&scratch->session, match, input);
+}
+
+/* The worker of the request's session, among those that may be chosen. */
+static void
+find_session(struct route_scratch *scratch, const struct route_world *world,
+             const struct worker_set *able)
+{
+    struct session_place *place = &scratch->session;
+    struct radix_match *match = &scratch->rank_match; /* used later */
+    const struct prefix prefix = {
+        .root = SESSION_ROOT, .keys = place->keys, .count = SESSION_MOVES_MAX};
+
+    session_begin(place, world->affinity, world->session);
+    if (place->mode != SESSION_OFF) {
+        match_belief(scratch, world, able, &prefix, match);
+        session_find(place, match, able, world->view->identity);
+    }
 }
 
 /* Whether some candidate has room; those that must get nothing are left out
@@ -360,7 +397,7 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
  * still. */
 static bool
 has_room(const struct route_scratch *scratch, const struct route_world *world,
-         struct elect_input *input)
+         struct elect_input *input, struct worker_set *full)
 {
     struct worker_set shut;
 
@@ -369,9 +406,9 @@ has_room(const struct route_scratch *scratch, const struct route_world *world,
         worker_set_add(&input->candidates, world->place);
         return true;
     }
-    struct worker_set full = fleet_board_full(world->board, &input->candidates,
-                                              scratch->load, &shut);
-    struct worker_set roomy = worker_set_minus(&input->candidates, &full);
+    *full = fleet_board_full(world->board, &input->candidates, scratch->load,
+                             &shut);
+    struct worker_set roomy = worker_set_minus(&input->candidates, full);
     if (worker_set_empty(&roomy)) {
         return world->placed; /* its place is gone: it waits no second time */
     }
@@ -418,6 +455,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
             const struct worker_set *tried, struct elect_input *input)
 {
     const struct fleet_view *view = world->view;
+    struct worker_set full;
     struct worker_set serves = fleet_view_find_model(view, scratch->model);
     struct worker_set able = able_workers(scratch, world);
 
@@ -452,19 +490,23 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
                               ? scratch->slowness
                               : NULL;
     }
+    scratch->session.mode = SESSION_OFF;
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;
     }
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }
-    bool full = gauge_read(&world->board->limited) != FLEET_UNLIMITED &&
-                !has_room(scratch, world, input);
+    find_session(scratch, world, &input->candidates);
+    worker_set_clear(&full);
+    bool waits = gauge_read(&world->board->limited) != FLEET_UNLIMITED &&
+                 !has_room(scratch, world, input, &full);
     route_look_up(scratch, world, &input->candidates, input);
-    if (full) {
+    if (waits) {
         note_wait(scratch, input);
         return ROUTE_E_FULL;
     }
+    session_apply(&scratch->session, &full, input);
     return 0;
 }
 
@@ -545,6 +587,18 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
     }
 }
 
+struct session_choice
+route_pick(struct route_scratch *scratch, const struct route_world *world,
+           const struct elect_input *input, struct rng *rng,
+           struct elect_choice *choice)
+{
+    struct elect_config config =
+        session_rule_of(&scratch->session, world->elect);
+
+    elect_pick(&config, &scratch->elect, input, rng, choice);
+    return session_settle(&scratch->session, input, choice);
+}
+
 /* No worker is left but those on trial for other requests: the least bad of
  * them. */
 static int ON_LANE
@@ -554,7 +608,7 @@ insist(struct route_scratch *scratch, const struct route_world *world,
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }
-    elect_pick(world->elect, &scratch->elect, input, rng, &choice->elect);
+    choice->session = route_pick(scratch, world, input, rng, &choice->elect);
     if (choice->elect.worker == WORKER_NONE) {
         return ROUTE_E_NO_WORKER;
     }
@@ -579,7 +633,8 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
     }
     worker_set_clear(&on_trial);
     for (;;) {
-        elect_pick(world->elect, &scratch->elect, &input, rng, &choice->elect);
+        choice->session =
+            route_pick(scratch, world, &input, rng, &choice->elect);
         if (choice->elect.worker == WORKER_NONE) {
             input.candidates = on_trial;
             return insist(scratch, world, &input, rng, choice);
@@ -587,7 +642,8 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
         if (fleet_lease_take(&choice->lease, world->board, world->view,
                              choice->elect.worker)) {
             worker_set_remove(&input.candidates, choice->elect.worker);
-            choice->alone = worker_set_empty(&input.candidates);
+            choice->alone = worker_set_empty(&input.candidates) &&
+                            !session_spares(&scratch->session);
             choose_rank(scratch, world, rng, choice);
             return 0;
         }

@@ -20,6 +20,7 @@
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
+#include "node/route/session.h"
 #include "node/route/token_match_internal.h"
 #include "node/scan/blocks.h"
 #include "node/scan/scan.h"
@@ -64,7 +65,8 @@ struct route_scratch {
     uint16_t kv_usage[WORKERS_MAX];
     uint16_t success[WORKERS_MAX];
     struct elect_state elect;
-    struct route_wait wait; /* after ROUTE_E_FULL */
+    struct session_place session; /* where the request's session is */
+    struct route_wait wait;       /* after ROUTE_E_FULL */
     struct scan_limits limits;
     char model_text[ROUTE_MODEL_MAX];
 };
@@ -79,6 +81,7 @@ enum {
 struct route_choice {
     struct elect_choice elect;
     struct fleet_lease lease;
+    struct session_choice session;
     bool exact;  /* overlap counts tokens of the worker's mirror; otherwise it
                     counts blocks of text, or is an estimate */
     bool ranked; /* the worker has ranks: the request must name best.rank */
@@ -98,6 +101,8 @@ struct route_world {
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
     struct token_match_world tokens;
+    enum session_mode affinity;
+    uint64_t session; /* session_key() of the request; 0: it has none */
     bool placed; /* the request has waited, and was given a place at a worker */
     uint32_t place;
 };
@@ -160,6 +165,13 @@ int route_input(struct route_scratch *scratch, const struct route_world *world,
 void route_look_up(struct route_scratch *scratch,
                    const struct route_world *world,
                    const struct worker_set *asked, struct elect_input *input);
+
+/* Elects by that input, and says in the choice what the session did. Returns
+ * that. */
+struct session_choice route_pick(struct route_scratch *scratch,
+                                 const struct route_world *world,
+                                 const struct elect_input *input,
+                                 struct rng *rng, struct elect_choice *choice);
 
 /*
  * Elects a worker and takes a lease at it. 0 and *choice, or ROUTE_E_NO_MODEL,

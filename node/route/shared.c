@@ -109,10 +109,12 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->limits = config->limits;
     live->timeouts = config->timeouts;
     live->policy = config->policy;
+    live->affinity = config->affinity;
     live->retries = config->retries;
     live->placement_headers = config->placement_headers != 0;
     live->usage_ask = config->usage.ask != 0;
     node->elect = shared_elect(&config->policy);
+    session_rule_init(&node->session, &config->affinity);
     replace_live(node, live);
     return 0;
 }

@@ -72,6 +72,7 @@ struct node_live {
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct config_policy policy;
+    struct config_affinity affinity;
     struct config_retries retries;
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
@@ -87,7 +88,8 @@ struct node_shared {
                                    once control has begun */
     struct publish keys; /* const struct keys *, by control; NULL: none are
                             needed, and none will be */
-    struct elect_config elect; /* control's; lanes have theirs */
+    struct elect_config elect;   /* control's; lanes have theirs */
+    struct session_rule session; /* likewise */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */

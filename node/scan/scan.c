@@ -25,6 +25,7 @@ struct integer {
 struct top {
     struct walk walk;
     struct scan *scan;
+    const struct scan_limits *limits;
     struct sections sections;
     struct integer maxes[MAXES];
     struct integer priority;
@@ -212,12 +213,8 @@ option(struct top *top, struct slice name, struct token t)
         scan->stream = is_true(w, t);
     } else if (WALK_IS(name, "stream_options")) {
         stream_options(top, t);
-    } else if (WALK_IS(name, "user")) {
-        scan->user = walk_text(w, t);
     } else if (WALK_IS(name, "cache_salt")) {
         scan->salt = walk_text(w, t);
-    } else if (WALK_IS(name, "session_id")) {
-        scan->session = walk_text(w, t);
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "max_output_tokens")) {
@@ -287,6 +284,21 @@ option_named(struct slice name)
     return slice_equal(name, option_names[option]) ? option : SCAN_OPTIONS;
 }
 
+/* A member that nothing here reads. */
+static void
+other(struct top *top, struct slice name, struct token t)
+{
+    const struct scan_limits *limits = top->limits;
+
+    for (uint32_t i = 0; i < limits->kept_count; i++) {
+        if (slice_equal(name, limits->kept[i])) {
+            top->scan->kept[i] = walk_text(&top->walk, t);
+            return;
+        }
+    }
+    walk_skip(&top->walk, t);
+}
+
 static void
 member(struct top *top, struct slice name, struct token t)
 {
@@ -303,7 +315,7 @@ member(struct top *top, struct slice name, struct token t)
         if (id != SCAN_OPTIONS) {
             top->scan->options[id] = walk_value(&top->walk, t);
         } else {
-            walk_skip(&top->walk, t);
+            other(top, name, t);
         }
     }
 }
@@ -425,6 +437,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
 
     CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
     CHECK(limits->spans_max == 0 || scan->spans != NULL);
+    CHECK(limits->kept_count <= SCAN_KEPT_MAX);
     *scan = (struct scan){
         .spans = scan->spans, .api = scan->api, .n = 1, .prompts = 1};
     memset(&top.sections, 0, sizeof(top.sections));
@@ -434,6 +447,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     top.priority.value = 0;
     top.n.present = false;
     top.scan = scan;
+    top.limits = limits;
     top.walk.kernel = kernel;
     top.walk.spans = scan->spans;
     top.walk.spans_max = limits->spans_max;

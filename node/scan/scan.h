@@ -113,17 +113,23 @@ struct scan_usage {
 /* Static text; empty for SCAN_USAGE_NOTHING. */
 struct slice scan_usage_text(enum scan_usage_lack lack);
 
+#define SCAN_NAME_MAX 24U /* of a member that anybody asks for */
+#define SCAN_KEPT_MAX 4U
+
 struct scan_limits {
-    uint32_t depth_max; /* of nesting; at most 1024 */
-    uint32_t spans_max; /* room at struct scan.spans */
+    uint32_t depth_max;       /* of nesting; at most 1024 */
+    uint32_t spans_max;       /* room at struct scan.spans */
+    uint32_t kept_count;      /* SCAN_KEPT_MAX at most */
+    const struct slice *kept; /* names of members that nothing above reads,
+                                 and whose text is wanted: of SCAN_NAME_MAX
+                                 bytes at most */
 };
 
 struct scan {
     enum scan_api api; /* the caller's; a guess is made good */
     struct scan_text model;
-    struct scan_text user;
-    struct scan_text salt;    /* cache_salt */
-    struct scan_text session; /* session_id */
+    struct scan_text salt;                /* cache_salt */
+    struct scan_text kept[SCAN_KEPT_MAX]; /* of scan_limits.kept; strings */
     /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
     struct scan_text options[SCAN_OPTIONS];
     bool stream;

@@ -168,7 +168,6 @@ struct prompt walk_prompt(struct walk *w, struct token t);
  * Room for an escaped name of at most SCAN_NAME_MAX bytes, however it is
  * spelt; a longer one is given as the empty one, as nobody asks for it.
  */
-#define SCAN_NAME_MAX 24
 struct scan_name {
     char room[SCAN_NAME_MAX * 6];
 };

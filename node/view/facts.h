@@ -24,12 +24,22 @@ enum fact_kind {
     FACT_EXPECT,
     /* The same, with what decided_told() makes of all its tokens. */
     FACT_DECIDED,
+    /* The same, beside a FACT_LEARN of the same request: belief's blocks of its
+     * session (route/session.h). */
+    FACT_SESSION,
     FACT_SETTLED,
     FACT_OUTCOME,
     FACT_DECISION,
     FACT_WAIT,
     FACT_WAIT_END,
 };
+
+/* Whether what a struct fact_learn names is belief's. */
+static inline bool
+fact_is_belief(uint32_t kind)
+{
+    return kind == FACT_LEARN || kind == FACT_SESSION;
+}
 
 #define FACT_KEYS_MAX 65536U /* of one prompt; a ring takes twice that */
 

@@ -38,6 +38,10 @@
     X(mode_affinity, "Requests placed where their prefix is")                  \
     X(mode_balance, "Requests placed where the load is least")                 \
     X(mode_policy, "Requests placed by another policy")                        \
+    X(mode_session, "Requests placed where their session is")                  \
+    X(sessions_new, "Requests whose session no worker had")                    \
+    X(sessions_moved, "Sessions whose worker took no more: another has them")  \
+    X(sessions_yielded, "Requests placed elsewhere than their session")        \
     X(imbalanced, "Elections that found the load imbalanced")                  \
     X(placed_prefix_hash, "New prefixes placed first by hash")                 \
     X(placed_overflow, "New prefixes placed next by hash, for the load")       \

@@ -59,7 +59,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t pad = size > 0 ? data[0] % 64U : 0;
     struct scan_limits limits = {
         .depth_max = size > 0 && data[0] >= 128 ? 4 : 1024,
-        .spans_max = ORACLE_SPANS};
+        .spans_max = ORACLE_SPANS,
+        .kept_count = 2,
+        .kept = oracle_kept};
     struct scan first = {.spans = spans};
     const struct scan_kernel *kernel;
     int outcome = -1;

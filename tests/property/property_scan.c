@@ -545,7 +545,10 @@ check(struct gen *g)
 {
     static struct scan_span first_spans[ORACLE_SPANS];
     static struct scan_span spans[ORACLE_SPANS];
-    struct scan_limits limits = {.depth_max = 64, .spans_max = ORACLE_SPANS};
+    struct scan_limits limits = {.depth_max = 64,
+                                 .spans_max = ORACLE_SPANS,
+                                 .kept_count = 2,
+                                 .kept = oracle_kept};
     struct scan first = {.spans = first_spans};
     const struct scan_kernel *kernel;
     const char *why = NULL;

@@ -8,6 +8,9 @@
 #include "index/base/slice.h"
 
 /* A span that must be there: of a string, or raw JSON that means this. */
+const struct slice oracle_kept[2] = {{.ptr = "user", .len = 4},
+                                     {.ptr = "session_id", .len = 10}};
+
 struct want {
     enum scan_span_kind kind;
     json_t *value; /* borrowed; NULL: the empty role */
@@ -511,9 +514,9 @@ right(struct oracle *o, json_t *doc)
         return no(o, "priority_bad");
     }
     return right_text(o, &scan->model, json_object_get(doc, "model")) &&
-           right_text(o, &scan->user, json_object_get(doc, "user")) &&
+           right_text(o, &scan->kept[0], json_object_get(doc, "user")) &&
            right_text(o, &scan->salt, json_object_get(doc, "cache_salt")) &&
-           right_text(o, &scan->session, json_object_get(doc, "session_id")) &&
+           right_text(o, &scan->kept[1], json_object_get(doc, "session_id")) &&
            right_number(o, json_object_get(doc, "priority"), scan->has_priority,
                         scan->priority) &&
            right_max_tokens(o, doc) && right_options(o, doc) &&

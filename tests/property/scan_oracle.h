@@ -15,6 +15,9 @@
 
 #define ORACLE_SPANS 1024
 
+/* Two names for scan_limits.kept, which the scan judged was told to keep. */
+extern const struct slice oracle_kept[2];
+
 /*
  * Whether scan, which came of this body with this outcome, is right; else
  * *why says what is wrong with it. A DEPTH outcome is not judged.

@@ -246,17 +246,27 @@ Test(node_scan, decoy_keys_at_other_levels_are_not_read)
 
 Test(node_scan, strings_that_identify_are_given)
 {
-    const char *body = "{\"user\":\"u1\",\"cache_salt\":\"s2\","
-                       "\"session_id\":\"i\\n3\",\"stream\":true,"
+    static const struct slice kept[] = {
+        {.ptr = "session_id", .len = 10},
+        {.ptr = "user", .len = 4},
+        {.ptr = "other", .len = 5},
+    };
+    const struct scan_limits limits = {
+        .depth_max = 16, .spans_max = 8, .kept_count = 3, .kept = kept};
+    const char *body = "{\"user\":\"u1\",\"cache_salt\":\"s2\",\"other\":\"x\","
+                       "\"session\\u005fid\":\"i\\n3\",\"stream\":true,"
+                       "\"x\":{\"user\":\"no\"},\"other\":5,"
                        "\"stream_options\":{\"include_usage\":true}}";
-    struct try try = try_body(body);
+    struct try try = try_slice(slice_of(body), &limits);
 
     cr_assert(try.scan.stream && try.scan.include_usage);
-    cr_assert(try.scan.user.present && !try.scan.user.escaped);
-    cr_assert_eq(memcmp(body + try.scan.user.at, "u1", try.scan.user.len), 0);
     cr_assert_eq(memcmp(body + try.scan.salt.at, "s2", try.scan.salt.len), 0);
-    cr_assert(try.scan.session.present && try.scan.session.escaped);
-    cr_assert_eq(try.scan.session.len, 4);
+    cr_assert(try.scan.kept[1].present && !try.scan.kept[1].escaped);
+    cr_assert_eq(memcmp(body + try.scan.kept[1].at, "u1", 2), 0);
+    cr_assert(try.scan.kept[0].present && try.scan.kept[0].escaped);
+    cr_assert_eq(try.scan.kept[0].len, 4);
+    cr_assert(!try.scan.kept[2].present, "the last one counts, of any type");
+    cr_assert(!try_body(body).scan.kept[1].present, "nobody asked");
 }
 
 Test(node_scan, include_usage_is_of_the_last_stream_options)
