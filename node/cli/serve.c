@@ -272,7 +272,9 @@ on_signal(uv_signal_t *handle, int number)
 
     role_is_control();
     if (gauge_read(&serve->node.draining) != 0) {
-        LOG_WARNING("aborting", KV("signal", number));
+        LOG_WARNING(
+            "aborting", KV("signal", number),
+            KV("hint", "open answers are cut off: clients have to ask again"));
         gauge_set(&serve->node.sever, 1);
         begin_drain(serve);
     } else if (gauge_read(&serve->node.leaving) == 0 && number == SIGTERM &&
@@ -420,7 +422,10 @@ open_ports(struct serve *serve)
     }
     if (error < 0) {
         LOG_ERROR("listen_failed", KV("host", config->listen.host),
-                  KV("port", config->listen.port), KV_FAULT("error", error));
+                  KV("port", config->listen.port), KV_FAULT("error", error),
+                  KV("hint",
+                     "another program has the port (ss -ltnp shows which), or "
+                     "the address is not this machine's: --listen IP:PORT"));
         return error;
     }
     error = admin_open(&serve->control);
@@ -440,7 +445,8 @@ begin_serving(struct serve *serve)
     if (error == 0) {
         say_ready(serve);
     } else {
-        LOG_ERROR("start_failed", KV_FAULT("error", error));
+        LOG_ERROR("start_failed", KV_FAULT("error", error),
+                  KV("hint", "the line before says what could not be had"));
         serve->failed = true;
         begin_drain(serve);
     }
@@ -492,7 +498,9 @@ serve_run(const struct config_sources *sources, const struct config *config)
     int error;
 
     if (serve == NULL) {
-        LOG_ERROR("out_of_memory");
+        LOG_ERROR(
+            "out_of_memory",
+            KV("hint", "limits and mirror.* say how much memory a node takes"));
         return 1;
     }
     memset(serve, 0, sizeof(*serve));
@@ -512,7 +520,8 @@ serve_run(const struct config_sources *sources, const struct config *config)
                              uv_hrtime());
     }
     if (error < 0) {
-        LOG_ERROR("start_failed", KV_FAULT("error", error));
+        LOG_ERROR("start_failed", KV_FAULT("error", error),
+                  KV("hint", "the line before says what could not be had"));
         control_reload_free(serve->reload);
         snapshot_free(serve->snapshot);
         shared_fini(&serve->node);

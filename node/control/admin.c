@@ -343,7 +343,9 @@ admin_use_tls(struct control *control)
 {
     if ((control->admin != NULL && use_tls(control, control->admin) != 0) ||
         (control->metrics != NULL && use_tls(control, control->metrics) != 0)) {
-        LOG_WARNING("admin_tls_kept", KV("why", "out of memory"));
+        LOG_WARNING("admin_tls_kept", KV("why", "out of memory"),
+                    KV("hint", "the certificate before it stays in use: reload "
+                               "once there is memory"));
     }
 }
 
@@ -375,7 +377,10 @@ open_port(struct control *control, const struct url *url,
     }
     if (error != 0) {
         LOG_ERROR("admin_listen_failed", KV("host", url->host),
-                  KV("port", url->port), KV_FAULT("error", error));
+                  KV("port", url->port), KV_FAULT("error", error),
+                  KV("hint", "another program has the port (ss -ltnp shows "
+                             "which), or the address is not this machine's: "
+                             "--admin IP:PORT, or admin.metrics"));
     }
     return error;
 }

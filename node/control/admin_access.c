@@ -39,12 +39,16 @@ read_tokens(struct admin_access *access)
     if (error != 0) {
         LOG_ERROR("admin_tokens_unread", KV("file", path),
                   KV("expected", want != NULL ? want : "a file"),
-                  KV_FAULT("error", error));
+                  KV_FAULT("error", error),
+                  KV("hint", "the tokens read before stay in force; the file "
+                             "is looked at again every second"));
         return error;
     }
     error = shared_publish_operators(access->node, &access->tokens);
     if (error != 0) {
-        LOG_ERROR("admin_tokens_untold", KV_FAULT("error", error));
+        LOG_ERROR("admin_tokens_untold", KV_FAULT("error", error),
+                  KV("hint", "the serving port has the tokens read before; it "
+                             "is tried again"));
         access->stamp = 0; /* the next look tries again */
     }
     return error;
@@ -72,7 +76,8 @@ admin_access_init(struct admin_access *access, struct node_shared *node)
     if (!config_is_loopback(config->admin.host)) {
         LOG_WARNING("admin_without_tokens", KV("host", config->admin.host),
                     KV("what", "whoever reaches the admin port can change this "
-                               "node (admin.insecure)"));
+                               "node (admin.insecure)"),
+                    KV("hint", "admin.token_file has a token in each line"));
     }
     return 0;
 }
@@ -125,7 +130,9 @@ admin_access_admits(struct admin_access *access, struct httpd_request *request)
     }
     LOG_WARNING("admin_refused", KV("by", (const char *)access->peer),
                 KV("method", head->method), KV("path", head->path),
-                KV("reason", refusal.code));
+                KV("reason", refusal.code),
+                KV("hint", "an operator's command needs --token-file, a "
+                           "browser's page an address that is this node's"));
     answer_refusal(request, &refusal);
     return false;
 }

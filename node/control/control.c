@@ -131,7 +131,10 @@ take_fact(struct control *control, const void *record)
         fact_sink_take(&control->sink, record, control_now_us(control));
 
     if (outcome < 0) {
-        LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
+        LOG_WARNING(
+            "belief_out_of_memory", KV_FAULT("error", outcome),
+            KV("hint", "prompts of workers without events are placed by load: "
+                       "lower belief.bytes_max, or give the node memory"));
     }
     control_queue_take(&control->queue, record, control_now_us(control));
     if (*(const uint32_t *)record == FACT_DECISION) {
@@ -329,7 +332,9 @@ admit(struct control *control, uint32_t slot, uint64_t blocks_max)
     int outcome = radix_worker_add(control->node->belief, slot, blocks_max,
                                    (enum radix_eviction)belief->eviction);
     if (outcome != 0) {
-        LOG_WARNING("belief_slot_refused", KV("slot", slot));
+        LOG_WARNING("belief_slot_refused", KV("slot", slot),
+                    KV("hint", "this worker's prompts are placed by load until "
+                               "the next one comes or goes"));
     }
 }
 

@@ -55,7 +55,10 @@ control_keys_start(struct node_shared *node)
     if (outcome == 0) {
         control_keys_publish(node, fresh);
     } else {
-        LOG_ERROR("keys_unread", KV("first", buf_slice(&errors.text)));
+        LOG_ERROR(
+            "keys_unread", KV("first", buf_slice(&errors.text)),
+            KV("hint",
+               "the keys read before stay in force: mend the file and reload"));
     }
     config_errors_fini(&errors);
     return outcome == 0 ? 0 : -EINVAL;

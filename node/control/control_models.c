@@ -70,12 +70,14 @@ say(const struct local_table *before, const struct local_table *table)
             LOG_WARNING("model_files_not_understood",
                         KV("model", local_model_name(model)),
                         KV("files", local_model_place(model)), KV("why", why),
-                        KV("consequence", "engines are asked for its tokens"));
+                        KV("hint", "engines are asked for its tokens"));
         }
     }
     if (table->left_off != 0) {
         LOG_WARNING("models_left_off", KV("models", table->left_off),
-                    KV("most", LOCAL_MODELS_MAX));
+                    KV("most", LOCAL_MODELS_MAX),
+                    KV("hint", "engines are asked for the tokens of the "
+                               "others: name those that matter in models"));
     }
 }
 
@@ -83,7 +85,7 @@ static void
 say_unread(const char *dir, int error)
 {
     LOG_WARNING("tokens_dir_unread", KV("dir", dir), KV_FAULT("error", error),
-                KV("consequence", "engines are asked for tokens"));
+                KV("hint", "engines are asked for tokens"));
 }
 
 static void ON_CONTROL
@@ -147,7 +149,7 @@ begin(struct control_models *models)
     models->again = false;
     if (models->dying_count > LOCAL_MODELS_MAX) {
         LOG_WARNING("models_still_used", KV("models", models->dying_count),
-                    KV("consequence", "the files were not read again"));
+                    KV("hint", "the files were not read again"));
         return false;
     }
     models->wanted = models->next;
@@ -210,7 +212,7 @@ switch_off(struct local_model *model, const struct local_verdict *verdict)
     LOG_ERROR("tokens_differ", KV("model", local_model_name(model)),
               KV("way", local_way_name(verdict->way)),
               KV("prompts", LOCAL_DIFFER_MAX),
-              KV("consequence",
+              KV("hint",
                  "an engine stored blocks of other tokens than were made here: "
                  "engines are asked for these prompts from now on; compare the "
                  "files with the engine's, and its flags"));
@@ -263,11 +265,11 @@ share_distrust(struct local_model *model, enum local_way way,
     } else if (local_model_can(model, way) &&
                hints_hears_distrust(hints, version, (uint32_t)way) &&
                local_model_hear_distrust(model, way)) {
-        LOG_ERROR("tokens_differ_at_peer", KV("model", local_model_name(model)),
-                  KV("way", local_way_name(way)),
-                  KV("consequence",
-                     "engines are asked for these prompts from now on; the "
-                     "peer's log has the first difference"));
+        LOG_ERROR(
+            "tokens_differ_at_peer", KV("model", local_model_name(model)),
+            KV("way", local_way_name(way)),
+            KV("hint", "engines are asked for these prompts from now on; the "
+                       "peer's log has the first difference"));
     }
 }
 
@@ -291,9 +293,9 @@ control_models_compare(struct control_models *models, struct hints *hints,
     hints_set_files(hints, local_table_version(table));
     differ = hints_files_differ(hints);
     if (differ != models->differ && differ != 0) {
-        LOG_WARNING("model_files_differ", KV("peers", differ),
-                    KV("consequence",
-                       "the same prompt may have other tokens there; give all "
+        LOG_WARNING(
+            "model_files_differ", KV("peers", differ),
+            KV("hint", "the same prompt may have other tokens there; give all "
                        "nodes the same files"));
     } else if (differ != models->differ) {
         LOG_INFO("model_files_agree");

@@ -149,8 +149,9 @@ put_worker(struct control *control, const struct config_worker *worker)
     int outcome = control_roster_put(control, worker);
 
     if (outcome != 0) {
-        LOG_WARNING("worker_refused", KV("worker", worker->id),
-                    KV("outcome", outcome));
+        LOG_WARNING(
+            "worker_refused", KV("worker", worker->id), KV("outcome", outcome),
+            KV("hint", "there is no room for another worker: remove one"));
     }
     return outcome == 0;
 }
@@ -253,7 +254,10 @@ say(const struct control_reload *reload, struct json_out *json)
     LOG_INFO("reloaded", KV("keys", buf_slice(&applied)),
              KV("workers", reload->diff.workers_count));
     if (restart.len != 0) {
-        LOG_WARNING("reload_needs_restart", KV("keys", buf_slice(&restart)));
+        LOG_WARNING(
+            "reload_needs_restart", KV("keys", buf_slice(&restart)),
+            KV("hint",
+               "the rest is in force; these keys are with the next start"));
     }
     buf_fini(&applied);
     buf_fini(&restart);
@@ -347,8 +351,11 @@ control_reload(struct control *control, struct json_out *json,
     } else {
         keys_free(keys);
         control_tls_free(&tls);
-        LOG_WARNING("reload_refused", KV("errors", errors->count),
-                    KV("first", buf_slice(&errors->text)));
+        LOG_WARNING(
+            "reload_refused", KV("errors", errors->count),
+            KV("first", buf_slice(&errors->text)),
+            KV("hint",
+               "nothing was changed: kvasir check -c FILE shows every error"));
     }
     config_fini(&reload->wanted);
     return outcome;

@@ -41,15 +41,21 @@ add_configured(struct control *control)
         int outcome = fleet_add(control->fleet, &config->workers[i],
                                 control_now_us(control), NULL);
         if (outcome != 0) {
-            LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
-                      KV("outcome", outcome));
+            LOG_ERROR(
+                "worker_refused", KV("worker", config->workers[i].id),
+                KV("outcome", outcome),
+                KV("hint",
+                   "two workers have one id or url, or there are too many"));
             return outcome < 0 ? outcome : -EINVAL;
         }
     }
     int outcome =
         roster_apply_configure(control->workers, control_now_us(control));
     if (outcome != 0) {
-        LOG_ERROR("roster_refused", KV("outcome", outcome));
+        LOG_ERROR(
+            "roster_refused", KV("outcome", outcome),
+            KV("hint",
+               "the list of workers is full: remove those that are gone"));
     }
     return outcome <= 0 ? outcome : -EINVAL;
 }
@@ -96,8 +102,10 @@ control_roster_put(struct control *control, const struct config_worker *worker)
     outcome = roster_apply_put(control->workers, &whole, now_us);
     if (outcome != 0) {
         fleet_remove(control->fleet, slot, now_us);
-        LOG_WARNING("roster_refused", KV("worker", whole.id),
-                    KV("outcome", outcome));
+        LOG_WARNING(
+            "roster_refused", KV("worker", whole.id), KV("outcome", outcome),
+            KV("hint",
+               "the list of workers is full: remove those that are gone"));
         outcome = outcome < 0 ? outcome : FLEET_E_FULL;
     }
     probe_poke(control->probe);
@@ -124,8 +132,11 @@ static void
 log_unsaid(const char *id, int outcome)
 {
     if (outcome != 0) {
-        LOG_WARNING("roster_operation_kept_here", KV("worker", id),
-                    KV("outcome", outcome));
+        LOG_WARNING(
+            "roster_operation_kept_here", KV("worker", id),
+            KV("outcome", outcome),
+            KV("hint",
+               "it is in force on this node alone: repeat it on the others"));
     }
 }
 

@@ -129,7 +129,8 @@ say(const char *file, int64_t expiry_s)
     }
     LOG_INFO("tls_read", KV("file", file), KV("not_after_s", expiry_s));
     if (left_s < WARN_S) {
-        LOG_WARNING("tls_ends", KV("file", file), KV("days", left_s / DAY_S));
+        LOG_WARNING("tls_ends", KV("file", file), KV("days", left_s / DAY_S),
+                    KV("hint", "replace the files, then reload (SIGHUP)"));
     }
 }
 
@@ -189,7 +190,9 @@ control_tls_start(struct node_shared *node)
     if (outcome == 0) {
         control_tls_publish(node, &fresh);
     } else {
-        LOG_ERROR("tls_unread", KV("why", buf_slice(&errors.text)));
+        LOG_ERROR("tls_unread", KV("why", buf_slice(&errors.text)),
+                  KV("hint", "the certificates read before stay in use: mend "
+                             "the files and reload"));
     }
     config_errors_fini(&errors);
     return outcome == 0 ? 0 : -EINVAL;

@@ -49,8 +49,11 @@ reason_of(enum storage_outcome outcome)
 static int
 refuse(const struct snapshot *snapshot, enum storage_outcome outcome)
 {
-    LOG_ERROR("data_refused", KV("dir", snapshot->config->data.dir),
-              KV("reason", reason_of(outcome)));
+    LOG_ERROR(
+        "data_refused", KV("dir", snapshot->config->data.dir),
+        KV("reason", reason_of(outcome)),
+        KV("hint",
+           "data.dir is for one node alone, on a disk that it may write"));
     return outcome == STORAGE_E_BUSY     ? -EBUSY
            : outcome == STORAGE_E_DENIED ? -EACCES
            : outcome == STORAGE_E_MEMORY ? -ENOMEM
@@ -65,11 +68,12 @@ say_found(struct snapshot *snapshot)
 
     snapshot->loaded.refused = found->refusals;
     if (found->refusals > 0) {
-        LOG_WARNING("snapshot_refused", KV("file", found->refused.file),
-                    KV("outcome", storage_outcome_name(found->refused.outcome)),
-                    KV("reason", found->refused.reason),
-                    KV("files", found->refusals),
-                    KV("start", found->found ? "from an older one" : "cold"));
+        LOG_WARNING(
+            "snapshot_refused", KV("file", found->refused.file),
+            KV("outcome", storage_outcome_name(found->refused.outcome)),
+            KV("reason", found->refused.reason), KV("files", found->refusals),
+            KV("start", found->found ? "from an older one" : "cold"),
+            KV("hint", "the file stays, for a look: kvasir snapshot info DIR"));
     }
     if (!found->found) {
         snapshot->loaded.reason =
@@ -127,7 +131,9 @@ snapshot_open(struct snapshot **out, const struct config *config)
     }
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (snapshot == NULL) {
-        LOG_ERROR("out_of_memory");
+        LOG_ERROR(
+            "out_of_memory",
+            KV("hint", "limits and mirror.* say how much memory a node takes"));
         return -ENOMEM;
     }
     snapshot->config = config;
@@ -166,7 +172,9 @@ say_failed(const struct snapshot *snapshot)
     LOG_WARNING("snapshot_failed", KV("dir", snapshot->config->data.dir),
                 KV("outcome", storage_outcome_name(take->status.outcome)),
                 KV("retry_ms",
-                   take->due_us > now_us ? (take->due_us - now_us) / 1000 : 0));
+                   take->due_us > now_us ? (take->due_us - now_us) / 1000 : 0),
+                KV("hint", "the one before it stays: look at the disk of "
+                           "data.dir, and at data.bytes_max"));
 }
 
 /* Answers the callers that asked before the finished attempt began. */
@@ -421,7 +429,9 @@ snapshot_start(struct snapshot *snapshot, const struct snapshot_parts *parts)
         error = open_disk(snapshot);
     }
     if (error < 0) {
-        LOG_ERROR("snapshots_failed", KV_FAULT("error", error));
+        LOG_ERROR(
+            "snapshots_failed", KV_FAULT("error", error),
+            KV("hint", "the node does not start: without data.dir it would"));
         return error;
     }
     if (snapshot->io == NULL) {
@@ -501,7 +511,10 @@ snapshot_finish(struct snapshot *snapshot)
     }
     bool over = !snapshot->take.asked && !snapshot->take.status.running;
     if (!over && probe_now_us() >= snapshot->finish_us) {
-        LOG_WARNING("snapshot_late", KV("waited_us", FINISH_US));
+        LOG_WARNING(
+            "snapshot_late", KV("waited_us", FINISH_US),
+            KV("hint",
+               "the next start reads what came since from peers and engines"));
         over = true;
     }
     return over;

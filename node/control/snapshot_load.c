@@ -21,8 +21,9 @@ take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
     }
     int outcome = roster_load(roster, &entry, probe_now_us());
     if (outcome != 0) {
-        LOG_WARNING("snapshot_worker_refused", KV("worker", id),
-                    KV("outcome", outcome));
+        LOG_WARNING(
+            "snapshot_worker_refused", KV("worker", id), KV("outcome", outcome),
+            KV("hint", "it comes back with a configuration, or from peers"));
         return;
     }
     snapshot->loaded.workers++;
@@ -301,7 +302,9 @@ say(const struct snapshot *snapshot)
     }
     if (l->reason[0] != '\0') {
         LOG_WARNING("snapshot_not_loaded", KV("file", l->from.file),
-                    KV("reason", l->reason), KV("part", l->warm));
+                    KV("reason", l->reason), KV("part", l->warm),
+                    KV("hint", "the node starts cold, and learns from peers "
+                               "and engines' replays"));
     }
 }
 
@@ -314,9 +317,11 @@ keep_aside(struct snapshot *snapshot)
 
     snapshot->loaded.refused++;
     if (rc != STORAGE_OK) {
-        LOG_WARNING("snapshot_not_set_aside",
-                    KV("file", snapshot->found.chosen.file),
-                    KV("reason", storage_outcome_name(rc)));
+        LOG_WARNING(
+            "snapshot_not_set_aside", KV("file", snapshot->found.chosen.file),
+            KV("reason", storage_outcome_name(rc)),
+            KV("hint",
+               "the next snapshot replaces it: copy it now if it matters"));
     }
 }
 

@@ -452,7 +452,7 @@ distrust(struct local_model *model, const struct exchange *x,
             KV("ours", x->local_tokens), KV("engine", usage->prompt_tokens),
             KV("predicted", x->dispatch.choice.best.tokens),
             KV("cached", usage->cached_tokens), KV("request", x->dispatch.id),
-            KV("consequence",
+            KV("hint",
                "engines are asked for these prompts from now on; compare "
                "the files with the engine's, and its flags"));
     }

@@ -72,7 +72,9 @@ accept_later(struct lane *lane, int error)
 {
     counter_bump(&lane->shared->metrics.accept_failures, 1);
     LOG_WARNING("accept_failed", KV("lane", lane->number),
-                KV_FAULT("error", error));
+                KV_FAULT("error", error),
+                KV("hint", "clients wait: raise the limit of open files, or "
+                           "lower limits.connections_max"));
     /* Waiting on a full table would spin: look again when some are closed. */
     sock_want(&lane->listener, 0);
     (void)uv_timer_start(&lane->accept_again, on_accept_again, ACCEPT_AGAIN_MS,

@@ -73,19 +73,28 @@ note(void *context, enum decoder_note what, uint64_t seq)
 
     switch (what) {
     case DECODER_LEDGER_FULL:
-        LOG_WARNING("events_ledger_full", KV("worker", id), KV("rank", number));
+        LOG_WARNING(
+            "events_ledger_full", KV("worker", id), KV("rank", number),
+            KV("hint",
+               "this rank's cache is not followed: fewer workers, or ranks"));
         break;
     case DECODER_DO_NOT_FIT:
         LOG_WARNING("events_do_not_fit", KV("worker", id), KV("rank", number),
-                    KV("seq", seq));
+                    KV("seq", seq),
+                    KV("hint", "the engine's events contradict each other; the "
+                               "reading goes on without what it cannot place"));
         break;
     case DECODER_TOO_LONG:
         LOG_WARNING("events_batch_too_long", KV("worker", id),
-                    KV("rank", number), KV("seq", seq));
+                    KV("rank", number), KV("seq", seq),
+                    KV("hint", "the engine stored or removed more at once than "
+                               "a node takes; its stream is read anew"));
         break;
     case DECODER_UNREADABLE:
         LOG_WARNING("events_unreadable", KV("worker", id), KV("rank", number),
-                    KV("seq", seq));
+                    KV("seq", seq),
+                    KV("hint", "kvasir_events_drop_* say what is wrong; is the "
+                               "engine newer than this node?"));
         break;
     }
 }

@@ -256,7 +256,9 @@ see_the_time(struct intake *intake)
     intake->now_us = intake_now_us();
     if (intake->now_us - intake->turn_us > INTAKE_GAP_US) {
         LOG_WARNING("events_thread_slept",
-                    KV("ms", (intake->now_us - intake->turn_us) / 1000));
+                    KV("ms", (intake->now_us - intake->turn_us) / 1000),
+                    KV("hint", "the process stood still; engines are connected "
+                               "anew and asked for what was missed"));
         each_rank(intake, intake_rank_suspend);
     }
     intake->turn_us = intake->now_us;

@@ -185,7 +185,9 @@ log_rank(struct intake_rank *rank, const char *what, int error)
 {
     LOG_WARNING("events_socket", KV("worker", rank->source->worker.id),
                 KV("rank", rank->decoder.rank), KV("what", what),
-                KV("error", zmq_strerror(error)));
+                KV("error", zmq_strerror(error)),
+                KV("hint", "it is tried again; kvasir doctor tries the "
+                           "worker's events and replay"));
 }
 
 /* Its descriptor is watched, for as long as it is open. False: it was closed,
@@ -391,7 +393,9 @@ payload_fits(struct intake_rank *rank, struct slice payload)
     if (!fits) {
         LOG_WARNING("events_payload_too_long",
                     KV("worker", rank->source->worker.id),
-                    KV("rank", rank->decoder.rank), KV("bytes", payload.len));
+                    KV("rank", rank->decoder.rank), KV("bytes", payload.len),
+                    KV("hint", "raise events.payload_bytes_max; the gap is "
+                               "replayed or counted"));
     }
     return fits;
 }

@@ -114,7 +114,8 @@ end(struct kv_sse_link *link, const char *reason)
     link->tries = link->answered ? 0 : link->tries + (link->tries < 1000);
     uint32_t wait_ms = retry_wait_ms(link);
     LOG_WARNING("sse_ended", KV("worker", link->source.id),
-                KV("reason", reason), KV("retry_ms", wait_ms));
+                KV("reason", reason), KV("retry_ms", wait_ms),
+                KV("hint", "it is tried again: look at the sidecar"));
     link->connected = false;
     link->answered = false;
     kv_sse_disconnected(&link->core);

@@ -100,7 +100,9 @@ keep_key(struct roster_apply *apply, const struct config_worker *worker)
     if (!apply->secrets && worker->api_key[0] != '\0' &&
         !roster_keys_keep(&apply->keys, worker)) {
         LOG_WARNING("worker_key_not_kept", KV("worker", worker->id),
-                    KV("keys_max", WORKERS_MAX));
+                    KV("keys_max", WORKERS_MAX),
+                    KV("hint", "it may be asked without its api_key: as many "
+                               "are kept as can be"));
     }
 }
 
@@ -175,8 +177,11 @@ leave_out(struct roster_apply *apply, uint32_t slot, int outcome,
 
     CHECK(slot < WORKERS_MAX && outcome > 0);
     if (fleet_status(apply->fleet, slot, &status)) {
-        LOG_WARNING("roster_worker_left_out", KV("worker", status.worker->id),
-                    KV("reason", refusal(outcome)));
+        LOG_WARNING(
+            "roster_worker_left_out", KV("worker", status.worker->id),
+            KV("reason", refusal(outcome)),
+            KV("hint",
+               "no request of this node goes there until that is mended"));
     }
     fleet_remove(apply->fleet, slot, now_us);
     apply->missing = true;
@@ -223,8 +228,11 @@ add(struct roster_apply *apply, const struct config_worker *worker,
     if (outcome != 0 && !quiet) {
         bool denied =
             config_access_denies(fleet_deny(apply->fleet), worker, why);
-        LOG_WARNING("roster_worker_left_out", KV("worker", worker->id),
-                    KV("reason", denied ? why : refusal(outcome)));
+        LOG_WARNING(
+            "roster_worker_left_out", KV("worker", worker->id),
+            KV("reason", denied ? why : refusal(outcome)),
+            KV("hint",
+               "no request of this node goes there until that is mended"));
     }
     return outcome == 0;
 }
@@ -270,7 +278,9 @@ read_entry(const struct roster_apply *apply, const struct roster_entry *entry,
             KV("reason",
                slice_trim((struct slice){
                    .ptr = errors.text.ptr,
-                   .len = errors.text.len != 0 ? errors.text.len - 1 : 0})));
+                   .len = errors.text.len != 0 ? errors.text.len - 1 : 0})),
+            KV("hint",
+               "no request of this node goes there until that is mended"));
     }
     config_errors_fini(&errors);
     return good;
@@ -334,12 +344,15 @@ log_configured(const struct roster_apply *apply,
     if (entry->removed) {
         LOG_WARNING("configured_worker_removed", KV("worker", entry->id),
                     KV("what", "in this node's configuration, but an operator "
-                               "removed it"));
+                               "removed it"),
+                    KV("hint", "a reload of this configuration puts it back"));
     } else if (read_entry(apply, entry, true, &worker) &&
                !same(written, &worker)) {
-        LOG_WARNING("configured_worker_differs", KV("worker", entry->id),
-                    KV("what", "an operator, or a configuration loaded later, "
-                               "gave it another url or other keys"));
+        LOG_WARNING(
+            "configured_worker_differs", KV("worker", entry->id),
+            KV("what", "an operator, or a configuration loaded later, "
+                       "gave it another url or other keys"),
+            KV("hint", "a reload of this configuration puts its own in force"));
     }
 }
 

@@ -96,8 +96,11 @@ say(const struct ingest_worker *w, enum intake_place place,
                     KV("hint", "workers.deny denies all addresses of the "
                                "name: nothing is connected"));
     } else if (name->state == INGEST_NAME_UNRESOLVED) {
-        LOG_WARNING("events_name_unresolved", KV("worker", w->id),
-                    KV("key", place_name(place)), KV("name", host));
+        LOG_WARNING(
+            "events_name_unresolved", KV("worker", w->id),
+            KV("key", place_name(place)), KV("name", host),
+            KV("hint",
+               "the last address stays in use; the name is looked up again"));
     }
 }
 

@@ -29,7 +29,9 @@ say_state(const struct ingest *ingest, const struct ingest_worker *w,
     if (bad) {
         LOG_WARNING("events_state", KV("worker", w->id), KV("rank", rank),
                     KV("state", kv_stream_state_name(state)),
-                    KV("replays_in_vain", in_vain));
+                    KV("replays_in_vain", in_vain),
+                    KV("hint", "less is expected of its cache meanwhile: "
+                               "kvasir doctor tries its events and replay"));
     } else {
         LOG_INFO("events_state", KV("worker", w->id), KV("rank", rank),
                  KV("state", kv_stream_state_name(state)));
@@ -65,7 +67,9 @@ ingest_did(void *context, struct ingest_rank *rank, unsigned did)
     }
     if ((did & INGEST_NO_MEMORY) != 0) {
         LOG_WARNING("mirror_out_of_memory", KV("worker", w->id),
-                    KV("rank", rank->stream.rank));
+                    KV("rank", rank->stream.rank),
+                    KV("hint", "what it stores from now on is not known: raise "
+                               "mirror.bytes_max"));
     }
     if ((did & INGEST_VIEW) != 0) {
         ingest_wake(ingest);
@@ -84,5 +88,7 @@ ingest_lost(void *context, const struct ingest_rank *rank, const char *reason)
     const struct ingest *ingest = context;
 
     LOG_WARNING("events_reread", KV("worker", ingest->workers[rank->worker].id),
-                KV("rank", rank->stream.rank), KV("reason", reason));
+                KV("rank", rank->stream.rank), KV("reason", reason),
+                KV("hint", "all is asked of the engine again; if it repeats, "
+                           "is the engine newer than this node?"));
 }

@@ -189,7 +189,8 @@ ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
     ingest_reach_settle(ingest, w);
     CHECK(w->link == NULL);
     if (w->reach.open) { /* unstick() tries again */
-        LOG_WARNING("events_remove_refused", KV("worker", w->id));
+        LOG_WARNING("events_remove_refused", KV("worker", w->id),
+                    KV("hint", "tried again with the next change"));
         w->stuck = true;
         w->stuck_generation = w->generation;
     }

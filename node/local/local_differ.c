@@ -25,7 +25,9 @@ local_differ_log(const struct local_model *model, enum local_way way,
     struct buf their_ids;
 
     LOG_ERROR("tokens_first_difference", KV("model", local_model_name(model)),
-              KV("way", local_way_name(way)), KV("at", at));
+              KV("way", local_way_name(way)), KV("at", at),
+              KV("hint", "log.level debug shows the ids; compare the model's "
+                         "files with the engine's"));
     buf_init(&our_ids, IDS_TEXT);
     buf_init(&their_ids, IDS_TEXT);
     add_ids(&our_ids, ours, ours_count);

@@ -60,7 +60,9 @@ count_send(struct peers *peers, const char *address, int rc)
     } else if (rc > 0) {
         peers->stats.sends_bad++;
         LOG_WARNING("mesh_send_failed", KV("address", address),
-                    KV("outcome", rc));
+                    KV("outcome", rc),
+                    KV("hint", "can this node reach the address that its "
+                               "mesh.advertise names?"));
     } else if (rc < 0) {
         peers->stats.sends_no_memory++;
     }
@@ -154,15 +156,23 @@ on_fault(void *context, enum hub_fault fault, uint64_t worker)
     (void)context;
     switch (fault) {
     case HUB_TASKS_FULL:
-        LOG_ERROR("mesh_tasks_full", KV("worker", worker));
+        LOG_ERROR("mesh_tasks_full", KV("worker", worker),
+                  KV("hint", "nobody reads its events until ranks go: fewer "
+                             "workers, or ranks"));
         return;
     case HUB_STREAMS_FULL:
-        LOG_WARNING("events_not_followed", KV("worker", worker),
-                    KV("reason", "there are too many streams"));
+        LOG_WARNING(
+            "events_not_followed", KV("worker", worker),
+            KV("reason", "there are too many streams"),
+            KV("hint",
+               "its prompts are placed by text: fewer workers, or ranks"));
         return;
     case HUB_STREAMS_NO_MEMORY:
-        LOG_WARNING("events_not_followed", KV("worker", worker),
-                    KV("reason", "out of memory"));
+        LOG_WARNING(
+            "events_not_followed", KV("worker", worker),
+            KV("reason", "out of memory"),
+            KV("hint",
+               "its prompts are placed by text until the next event of it"));
         return;
     }
 }
@@ -280,8 +290,11 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
     /* Outcomes are in cluster_stats(). */
     if (hub_recv(peers->hub, from->address, from->session, body, now_us()) ==
         CLUSTER_E_BAD) {
-        LOG_WARNING("mesh_frame_bad", KV("address", from->address),
-                    KV("member", from->name));
+        LOG_WARNING(
+            "mesh_frame_bad", KV("address", from->address),
+            KV("member", from->name),
+            KV("hint",
+               "the frame is dropped; is that node of another version?"));
     }
 }
 
@@ -403,15 +416,19 @@ open_link(struct peers *peers, uv_loop_t *loop)
     int rc = mesh_link_new(&peers->link, loop, &config, &sink, &why);
     if (rc != 0) {
         peers->link = NULL;
-        LOG_ERROR("mesh_listen_failed", KV("address", config.listen),
-                  KV("reason", why != NULL ? why : ""),
-                  KV_FAULT("error", rc < 0 ? rc : -EINVAL));
+        LOG_ERROR(
+            "mesh_listen_failed", KV("address", config.listen),
+            KV("reason", why != NULL ? why : ""),
+            KV_FAULT("error", rc < 0 ? rc : -EINVAL),
+            KV("hint", "another program has the port (ss -ltnp shows which), "
+                       "or the address is not this machine's: --mesh IP:PORT"));
         return rc < 0 ? rc : -EINVAL;
     }
     if (mesh_link_warning(peers->link) != NULL) {
-        LOG_WARNING("mesh_without_tls",
-                    KV("address", mesh_link_address(peers->link)),
-                    KV("what", mesh_link_warning(peers->link)));
+        LOG_WARNING(
+            "mesh_without_tls", KV("address", mesh_link_address(peers->link)),
+            KV("what", mesh_link_warning(peers->link)),
+            KV("hint", "mesh.tls_*, or mesh.secret_file, says who may join"));
     }
     return 0;
 }
@@ -453,7 +470,9 @@ make_cluster(struct peers *peers)
     for (uint32_t i = 0; rc == 0 && i < mesh->join.count; i++) {
         if (cluster_join(hub_cluster(peers->hub), &mesh->join.join[i],
                          now_us()) != 0) {
-            LOG_WARNING("join_ignored", KV("reason", "there are too many"));
+            LOG_WARNING(
+                "join_ignored", KV("reason", "there are too many"),
+                KV("hint", "one name with all addresses stands for them all"));
         }
     }
     return rc;

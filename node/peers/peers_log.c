@@ -56,8 +56,9 @@ peers_log_news(const struct discover_out *news)
     if (news->outcome == DISCOVER_FOUND) {
         LOG_INFO("discovery", KV("name", news->name), KV("outcome", outcome));
     } else {
-        LOG_WARNING("discovery", KV("name", news->name),
-                    KV("outcome", outcome));
+        LOG_WARNING("discovery", KV("name", news->name), KV("outcome", outcome),
+                    KV("hint", "this node knows the members it had; the name "
+                               "is looked up again"));
     }
 }
 

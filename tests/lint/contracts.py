@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What a file owes its readers. Every C file opens with a comment that says
+"""What the code owes its readers. Every C file opens with a comment that says
 what it is for; every function of a public header has a comment above it, or
-stands right below others that share one; no two files have one name. Counts
-CHECKs, too.
+stands right below others that share one; no two files have one name; every
+warning and error in the log has a hint, which says what follows or what to do.
+Counts CHECKs, too.
 
     contracts.py             exit 1 on a fault
     contracts.py --selftest  plants each fault
@@ -20,6 +21,7 @@ NAMES_SHARED = {"README.md", "meson.build", "__init__.py", ".clang-tidy", "run"}
 FUNCTION = re.compile(r"\b([a-z_]\w*)\s*\((?!\()[^;{]*\)[\w\s(),]*[;{]")
 NO_FUNCTION = re.compile(r"typedef\b|_Static_assert\b|extern\b(?!.*\()|struct \w+ \{|enum\b.*\{|union \w+ \{")
 CHECK = re.compile(r"\bCHECK(?:_SLOW)?\(")
+LOUD = re.compile(r"\bLOG_(?:WARNING|ERROR)\((?!\.)")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -60,6 +62,20 @@ def opens(text):
     return re.match(r"(?:\s*#(?:\\\n|[^\n])*\n|\s)*/\*", text) is not None
 
 
+def without_hint(text):
+    """Lines of log calls whose reader is left alone."""
+    text = COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    for call in LOUD.finditer(text):
+        if text[text.rfind("\n", 0, call.start()) + 1:].startswith("#define"):
+            continue
+        at, depth = call.end(), 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        if 'KV("hint"' not in text[call.start():at]:
+            yield text.count("\n", 0, call.start()) + 1
+
+
 def faults(root):
     names = collections.defaultdict(list)
     for room in ROOMS:
@@ -72,6 +88,9 @@ def faults(root):
             text = path.read_text(errors="replace")
             if not opens(text) and not re.match(r"test_|fuzz_|bench_", path.name):
                 yield f"{where}:1: does not open with what it is for"
+            if room == "node":
+                for line in without_hint(text):
+                    yield f"{where}:{line}: a warning without a hint"
             if path.suffix == ".h" and room != "tests" and not path.name.endswith(PRIVATE):
                 for line, name, _, covered in functions(text):
                     if not covered:
@@ -98,9 +117,12 @@ def selftest():
     planted = {
         "no contract": {"node/a.h": good + "\nint bare(void);\n"},
         "what it is for": {"node/a.c": '#include "node/a.h"\n'},
+        "without a hint": {"node/a.c": '/* x */\nvoid\nf(void)\n{\n    LOG_ERROR("bad", KV("n", 1));\n}\n'},
         "named as": {"node/a.h": good, "mesh/a.h": good},
     }
     fine = {"node/a.h": good + "\nstruct s {\n    int (*f)(int); /* of */\n\n    int n;\n};\n",
+            "node/c.c": '/* x */\n#define LOG_ERROR(...) x\nvoid\nf(void)\n{\n'
+                        '    LOG_WARNING("a", KV("hint", "mend it"));\n}\n',
             "node/b_internal.h": good + "\nint bare(void);\n", "README.md": "x"}
     missed = []
     for wanted, files in [*planted.items(), (None, fine)]:
