@@ -6,7 +6,7 @@
 #include "node/config/config_schema.h"
 #include "node/text/json_out.h"
 
-#define SIZE_PATTERN     "^(0|[1-9][0-9]*(B|KiB|MiB|GiB)?)$"
+#define SIZE_PATTERN     "^(0|[1-9][0-9]*(B|[KMG]iB|[kKMG]B)?)$"
 #define DURATION_PATTERN "^(0|[1-9][0-9]*(ms|s|m|h))$"
 
 static void

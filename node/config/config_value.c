@@ -23,6 +23,15 @@ static const struct unit size_units[] = {
     {NULL, 0},
 };
 
+/* Taken as well, and never printed. */
+static const struct unit decimal_units[] = {
+    {"GB", UINT64_C(1000000000)},
+    {"MB", UINT64_C(1000000)},
+    {"KB", UINT64_C(1000)},
+    {"kB", UINT64_C(1000)},
+    {NULL, 0},
+};
+
 static const struct unit duration_units[] = {
     {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0},
 };
@@ -62,6 +71,16 @@ take_digits(struct slice *text, uint64_t *value)
     return true;
 }
 
+/* NULL: none of them. */
+static const struct unit *
+find_unit(const struct unit *units, struct slice name)
+{
+    while (units->name != NULL && !slice_equal(name, slice_of(units->name))) {
+        units++;
+    }
+    return units->name != NULL ? units : NULL;
+}
+
 /* A whole number and one of the type's units. */
 static bool
 parse_number(enum config_type type, struct slice text, uint64_t *value)
@@ -75,13 +94,15 @@ parse_number(enum config_type type, struct slice text, uint64_t *value)
         *value = 0; /* zero needs no unit */
         return true;
     }
-    for (const struct unit *unit = units_of(type); unit->name != NULL; unit++) {
-        if (slice_equal(text, slice_of(unit->name))) {
-            *value = number * unit->factor;
-            return number <= UINT64_MAX / unit->factor;
-        }
+    const struct unit *unit = find_unit(units_of(type), text);
+    if (unit == NULL && type == CONFIG_SIZE) {
+        unit = find_unit(decimal_units, text);
     }
-    return false;
+    if (unit == NULL) {
+        return false;
+    }
+    *value = number * unit->factor;
+    return number <= UINT64_MAX / unit->factor;
 }
 
 /* A decimal with at most three places, in permille. */
@@ -114,6 +135,9 @@ static bool
 parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
 {
     CHECK(key->choices != NULL);
+    if (slice_equal(text, SLICE("warn"))) {
+        text = SLICE("warning"); /* as half of all programs call it */
+    }
     for (size_t i = 0; key->choices[i] != NULL; i++) {
         if (slice_equal(text, slice_of(key->choices[i]))) {
             *value = i;

@@ -193,10 +193,12 @@ const char *
 url_parse_listen(struct slice text, struct url *url)
 {
     struct sockaddr_storage address;
+    bool has_host = text.len == 0 || text.ptr[0] != ':';
 
-    *url = (struct url){.port = 0};
-    if (!take_host(&text, url->host) || !take_port(&text, &url->port) ||
-        text.len != 0 || url_sockaddr(url, &address) != 0) {
+    *url = (struct url){.host = "0.0.0.0"};
+    if ((has_host && !take_host(&text, url->host)) ||
+        !take_port(&text, &url->port) || text.len != 0 ||
+        url_sockaddr(url, &address) != 0) {
         return WANT_LISTEN;
     }
     return NULL;

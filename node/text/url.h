@@ -47,7 +47,8 @@ const char *url_parse_tcp(struct slice text, struct url *url) MUST_CHECK;
 /* HOST:PORT of something to connect to, port 1..65535. As above. */
 const char *url_parse_peer(struct slice text, struct url *url) MUST_CHECK;
 
-/* ADDRESS:PORT to listen on: an IP address, port 0..65535. As above. */
+/* ADDRESS:PORT to listen on: an IP address, port 0..65535; :PORT is that of
+ * all IPv4 addresses. As above. */
 const char *url_parse_listen(struct slice text, struct url *url) MUST_CHECK;
 
 /* "host:port", IPv6 in brackets, into out (URL_TEXT_MAX bytes); returns out.

@@ -353,6 +353,30 @@ Test(node_config, a_body_must_fit_the_buffers_that_it_grows_through)
                              "or more, or a smaller body\n");
 }
 
+Test(node_config, common_spellings_are_taken)
+{
+    const struct config_flag flags[] = {
+        {"limits.body_bytes_max", "8MB"},
+        {"limits.buffered_bytes_max", "2GB"},
+        {"limits.head_bytes_max", "20kB"},
+        {"listen", ":8081"},
+        {"log.level", "warn"},
+    };
+
+    config_apply_flags(&config, flags, sizeof flags / sizeof *flags, &errors);
+    cr_assert_str_eq(told(), "");
+    cr_assert_eq(config.limits.body_bytes_max, 8000000);
+    cr_assert_eq(config.limits.buffered_bytes_max, 2000000000);
+    cr_assert_eq(config.limits.head_bytes_max, 20000);
+    cr_assert_str_eq(config.listen.host, "0.0.0.0");
+    cr_assert_eq(config.listen.port, 8081);
+    cr_assert_eq(config.log.level, LOG_LEVEL_WARNING);
+    config_apply_flags(&config,
+                       &(struct config_flag){"limits.body_bytes_max", "8Mb"}, 1,
+                       &errors);
+    cr_assert_neq(errors.count, 0);
+}
+
 Test(node_config, loading_fills_in_what_the_machine_knows)
 {
     const struct config_sources sources = {.file = NULL};

@@ -111,7 +111,10 @@ Test(node_url, listening_takes_addresses_and_port_zero)
     cr_assert_eq(address.ss_family, AF_INET6);
     cr_assert_eq(((struct sockaddr_in6 *)&address)->sin6_port, htons(8080));
     cr_assert_not_null(url_parse_listen(SLICE("localhost:80"), &url));
-    cr_assert_not_null(url_parse_listen(SLICE(":80"), &url));
+    cr_assert_null(url_parse_listen(SLICE(":80"), &url));
+    cr_assert_str_eq(url.host, "0.0.0.0");
+    cr_assert_eq(url.port, 80);
+    cr_assert_not_null(url_parse_listen(SLICE(":"), &url));
     cr_assert_not_null(url_parse_listen(SLICE("0.0.0.0"), &url));
     cr_assert_not_null(url_parse_listen(SLICE("0.0.0.0:1:2"), &url));
 }
