@@ -30,13 +30,14 @@
  * except where the next two paragraphs keep a better-informed epoch. Equal ids
  * are the same epoch, whatever their numbers, and both sides go on with the
  * larger number. A reader that finds a new process mints the next number after
- * all that it ever saw. A node without a living reading that learns of a higher
- * epoch drops the old epoch's state at once, so it does not credit a dead
- * process's cache while it fetches the new state.
+ * all that it ever saw. A node without a reading that learns of a higher epoch
+ * drops the old epoch's state at once, so it does not credit a dead process's
+ * cache while it fetches the new state. So does one whose connection to the
+ * engine is broken, if the peer has a living reading of the higher epoch.
  *
  * The live observer wins. The numbers cannot tell which of two processes is
  * alive; only a node that is connected to the process can. So when a reader
- * whose live reading leads a whole epoch meets a higher one, it keeps its epoch
+ * whose reading leads a whole epoch meets a higher one, it keeps its epoch
  * and asks its intake for proof that the process lives (REREAD with `prove`): a
  * replay from the last batch on shows that, and nothing is read again. With the
  * proof, the reader raises its epoch's number above the other one, so that
@@ -45,8 +46,8 @@
  * epoch that it met or mints one. Answers are lost, and processes stand still:
  * the reader has 20 judge_ms for an answer, and only time in which it runs
  * counts. After that it follows the number, too, and reads again from the start.
- * Of two readers that have both proved their epochs 20 times, the number
- * decides. An answer counts only if it was begun after the question: every
+ * Of two readers that have both proved their epochs 20 times (3 times while the
+ * stream is contested, see below), the number decides. An answer counts only if it was begun after the question: every
  * REREAD has a number, and the answer repeats it. A reading that was already under way says nothing about an
  * epoch that arrived later. A stream whose process changes more than 3 times
  * within 60 s is contested: two engines sit behind one address. Only what shows
@@ -57,14 +58,15 @@
  *
  * Whole before partial. An epoch is whole if it is known from the process's
  * first batch on. A partial epoch of a higher number displaces a whole one only
- * if no living reader defends that as above, and only after judge_ms / 2, so
- * that who reads the partial epoch can learn of the whole one and join it. A
+ * if no reader defends that as above, and only after judge_ms / 2 (3 judge_ms
+ * where the whole one's names are known), so that who reads the partial epoch
+ * can learn of the whole one and join it. A
  * reader that leads a partial epoch compares the fingerprint that a peer's
  * vector shows of a whole epoch with those it read (prints.c). If they agree at
  * one position, both epochs are of one process, and the reader joins the whole
  * one under a number above both, if the peer leads it with a live reading, if it
  * goes as far as the partial one, or if the peer has the names, from which the
- * reading may go on. (If it took over from that very epoch, only a living
+ * reading may go on (for which nobody gives up a complete epoch). (If it took over from that very epoch, only a living
  * reader counts, or names that it has not tried.) Otherwise nobody can read on
  * in the whole epoch: the reader proves that its process lives, and keeps its
  * own. It does the same if the fingerprints differ. If neither reaches the
@@ -108,6 +110,11 @@
  * the own one, and when a record does not tell what it changes. They are then
  * those of an older batch, until newer ones are there; a reading can go on from
  * them all the same, as far back as the engine's replay reaches.
+ *
+ * What is held is what has a name. So a node that lost its state builds it from
+ * the names (rebuild.c), and asks neither a peer nor the engine for it. If the
+ * names are in doubt, too, peers are asked, and then the engine; if the engine
+ * no longer repeats its first batch, the names are still the best there is.
  *
  * `complete` means that the set is the engine's own at this position. It is a
  * property of the epoch and the position, and the same on all nodes: true from
@@ -527,10 +534,14 @@ void gossip_local_end(struct gossip *g, struct event_stream stream,
                       uint64_t now_us);
 
 /* Applied records of the stream were lost (no room, a fault): its state is
- * obtained again, from a peer, or else by a reading. A reading that leads goes
- * on meanwhile. */
+ * obtained again, from the names, from a peer, or else by a reading. A reading
+ * that leads goes on meanwhile. */
 void gossip_local_lost(struct gossip *g, struct event_stream stream,
                        uint64_t now_us);
+
+/* As gossip_local_lost(), but the names may be wrong, too. */
+void gossip_local_doubted(struct gossip *g, struct event_stream stream,
+                          uint64_t now_us);
 
 /* Answers the APPLY that was pulled last: how many blocks of the stream are
  * held, and the XOR of rng_mix(key) over them. */

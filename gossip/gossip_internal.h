@@ -524,6 +524,14 @@ void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
  * of being behind and of being torn. */
 void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 
+/* rebuild.c: a state from the names */
+
+/* Drops the state and builds it again from the names, as of their batch; the
+ * log has what follows. False: they do not reach, and nothing was done, or there
+ * was no memory, and nothing is held. reason: static text, for RESET. */
+bool gossip_rebuild(struct gossip *g, struct gossip_stream *s,
+                    const char *reason) MUST_CHECK;
+
 /* rival.c: which of two epochs stays */
 
 /* Whether a peer's other epoch takes the place of the stream's own. It may ask

@@ -156,7 +156,7 @@ gossip_local_can_resume(const struct gossip *g, const struct gossip_stream *s)
     return reading->any && !reading->whole && !reading->differs &&
            !gossip_leads(s) && s->answered == s->ask && !gossip_is_torn(s) &&
            !s->lost && !MUTANT(NO_RESUME) && gossip_names(g, s->name, &names) &&
-           s->names.pos <= s->told;
+           s->names.pos <= s->pos;
 }
 
 /*
@@ -224,7 +224,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: proves nothing */
-    } else if (s->lost && !reading->whole && !is_alone(g)) {
+    } else if (s->lost && !reading->whole && !gossip_rebuild(g, s, "lost") &&
+               !is_alone(g)) {
         gossip_stream_reset(g, s, "lost");
     } else if (reading->whole || (is_alone(g) && !resume(g, s, true))) {
         gossip_stream_flipped(g, s);
@@ -582,7 +583,8 @@ obtain(struct gossip *g, struct gossip_stream *s)
 }
 
 void
-gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
+gossip_local_doubted(struct gossip *g, struct event_stream stream,
+                     uint64_t now_us)
 {
     struct gossip_stream *s = gossip_find(g, stream);
 
@@ -598,6 +600,17 @@ gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
     s->lost_peer = 0;
     if (g->now_us >= obtain_at(g, s)) {
         obtain(g, s);
+    }
+}
+
+void
+gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s != NULL && s->epoch.no != 0 && !gossip_rebuild(g, s, "lost")) {
+        gossip_local_doubted(g, stream, now_us);
     }
 }
 

@@ -13,6 +13,10 @@
  * many judge_ms it may try. */
 #define PROOFS 20U
 
+/* The same while the stream is contested: two processes take turns soon, and
+ * one that is dead does not displace the one that lives. */
+#define PROOFS_CONTESTED 3U
+
 bool
 gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
 {
@@ -149,14 +153,14 @@ tell(struct gossip *g, uint64_t peer)
  * node has a live reading of it, nor while another reader may still join it. */
 static bool
 yields_to_less(struct gossip *g, struct gossip_stream *s,
-               const struct gossip_met *met)
+               const struct gossip_met *met, bool leads)
 {
     CHECK(!met->whole);
     if (s->pos == 0 || gossip_is_torn(s)) {
         return true;
     }
     bool first = meet_rival(g, s, met);
-    if (gossip_leads(s) && s->reading.live) {
+    if (leads && !is_unproved(g, s)) {
         challenge(g, s, true);
         return false;
     }
@@ -166,19 +170,24 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
     if (first && s->primary != met->peer) {
         tell(g, s->primary);
     }
-    return is_known_for(g, s, g->config.judge_ms / 2);
+    /* With the names, the reader can go on where we are, once it hears us. */
+    return is_known_for(g, s,
+                        gossip_names_fresh(s) && s->names.pos != 0
+                            ? 3 * g->config.judge_ms
+                            : g->config.judge_ms / 2);
 }
 
 /* The epoch is of the same process, and is read on in, or goes as far as ours, or
- * this node's reading may go on in it from the peer's names. A takeover that
- * ended it showed that without a living reader it leads nowhere. */
+ * this node's reading may go on in it from the peer's names, which a state that
+ * is complete is not given up for. A takeover that ended it showed that without
+ * a living reader it leads nowhere. */
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
 {
     bool left = s->left == met->epoch.id;
     bool open =
         !left || (met->pos > s->left_pos && s->left_times <= GOSSIP_RETURNS);
-    bool named = met->names && s->reading.any && open;
+    bool named = met->names && s->reading.any && open && !s->complete;
     uint32_t print = 0;
 
     return met->has_print && gossip_print_at(s, met->pos, &print) &&
@@ -216,7 +225,8 @@ bool
 gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met)
 {
-    bool leads = gossip_leads(s) && s->reading.live;
+    /* A broken connection may come back: only a living one knows better. */
+    bool leads = gossip_leads(s) && (s->reading.live || !met->lives);
 
     CHECK(!s->removed && met->epoch.no != 0);
     if (s->epoch.no == 0 || MUTANT(NUMBERS_WIN)) {
@@ -224,7 +234,7 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     bool mine = s->whole || s->complete; /* all of its process is known */
     bool theirs = met->whole || met->complete;
-    if (leads && !mine && theirs) {
+    if (leads && s->reading.live && !mine && theirs) {
         return yields_to_more(g, s, met);
     }
     if (s->reading.any && !mine && theirs && met->names && goes_on(s, met)) {
@@ -234,16 +244,17 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
         return false;
     }
     if (mine && !theirs) {
-        return yields_to_less(g, s, met);
+        return yields_to_less(g, s, met, leads);
     }
-    if (!leads || !mine || (!s->whole && goes_on(s, met)) ||
-        gossip_is_contested(s, g->now_us)) {
+    if (!leads || !mine || (!s->whole && goes_on(s, met))) {
         return true;
     }
     /* Two processes, or one that the peer's epoch does not go on with: ours must
      * prove that it lives. */
     (void)meet_rival(g, s, met);
-    if (is_unproved(g, s) || s->rival.proofs >= PROOFS) {
+    if (is_unproved(g, s) ||
+        s->rival.proofs >=
+            (gossip_is_contested(s, g->now_us) ? PROOFS_CONTESTED : PROOFS)) {
         return true; /* both prove it: two processes, or one under two ids */
     }
     challenge(g, s, true);

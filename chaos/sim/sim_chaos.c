@@ -233,9 +233,6 @@ lose(struct sim_world *w, struct rng *rng, uint32_t node)
 {
     uint32_t engine = sim_below(rng, w->engines_count);
 
-    w->nodes[node].streams[engine].known = 0;
-    w->nodes[node].streams[engine].lost = true;
-    sim_known_changed(w, engine);
     role_is_control();
     hub_local_lost(w->nodes[node].hub, w->engines[engine].stream,
                    sim_now(w, node));

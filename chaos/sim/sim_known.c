@@ -80,15 +80,6 @@ known_of(const struct sim_world *w, uint32_t engine,
     return whole ? (uint32_t)((pos + 1) >> 8) : 0;
 }
 
-/* Not promised yet: who stood still may come back and give up what only it
- * knows; and a reader that reads again in order to heal knows no more than the
- * replay. */
-static bool
-may_forget(const struct sim_world *w, const struct gossip_status *s)
-{
-    return sim_has(w, SIM_PAUSE) || sim_has(w, SIM_LOST) || s->contested;
-}
-
 void
 sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
                const struct gossip_status *s)
@@ -98,9 +89,9 @@ sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
     uint32_t low = lowest_of(w, engine);
     bool had = can_be_had(w, engine, low);
 
-    f->known = f->lost ? 0 : known_of(w, engine, s);
+    f->known = known_of(w, engine, s);
     bool forgot = had && !can_be_had(w, engine, low);
-    if (forgot && !p->lost && !may_forget(w, s)) {
+    if (forgot && !p->lost) {
         sim_fail(w, "the fleet forgot a living engine", node, engine);
     }
     p->lost = p->lost || !had || forgot;

@@ -45,7 +45,6 @@ on_said(void *context, const struct ingest_rank *rank,
         sim_trace(n->world, "reset", sim_reader_of(node, engine),
                   out->epoch.no);
         n->streams[engine].pos = 0; /* the epoch may be applied once more */
-        n->streams[engine].lost = false;
         sim_snapshot_reset(n->world, node, engine, out->epoch);
     }
     if (out->kind == GOSSIP_STATE) {

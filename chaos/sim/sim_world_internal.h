@@ -185,7 +185,6 @@ struct sim_stream {
     uint32_t begins; /* readings that began */
     uint32_t known;  /* batches of the living process: all is known that came of
                         them; 0: not all */
-    bool lost;       /* what it has was lost, and nothing has come since */
     uint32_t knew;   /* begins + 1 when the reading led a complete epoch of the
                         living process; 0: it did not */
 };

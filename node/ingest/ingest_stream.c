@@ -457,13 +457,12 @@ ingest_streams_lacks(const struct ingest_streams *s,
 }
 
 static void ON_CONTROL
-have_again(struct ingest_streams *s, struct ingest_rank *rank,
-           const char *reason, uint64_t now_us)
+have_again(struct ingest_streams *s, struct ingest_rank *rank, uint64_t now_us)
 {
-    CHECK(reason != NULL);
     rank->wrong = false;
-    s->sink.lost(s->sink.context, rank, reason);
-    hub_local_lost(s->hub, rank->stream, now_us);
+    s->sink.lost(s->sink.context, rank,
+                 "its answers differ from what was predicted");
+    hub_local_doubted(s->hub, rank->stream, now_us);
 }
 
 static void ON_CONTROL
@@ -474,7 +473,8 @@ heal_lost(struct ingest_streams *s, uint64_t now_us)
     while (mirror_writer_next_reread(s->writer, &id, now_us)) {
         struct ingest_rank *rank = ingest_streams_rank(s, id.worker, id.rank);
         CHECK(rank != NULL && rank->generation == id.generation);
-        have_again(s, rank, "it lost some of its records", now_us);
+        s->sink.lost(s->sink.context, rank, "it lost some of its records");
+        hub_local_lost(s->hub, rank->stream, now_us);
     }
 }
 
@@ -484,9 +484,7 @@ ingest_streams_heal(struct ingest_streams *s, bool look, uint64_t now_us)
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         for (uint32_t rank = 0; rank < s->workers[i].ranks; rank++) {
             if (s->workers[i].rank[rank].wrong) {
-                have_again(s, &s->workers[i].rank[rank],
-                           "its answers differ from what was predicted",
-                           now_us);
+                have_again(s, &s->workers[i].rank[rank], now_us);
             }
         }
     }

@@ -281,6 +281,14 @@ hub_local_lost(struct hub *hub, struct event_stream stream, uint64_t now_us)
     hub_pull(hub, now_us);
 }
 
+void
+hub_local_doubted(struct hub *hub, struct event_stream stream, uint64_t now_us)
+{
+    CHECK(!hub->applying);
+    gossip_local_doubted(hub_gossip(hub), stream, now_us);
+    hub_pull(hub, now_us);
+}
+
 /* Workers */
 
 void

@@ -142,6 +142,9 @@ void hub_local_end(struct hub *hub, struct event_stream stream, uint64_t now_us)
 /* What was applied of the stream was lost; it is obtained again. */
 void hub_local_lost(struct hub *hub, struct event_stream stream,
                     uint64_t now_us) ON_CONTROL;
+/* What was applied of the stream may be wrong, and its names, too. */
+void hub_local_doubted(struct hub *hub, struct event_stream stream,
+                       uint64_t now_us) ON_CONTROL;
 
 /* Workers whose events some node reads: cluster_worker_add(),
  * cluster_worker_remove(), cluster_unable(). Also from within a consumer. */

@@ -353,31 +353,148 @@ Test(gossip_names, a_clock_that_jumps_takes_no_time_from_a_reading)
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 
-Test(gossip_names, nobody_goes_on_from_a_state_that_was_lost)
+Test(gossip_names, a_doubted_state_is_built_from_them_where_the_replay_is_short)
 {
+    uint32_t resets = lab.nodes[0].resets;
+
     lab_unlink(&lab, 0, 1);
     lab_unlink(&lab, 0, 2);
-    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    gossip_local_doubted(lab.nodes[0].g, lab_stream, lab.now_us);
     lab_pull(&lab);
     cr_assert_eq(lab.nodes[0].rereads, 1);
     lab_begin_reading(&lab, 0, 999, false); /* the replay is too short */
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 999);
-    cr_assert_eq(lab_held(&lab, 0), 0);
+    cr_assert_eq(lab.nodes[0].resets, resets + 1);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert(lab_status(&lab, 0).complete);
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    cr_assert_eq(lab_stats(&lab, 0).resumes, 1);
 }
 
-Test(gossip_names, a_lost_state_that_cannot_be_read_again_is_dropped)
+Test(gossip_names, a_doubted_state_that_cannot_be_read_again_is_dropped)
 {
     uint32_t resets = lab.nodes[0].resets;
 
     lab.nodes[1].refuses = true;
     lab.nodes[2].refuses = true;
-    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    gossip_local_doubted(lab.nodes[0].g, lab_stream, lab.now_us);
     lab_run(&lab, 2000);
     cr_assert_eq(lab.nodes[0].rereads, 1);
     lab_begin_reading(&lab, 0, 999, false);
     cr_assert_eq(lab.nodes[0].resets, resets + 1);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
     cr_assert_eq(lab_held(&lab, 0), 20, "the own log had it all");
+}
+
+/* ---- a state that is built from them ---- */
+
+Test(gossip_names, a_lost_state_is_built_from_them)
+{
+    begin_with_short_logs();
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
+    uint32_t resets = lab.nodes[0].resets;
+    memset(lab.nodes[0].held, 0, sizeof lab.nodes[0].held);
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+    cr_assert_eq(lab.nodes[0].resets, resets + 1);
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    cr_assert(lab_status(&lab, 0).complete);
+    cr_assert(lab_status(&lab, 0).reads);
+    cr_assert_eq(lab_status(&lab, 0).pos, gossip_pos_after(19));
+    read_one(0, 20, 20, true);
+    cr_assert_eq(lab_held(&lab, 0), 21);
+}
+
+Test(gossip_names, what_the_log_has_since_then_is_applied_behind_them)
+{
+    lab_unlink(&lab, 1, 2);
+    for (uint32_t i = 20; i < 23; i++) {
+        read_one(0, i, i, i != 20); /* they stay as of 19 */
+    }
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab_held(&lab, 0), 23);
+    cr_assert_eq(lab_status(&lab, 0).pos, gossip_pos_after(22));
+    cr_assert(lab_status(&lab, 0).complete);
+}
+
+/* Batch 20 of node 0 stores one block in the device, and on the host, too. */
+static void
+read_in_two_tiers(void)
+{
+    uint64_t room[sizeof(struct event_record) / 8 + 16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct names_said said = {.last = 0};
+    struct names_block block = {.name = 5000, .key = rng_mix(21)};
+
+    words_init(&said.words, 16);
+    names_say_enter(&said, &block);
+    names_say_copies(&said, block.name,
+                     NAMES_PLAIN | 1U << names_copies_shift(TIER_HOST));
+    record->seq = 20;
+    record->words_count = 4;
+    record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, 1);
+    record->words[1] = block.key;
+    record->words[2] = event_op(EVENT_STORE, TIER_HOST, 1);
+    record->words[3] = block.key;
+    record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+    memcpy(record->words + 4, said.words.word,
+           said.words.count * sizeof(uint64_t));
+    words_fini(&said.words);
+    gossip_local_record(lab.nodes[0].g, lab_stream, record, rng_mix(27), true,
+                        lab.now_us);
+    lab_pull(&lab);
+}
+
+Test(gossip_names, blocks_are_where_they_were)
+{
+    uint32_t stored[TIERS] = {0};
+    struct gossip_out out;
+
+    read_in_two_tiers();
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    while (gossip_next_out(lab.nodes[0].g, &out)) {
+        for (uint32_t i = 0;
+             out.kind == GOSSIP_APPLY && i < out.record->words_count;
+             i += 1 + event_op_count(out.record->words[i])) {
+            uint64_t op = out.record->words[i];
+            cr_assert_eq(event_op_kind(op), EVENT_STORE);
+            stored[event_op_tier(op)] += event_op_count(op);
+        }
+    }
+    cr_assert_eq(stored[TIER_DEVICE], 21);
+    cr_assert_eq(stored[TIER_HOST], 1);
+    cr_assert_eq(stored[TIER_DISK] + stored[TIER_EXTERNAL], 0);
+}
+
+/* Node 1 knows all since a CLEAR, node 2 all until before it. */
+Test(gossip_names, what_is_complete_is_not_left_for_older_ones)
+{
+    lab_stop(&lab, 1);
+    lab_start(&lab, 1);
+    lab_begin_reading(&lab, 1, 50, false);
+    for (uint32_t i = 15; i < 20; i++) {
+        read_one(1, i, i, true);
+    }
+    lab_read(&lab, 1, 20, EVENT_CLEAR, 0);
+    for (uint32_t i = 21; i < 25; i++) {
+        read_one(1, i, i, true);
+    }
+    cr_assert(lab_status(&lab, 1).complete);
+    lab_stop(&lab, 0);
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        if (lab.nodes[1].prove) {
+            gossip_local_proved(lab.nodes[1].g, lab_stream, lab.nodes[1].ask,
+                                lab.now_us);
+        }
+    }
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 50);
+        cr_assert_eq(lab_held(&lab, at), 4);
+    }
 }
 
 Test(gossip_names, it_is_tried_once_for_a_position)
@@ -456,7 +573,7 @@ Test(gossip_names, they_outlive_the_state_that_a_peer_replaces)
     lab_unlink(&lab, 0, 1);
     cr_assert_not(gossip_names(lab.nodes[2].g, lab_stream, &names));
     uint64_t before = lab_stats(&lab, 1).transfers_done;
-    gossip_local_lost(lab.nodes[1].g, lab_stream, lab.now_us);
+    gossip_local_doubted(lab.nodes[1].g, lab_stream, lab.now_us);
     cr_assert(gossip_names(lab.nodes[1].g, lab_stream, &names));
     lab_run(&lab, 500);
     cr_assert_eq(lab_stats(&lab, 1).transfers_done, before + 1);

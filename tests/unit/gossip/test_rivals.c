@@ -359,3 +359,61 @@ Test(gossip_rivals, a_proof_is_no_answer_to_another_question)
     lab_pull(&lab);
     cr_assert_eq(lab.nodes[0].resets, resets + 1);
 }
+
+/* Node 2 has an epoch of a higher number, of a process that is dead. */
+static void
+meet_a_dead_process(void)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_stop(&lab, 1);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 2);
+}
+
+Test(gossip_rivals, a_contested_stream_asks_for_proof_too)
+{
+    for (uint64_t i = 0; i < 5; i++) {
+        lab_begin_reading(&lab, 0, 100 + i, true);
+        lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    }
+    cr_assert(lab_status(&lab, 0).contested);
+    lab_run(&lab, 5);
+    meet_a_dead_process();
+    lab_run(&lab, 100);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 104);
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        prove(0);
+    }
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 104);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 104);
+}
+
+Test(gossip_rivals, a_broken_connection_follows_no_number_at_once)
+{
+    gossip_local_live(lab.nodes[0].g, lab_stream, false, lab.now_us);
+    meet_a_dead_process();
+    lab_run(&lab, 5 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    gossip_local_live(lab.nodes[0].g, lab_stream, true, lab.now_us);
+    prove(0);
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+}
+
+Test(gossip_rivals, a_broken_connection_follows_who_reads)
+{
+    gossip_local_live(lab.nodes[0].g, lab_stream, false, lab.now_us);
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_stop(&lab, 1);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 100);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
