@@ -349,20 +349,32 @@ look_ahead(struct token_match *match, const struct token_match_world *world,
                 match->order_count, &match->order);
 }
 
-/* Tokens that the slot will hold of the prompt when it is this request's turn,
- * if it holds all of it now. */
-static uint32_t
-lasting_tokens(const struct token_match *match,
-               const struct token_blocks *blocks, uint32_t slot)
+/*
+ * Where prompts wait, what counts is what the decisions before this one leave at
+ * the slot, more or less than it holds now: what it holds may be pushed out, and
+ * what was pushed out is computed again by those of them that have it, too. Only
+ * the mirror knows of windows, so there nothing is added.
+ */
+static void
+look_ahead_at(const struct token_match *match,
+              const struct token_match_world *world,
+              const struct token_blocks *blocks, uint32_t slot,
+              struct token_match_rank *rank)
 {
     uint32_t kept = worker_set_has(&match->order.workers, slot)
                         ? match->order.depth[slot]
                         : 0;
+    uint64_t tokens = (uint64_t)kept * decided_stride(blocks->block_tokens) *
+                      blocks->block_tokens;
+    uint64_t trusted = tokens * world->view->trust_permille[slot] / 1000;
 
-    if (!worker_set_has(&match->doubted, slot) || kept == match->order_count) {
-        return UINT32_MAX;
+    CHECK_SLOW(worker_set_has(&match->doubted, slot));
+    if (rank->worth > tokens && kept < match->order_count) {
+        rank->worth = (uint32_t)tokens;
     }
-    return kept * decided_stride(blocks->block_tokens) * blocks->block_tokens;
+    if (rank->worth < trusted && !worker_set_has(&match->limited, slot)) {
+        rank->worth = (uint32_t)trusted;
+    }
 }
 
 /* Blocks on their way count as in the device: that is where they go. */
@@ -409,10 +421,11 @@ offer(struct token_match *match, const struct token_match_world *world,
     if (match->cold || world->view->trust_permille[slot] == 0) {
         usable = 0; /* not even what is on its way there: it was cleared */
     }
-    /* What is predicted is what it holds now; what counts is what lasts. */
-    uint32_t lasting = lasting_tokens(match, blocks, slot);
+    /* What is predicted is what it holds now. */
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
-    usable = usable < lasting ? usable : lasting;
+    if (worker_set_has(&match->doubted, slot)) {
+        look_ahead_at(match, world, blocks, slot, &rank);
+    }
     rank.worth = rank.worth < usable ? rank.worth : usable;
     worker_set_add(&match->slots, slot);
     match->rank[slot] = rank;

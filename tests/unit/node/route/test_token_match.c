@@ -427,6 +427,29 @@ Test(token_match, behind_a_queue_what_newer_prompts_push_out_is_not_promised)
     cr_assert_eq(match(3)->worth, 296, "nothing comes before it");
 }
 
+Test(token_match, behind_a_queue_what_will_be_computed_again_is_promised)
+{
+    role_is_control();
+    uint32_t slot = add_rank(3, 0);
+    uint64_t kept[75];
+
+    ask_for(300);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+    uint32_t count = decided_keys(blocks->keys, 75, BLOCK, kept);
+    cr_assert_eq(decided_open(rig.decided, slot, 64, BLOCK, RADIX_LRU), 0);
+    hold(slot, TIER_DEVICE, 0, 5);
+    kept[count] = 0;
+    decided_add(rig.decided, slot, kept, count + 1, 10);
+    cr_assert_eq(match(3)->worth, 20, "nothing comes before it");
+    worker_set_add(&rig.match.waiting, 3);
+    cr_assert_eq(match(3)->worth, 256, "a prompt before it has so much");
+    cr_assert_eq(match(3)->held, 5);
+    rig.view.trust_permille[slot] = 500;
+    cr_assert_eq(match(3)->worth, 128);
+    rig.view.trust_permille[slot] = 0;
+    cr_assert_eq(match(3)->worth, 0, "it was cleared");
+}
+
 Test(token_match, what_was_sent_last_is_promised_behind_a_queue)
 {
     role_is_control();
