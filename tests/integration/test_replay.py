@@ -1,8 +1,10 @@
 """kvasir replay: the same seed prints the same bytes, traces of real services
 are read as their owners counted them, and the engine's times are the measured
 ones."""
+import collections
 import json
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -44,6 +46,68 @@ class ReplayCase(unittest.TestCase):
 
     def by_policy(self, result):
         return {row["policy"]: row for row in result["rows"]}
+
+
+def cached_share(requests, engines, blocks, sticky):
+    """The cached share of prompt tokens with one request after the other, by
+    plain LRU caches: an account of its own. requests: (tokens, ids of 512)."""
+    caches = [collections.OrderedDict() for _ in range(engines)]
+    computed = [0] * engines
+    found = 0
+    for number, (tokens, ids) in enumerate(requests):
+        ids = ids[:tokens // 512]
+        held = []
+        for cache in caches:
+            depth = next((i for i, key in enumerate(ids) if key not in cache), len(ids))
+            held.append(min(depth, (tokens - 1) // 512) * 512)
+        engine = number % engines
+        if sticky:
+            most = max(held)
+            best = [e for e in range(engines) if held[e] == most and most > 512]
+            engine = min(best or range(engines), key=lambda e: (computed[e], e))
+        found += held[engine]
+        computed[engine] += tokens - held[engine] + 1
+        for key in reversed(ids):  # a prompt's end is evicted before its head
+            caches[engine][key] = None
+            caches[engine].move_to_end(key)
+        while len(caches[engine]) >= blocks:  # one is taken by a block that is not full
+            caches[engine].popitem(last=False)
+    return found / sum(tokens for tokens, _ in requests)
+
+
+class Sequential(ReplayCase):
+    """Without time, what is cached is a matter of places and LRU alone."""
+
+    def compare(self, trace, engines, blocks):
+        lines = [json.loads(line) for line in trace.splitlines()]
+        requests = [(r["input_length"], r["hash_ids"]) for r in lines]
+        rows = self.by_policy(self.play(
+            "--trace", "-", "--sequential", "--engines", engines, "--block-tokens", 512,
+            "--kv-tokens", 512 * blocks, "--policy", "sticky,round_robin",
+            "--requests", len(requests), stdin=trace))
+        for policy, row in rows.items():
+            share = row["cached_tokens"] / row["prompt_tokens"]
+            wanted = cached_share(requests, engines, blocks, policy == "sticky")
+            self.assertAlmostEqual(share, wanted, delta=0.01, msg=policy)
+        self.assertGreater(rows["sticky"]["cached_tokens"],
+                           rows["round_robin"]["cached_tokens"])
+
+    def test_conversations_as_another_account_has_them(self):
+        rng = random.Random(1)
+        turns = [list(range(n * 100, n * 100 + 2)) for n in range(40)]
+        trace = b""
+        for at in range(400):
+            ids = turns[rng.randrange(len(turns))]
+            ids.append(max(ids) + 1)
+            tokens = len(ids) * 512 - rng.randrange(512)
+            trace += json.dumps({"timestamp": at, "input_length": tokens,
+                                 "output_length": 5, "hash_ids": ids}).encode() + b"\n"
+        for blocks in (60, 300):
+            self.compare(trace, 4, blocks)
+
+    def test_a_real_service_as_another_account_has_it(self):
+        trace = unpacked("mooncake_conversation_h1.jsonl.zst")
+        self.compare(b"".join(trace.splitlines(keepends=True)[:1500]), 8, 600)
 
 
 class CommandLine(ReplayCase):
