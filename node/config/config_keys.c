@@ -8,6 +8,7 @@
 
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_walk_internal.h"
+#include "node/keys/keys_check.h"
 #include "node/text/quote.h"
 
 /* What one walk over the file carries along. */
@@ -16,6 +17,9 @@ struct reading {
     struct keys *keys;
     uint32_t tenant; /* whose mapping is read */
     uint32_t faults; /* of others, before this file */
+    bool strict[KEYS_TENANTS_MAX];
+    bool has_secret;
+    uint8_t secret[KEYS_SECRET_BYTES];
 };
 
 static void
@@ -138,7 +142,64 @@ take_priority(const struct reading *r, const struct config_yaml_node *node)
 }
 
 static void
-take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
+take_isolation(struct reading *r, const struct config_yaml_node *node)
+{
+    struct slice text = node->kind == CONFIG_YAML_SCALAR
+                            ? config_yaml_text(r->walk.yaml, node)
+                            : SLICE("");
+
+    if (slice_equal(text, SLICE("strict"))) {
+        r->strict[r->tenant] = true;
+    } else if (!slice_equal(text, SLICE("shared"))) {
+        config_walk_wrong(&r->walk, node, "isolation", "strict or shared");
+    }
+}
+
+/* What is wrong with a secret is not shown. */
+static void
+take_secret(struct reading *r, const struct config_yaml_node *node)
+{
+    struct config_place place = config_walk_place(&r->walk, node);
+    struct slice text = config_yaml_text(r->walk.yaml, node);
+
+    r->has_secret =
+        node->kind == CONFIG_YAML_SCALAR && keys_read_secret(text, r->secret);
+    if (!r->has_secret) {
+        config_error(r->walk.errors, &place,
+                     "isolation_secret: expected 64 small hex digits "
+                     "(openssl rand -hex 32)");
+    }
+}
+
+static void
+isolate_tenants(struct reading *r)
+{
+    struct config_place place = {.source = r->walk.file};
+
+    for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {
+        struct keys_isolation isolation;
+        const char *name = keys_tenant_name(r->keys, i);
+        if (!r->strict[i]) {
+            continue;
+        }
+        if (!r->has_secret) {
+            config_error(r->walk.errors, &place,
+                         "the tenant %s has isolation: strict, which wants "
+                         "an isolation_secret (openssl rand -hex 32), the "
+                         "same on all nodes",
+                         name);
+            return;
+        }
+        if (keys_isolate(r->secret, slice_of(name), &isolation) < 0) {
+            config_error(r->walk.errors, &place, "the library of hashes fails");
+            return;
+        }
+        keys_set_isolation(r->keys, i, &isolation);
+    }
+}
+
+static void
+take_mapping(struct reading *r, const struct config_yaml_node *mapping)
 {
     const struct config_yaml_node *value;
     const struct config_yaml_node *name;
@@ -146,6 +207,7 @@ take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
     uint32_t models_line = 0;
     uint32_t weight_line = 0;
     uint32_t priority_line = 0;
+    uint32_t isolation_line = 0;
     uint32_t at = mapping->first;
 
     while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
@@ -169,10 +231,14 @@ take_mapping(const struct reading *r, const struct config_yaml_node *mapping)
             if (config_walk_first(&r->walk, name, &priority_line)) {
                 take_priority(r, value);
             }
+        } else if (slice_equal(text, SLICE("isolation"))) {
+            if (config_walk_first(&r->walk, name, &isolation_line)) {
+                take_isolation(r, value);
+            }
         } else {
             config_error(r->walk.errors, &place,
-                         "unknown key %s: a tenant has keys, models, weight "
-                         "and priority",
+                         "unknown key %s: a tenant has keys, models, weight, "
+                         "priority and isolation",
                          quote_text(text, quoted));
         }
     }
@@ -233,6 +299,7 @@ take_root(struct reading *r, const struct config_yaml_node *root)
     const struct config_yaml_node *value;
     const struct config_yaml_node *name;
     uint32_t line = 0;
+    uint32_t secret_line = 0;
     uint32_t at = root->first;
 
     if (root->kind != CONFIG_YAML_MAPPING) {
@@ -243,9 +310,14 @@ take_root(struct reading *r, const struct config_yaml_node *root)
         struct config_place place = config_walk_place(&r->walk, name);
         struct slice text = config_yaml_text(r->walk.yaml, name);
         char quoted[QUOTE_ROOM];
-        if (!slice_equal(text, SLICE("tenants"))) {
+        if (slice_equal(text, SLICE("isolation_secret"))) {
+            if (config_walk_first(&r->walk, name, &secret_line)) {
+                take_secret(r, value);
+            }
+        } else if (!slice_equal(text, SLICE("tenants"))) {
             config_error(r->walk.errors, &place,
-                         "unknown key %s: expected tenants",
+                         "unknown key %s: expected tenants or "
+                         "isolation_secret",
                          quote_text(text, quoted));
         } else if (config_walk_first(&r->walk, name, &line)) {
             take_tenants(r, value);
@@ -260,6 +332,7 @@ read_tree(const struct config_yaml *yaml, struct reading *r)
 
     if (yaml->root != 0) {
         take_root(r, config_yaml_node(yaml, yaml->root));
+        isolate_tenants(r);
     }
     /* An empty file is an accident more often than the wish to serve nobody. */
     if (r->walk.errors->count == r->faults && keys_count(r->keys) == 0) {

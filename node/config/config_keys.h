@@ -10,6 +10,8 @@
  *       keys:
  *         - 07be55a1c2f4:sha256:...
  *         - d4a90c36e81b:sha256:... # two keys, while one replaces the other
+ *       isolation: strict           # its cache is nobody else's; absent: shared
+ *   isolation_secret: 64 hex digits # with it; the same on all nodes
  *
  * Role: core, except for config_keys_load(), which reads the file. Owns:
  * nothing. Thread: one owner. Limits: those of node/keys/keys.h, and

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
 
 bool
@@ -10,6 +11,28 @@ config_lends_key(const struct config *config, const char *api_key)
 {
     return api_key[0] != '\0' && config->keys.file[0] == '\0' &&
            !config_is_loopback(config->listen.host);
+}
+
+static void
+add_isolation(const struct config *config, struct buf *out)
+{
+    struct config_errors errors;
+    struct keys *keys = NULL;
+
+    if (config->keys.file[0] == '\0') {
+        return;
+    }
+    config_errors_init(&errors);
+    if (config_keys_load(config->keys.file, NULL, &keys, &errors) == 0 &&
+        keys_isolates(keys)) {
+        buf_printf(out, "keys.file: isolation: strict is kept by engines that "
+                        "know cache_salt (vLLM, SGLang, TensorRT-LLM), in "
+                        "chats, completions and Responses; in others tenants "
+                        "share a cache, and only what this node knows of it "
+                        "is kept apart\n");
+    }
+    keys_free(keys);
+    config_errors_fini(&errors);
 }
 
 void
@@ -39,4 +62,5 @@ config_risks(const struct config *config, struct buf *out)
         buf_printf(out, "paths: /v1/* forwards the administration of engines, "
                         "such as /v1/load_lora_adapter\n");
     }
+    add_isolation(config, out);
 }

@@ -267,11 +267,20 @@ answer(struct control *control, const struct route_world *world,
 
 /* Reads the request's body: route_read(). */
 static int
-read_body(struct control *control, struct slice body, enum scan_api api)
+read_body(struct control *control, const struct httpd_request *request,
+          enum scan_api api)
 {
     struct route_scratch *route = &control->explain;
+    struct slice body = httpd_body(request);
+    const struct keys *keys = publish_get(&control->node->keys);
+    const struct http_header *tenant =
+        http_head_find_name(httpd_head(request), TENANT_FIELD);
 
     session_rule_scan(&control->node->session, &route->limits);
+    route->isolation =
+        keys != NULL && tenant != NULL
+            ? keys_isolation(keys, keys_find_tenant(keys, tenant->value))
+            : NULL;
     return route_read(route, body, api);
 }
 
@@ -357,7 +366,7 @@ on_tokens(void *context, const struct token_answer *tokens)
     *httpd_user(e->request) = NULL;
     /* It was, before asking, with the same bytes and the scratch's limits, which
      * no reload changes. */
-    CHECK(read_body(control, body, e->api) == 0);
+    CHECK(read_body(control, e->request, e->api) == 0);
     struct route_world world = world_of(control, e->request);
     if (tokens->outcome == TOKEN_OK) {
         struct token_text prompt = {tokens->tokens, tokens->count,
@@ -419,7 +428,7 @@ admin_explain(struct control *control, struct httpd_request *request)
                     "/v1/chat/completions");
         return;
     }
-    if (read_body(control, body, api) != 0) {
+    if (read_body(control, request, api) != 0) {
         (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
                        route->scan.fault, route->scan.fault_at);
         httpd_error(request, 400, "invalid_json", fault);

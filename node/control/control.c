@@ -355,6 +355,22 @@ warn_of_key(struct control *control, const struct fleet_worker *worker)
     }
 }
 
+/* Its engine does not keep isolated tenants' prompts apart. */
+static void ON_CONTROL
+warn_of_sharing(struct control *control, const struct fleet_worker *worker)
+{
+    const struct keys *keys = publish_get(&control->node->keys);
+
+    if (keys != NULL && keys_isolates(keys) &&
+        !engine_kind_salts(worker->kind)) {
+        LOG_WARNING("isolation_incomplete", KV("worker", worker->id),
+                    KV("engine", engine_kind_name(worker->kind)),
+                    KV("hint", "the engine knows no cache_salt: tenants with "
+                               "isolation: strict share its cache; only what "
+                               "this node knows of it is kept apart"));
+    }
+}
+
 static void
 on_fleet_event(void *context, const struct fleet_out *out)
 {
@@ -373,6 +389,8 @@ on_fleet_event(void *context, const struct fleet_out *out)
             admit(control, out->worker->slot,
                   blocks_of_tokens(control, out->number));
         }
+    } else if (out->event == FLEET_RECOGNISED) {
+        warn_of_sharing(control, out->worker);
     } else if (out->event == FLEET_REMOVED) {
         ingest_removed(control->ingest, out->worker);
         ingest_slots_capacity(ingest_slots(control->ingest), out->worker->slot,

@@ -51,6 +51,10 @@ admit_head(struct client *client, struct admission *admission)
     qsbr_online(&node->qsbr, lane->shared->reader);
     int outcome = keys_check(lane->checker, publish_get(&node->keys), key,
                              &admission->tenant);
+    if (outcome == 0) {
+        admission->isolation =
+            *keys_isolation(publish_get(&node->keys), admission->tenant);
+    }
     qsbr_offline(lane->shared->reader);
     if (outcome < 0) {
         return client_refuse_overload(client);

@@ -175,6 +175,7 @@ enum client_state {
 struct admission {
     bool keyed; /* the node wants keys: those of the client are ours alone */
     uint32_t tenant; /* 0: nobody's in particular */
+    struct keys_isolation isolation;
 };
 
 /* How the request at the start of `in` is framed. */
@@ -227,8 +228,33 @@ struct edge_ask {
     bool refused;  /* an engine did not take it; this request asks no more */
     bool repeats;  /* ... and that engine gets it again */
     struct scan_usage lack;
-    char length[32]; /* the asking body's length, to the head's end */
+};
+
+/* Some bytes of a body that give way to others. */
+struct edge_edit {
+    uint32_t at;
+    uint32_t cut;
+    struct slice text;
+};
+
+/* The salt of an isolated tenant, in place of what the body says. */
+struct edge_salt {
+    bool possible; /* such bodies have one */
+    bool sent;     /* the attempt's body has it */
+    uint32_t at;
+    uint32_t cut;
+    uint32_t len;
+    char text[KEYS_CACHE_SALT_ROOM + 20]; /* a value, or a member */
+};
+
+#define EDGE_EDITS_MAX 2U
+
+/* What the attempt's worker gets instead of the body as it came. */
+struct edge_edits {
+    uint32_t count;
     uint32_t length_len;
+    char length[32]; /* of the body then, to the head's end */
+    struct edge_edit edit[EDGE_EDITS_MAX]; /* by rising place */
 };
 
 /* Where one that waits for room is found by its id. */
@@ -266,6 +292,8 @@ struct exchange {
     size_t length_at; /* of the body's length, the last of the fields */
     size_t fields_end;
     struct edge_ask ask;
+    struct edge_salt salt;
+    struct edge_edits edits;
 
     uint64_t tenant;         /* hash of its name; 0: nobody needs a key */
     uint64_t session;        /* session_key(); 0: it has none */

@@ -266,12 +266,45 @@ read_again(struct exchange *x)
     if (!x->dispatch.routed) {
         route_read_form(route, x->body);
     } else {
+        route->isolation = &x->client->framing.admission.isolation;
         /* As before: of the same bytes, by limits.json_depth_max and
          * limits.spans_max of the start, which no reload changes. */
         CHECK(route_read(route, x->body, x->api) == 0);
         inquiry_recall(x);
     }
     x->read = true;
+}
+
+/* What the body becomes for this worker. */
+static void
+set_edits(struct exchange *x)
+{
+    struct edge_edits *edits = &x->edits;
+    const struct edge_ask *ask = &x->ask;
+    const struct edge_salt *salt = &x->salt;
+    size_t size = x->body.len;
+
+    edits->count = 0;
+    if (ask->asks) {
+        edits->edit[edits->count++] = (struct edge_edit){
+            ask->lack.at, ask->lack.cut, scan_usage_text(ask->lack.lack)};
+    }
+    if (salt->sent) {
+        unsigned at = ask->asks && ask->lack.at < salt->at ? 1 : 0;
+        edits->edit[1] = edits->edit[0];
+        edits->edit[at] = (struct edge_edit){
+            salt->at, salt->cut, (struct slice){salt->text, salt->len}};
+        edits->count++;
+    }
+    for (uint32_t i = 0; i < edits->count; i++) {
+        size = size - edits->edit[i].cut + edits->edit[i].text.len;
+    }
+    if (edits->count != 0) {
+        int len =
+            snprintf(edits->length, sizeof(edits->length), "%zu\r\n\r\n", size);
+        CHECK(len > 0 && (size_t)len < sizeof(edits->length));
+        edits->length_len = (uint32_t)len;
+    }
 }
 
 static void ON_LANE
@@ -302,6 +335,9 @@ elect(struct exchange *x)
         inquiry_sent(x);
         x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
                       !x->pool->usage_unknown;
+        x->salt.sent = x->salt.possible && x->pool != NULL &&
+                       engine_kind_salts(x->pool->worker.kind);
+        set_edits(x);
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
     waiting_end(x);
@@ -422,6 +458,7 @@ exchange_unask(struct exchange *x)
 {
     CHECK(x->upstream == NULL && x->ask.asks);
     x->ask.asks = false;
+    set_edits(x);
     x->ask.refused = true;
     x->ask.repeats = true;
     dispatch_unasked(&x->dispatch);

@@ -240,11 +240,26 @@ set_ask(struct exchange *x, const struct scan *scan)
     }
     ask->possible = true;
     ask->lack = scan->usage;
-    int len = snprintf(
-        ask->length, sizeof(ask->length), "%zu\r\n\r\n",
-        x->body.len - ask->lack.cut + scan_usage_text(ask->lack.lack).len);
-    CHECK(len > 0 && (size_t)len < sizeof(ask->length));
-    ask->length_len = (uint32_t)len;
+}
+
+/* What engines are told to keep its tenant's prompts apart. */
+static void ON_LANE
+set_salt(struct exchange *x, const struct route_scratch *route)
+{
+    struct edge_salt *salt = &x->salt;
+
+    if (route->salt[0] == '\0' || !route_api_salts(route->scan.api) ||
+        route->scan.shape == SCAN_NO_PROMPT) {
+        return;
+    }
+    salt->possible = true;
+    salt->at = route->scan.salt_at;
+    salt->cut = route->scan.salt_cut;
+    int len = snprintf(salt->text, sizeof(salt->text),
+                       salt->cut != 0 ? "\"%s\"" : "\"cache_salt\":\"%s\",",
+                       route->salt);
+    CHECK(len > 0 && (size_t)len < sizeof(salt->text));
+    salt->len = (uint32_t)len;
 }
 
 /* Which session it is one of. */
@@ -285,6 +300,7 @@ read_body(struct exchange *x, enum route_kind kind)
         return false;
     }
     x->api = route_api(&client->lane->head);
+    route->isolation = &client->framing.admission.isolation;
     if (route_read(route, x->body, x->api) != 0) {
         refuse_json(client, &route->scan);
         return false;
@@ -303,6 +319,7 @@ read_body(struct exchange *x, enum route_kind kind)
     x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
     set_ask(x, &route->scan);
+    set_salt(x, route);
     return admit_model(x, route->model);
 }
 

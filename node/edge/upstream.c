@@ -276,23 +276,27 @@ upstream_resume(struct upstream *up)
 
 /* Sending the request */
 
-#define PARTS 11U
+#define PARTS 13U
 
 _Static_assert(PARTS <= SOCK_PARTS_MAX, "all may be there at one time");
 
-/* Fields and a body that asks for usage. */
+/* Fields, and a body that differs from the client's. */
 static void
-list_asking(const struct exchange *x, struct slice parts[5])
+list_edited(const struct exchange *x, struct slice *parts)
 {
-    const struct edge_ask *ask = &x->ask;
-    size_t after = (size_t)ask->lack.at + ask->lack.cut;
+    const struct edge_edits *edits = &x->edits;
+    size_t from = 0;
 
-    parts[0] =
+    *parts++ =
         (struct slice){x->head.ptr + x->line_end, x->length_at - x->line_end};
-    parts[1] = (struct slice){ask->length, ask->length_len};
-    parts[2] = (struct slice){x->body.ptr, ask->lack.at};
-    parts[3] = scan_usage_text(ask->lack.lack);
-    parts[4] = (struct slice){x->body.ptr + after, x->body.len - after};
+    *parts++ = (struct slice){edits->length, edits->length_len};
+    for (uint32_t i = 0; i < edits->count; i++) {
+        const struct edge_edit *edit = &edits->edit[i];
+        *parts++ = (struct slice){x->body.ptr + from, edit->at - from};
+        *parts++ = edit->text;
+        from = (size_t)edit->at + edit->cut;
+    }
+    *parts = (struct slice){x->body.ptr + from, x->body.len - from};
 }
 
 /* A request as this worker gets it. */
@@ -311,13 +315,13 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = (struct slice){x->hints, x->hints_len};
-    if (x->ask.asks) {
-        list_asking(x, parts + 6);
+    memset(parts + 6, 0, (PARTS - 6) * sizeof(*parts));
+    if (x->edits.count != 0) {
+        list_edited(x, parts + 6);
         return;
     }
     parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
     parts[7] = x->body;
-    memset(parts + 8, 0, (PARTS - 8) * sizeof(*parts));
 }
 
 /* What is left of the request after skip bytes; *size: how large it is. */

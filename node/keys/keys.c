@@ -15,6 +15,7 @@ struct tenant {
     bool limited;             /* to its models */
     uint32_t weight;          /* 0: none was set, which is 1 */
     int32_t priority;
+    struct keys_isolation isolation;
 };
 
 struct model {
@@ -168,6 +169,40 @@ keys_priority(const struct keys *keys, uint32_t tenant)
     return keys->tenant[tenant].priority;
 }
 
+void
+keys_set_isolation(struct keys *keys, uint32_t tenant,
+                   const struct keys_isolation *isolation)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    keys->tenant[tenant].isolation = *isolation;
+}
+
+const struct keys_isolation *
+keys_isolation(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return &keys->tenant[tenant].isolation;
+}
+
+bool
+keys_isolates(const struct keys *keys)
+{
+    for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {
+        if (keys->tenant[i].isolation.strict) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t
+keys_find_tenant(const struct keys *keys, struct slice name)
+{
+    uint32_t slot = name.len != 0 ? slot_of(keys, name) : 0;
+
+    return slot < KEYS_TENANTS_MAX && keys->tenant[slot].here ? slot : 0;
+}
+
 int
 keys_add_model(struct keys *keys, uint32_t tenant, struct slice text)
 {
@@ -239,6 +274,12 @@ take_id(struct slice *text, uint64_t *id)
         *id = *id << 8 | bytes[i];
     }
     return good;
+}
+
+bool
+keys_read_secret(struct slice text, uint8_t secret[KEYS_SECRET_BYTES])
+{
+    return take_hex(&text, secret, KEYS_SECRET_BYTES) && text.len == 0;
 }
 
 int

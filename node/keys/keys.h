@@ -45,6 +45,8 @@
 #define KEYS_SECRET_BYTES 32U
 #define KEYS_HASH_BYTES   32U
 
+#define KEYS_CACHE_SALT_ROOM 33U /* 128 bits in hex digits, and a NUL */
+
 #define KEYS_DEFAULT "default" /* the tenant of slot 0 */
 
 /* A key, as far as the node knows it. */
@@ -53,6 +55,17 @@ struct keys_entry {
     uint32_t tenant;
     uint8_t salt[KEYS_SALT_BYTES];
     uint8_t hash[KEYS_HASH_BYTES];
+};
+
+/*
+ * How a tenant's prompts are kept apart from others' in engines' caches: its
+ * cache salt, which nobody can guess who does not know the file's secret, and
+ * the key that the salts of its clients are combined with.
+ */
+struct keys_isolation {
+    bool strict; /* false: they are not, and the rest is nothing */
+    char salt[KEYS_CACHE_SALT_ROOM];
+    uint8_t key[KEYS_HASH_BYTES];
 };
 
 struct keys;
@@ -94,6 +107,20 @@ void keys_set_priority(struct keys *keys, uint32_t tenant, int32_t priority);
 uint32_t keys_weight(const struct keys *keys, uint32_t tenant);
 int32_t keys_priority(const struct keys *keys, uint32_t tenant);
 
+/* How the tenant is isolated; before: it is not. */
+void keys_set_isolation(struct keys *keys, uint32_t tenant,
+                        const struct keys_isolation *isolation);
+
+/* Of a tenant's slot, whoever has it; good as long as keys. */
+const struct keys_isolation *keys_isolation(const struct keys *keys,
+                                            uint32_t tenant);
+
+/* Whether some tenant is isolated. */
+bool keys_isolates(const struct keys *keys);
+
+/* The slot of a tenant that is there now; 0: there is none of that name. */
+uint32_t keys_find_tenant(const struct keys *keys, struct slice name);
+
 /* Adds a model that it may use: a name, or with a * at its end all that begin
  * so. The tenant is limited. 0, KEYS_E_BAD, KEYS_E_FULL, -ENOMEM. */
 int keys_add_model(struct keys *keys, uint32_t tenant, struct slice text)
@@ -106,6 +133,9 @@ int keys_add(struct keys *keys, uint32_t tenant, struct slice line) MUST_CHECK;
 /* Takes a client's key apart. 0, or KEYS_E_BAD. */
 int keys_parse(struct slice key, uint64_t *id,
                uint8_t secret[KEYS_SECRET_BYTES]) MUST_CHECK;
+
+/* Reads a secret of 2 * KEYS_SECRET_BYTES small hex digits. False: it is none. */
+bool keys_read_secret(struct slice text, uint8_t secret[KEYS_SECRET_BYTES]);
 
 /* The key with this id, good as long as keys; NULL: there is none. */
 const struct keys_entry *keys_find(const struct keys *keys, uint64_t id);

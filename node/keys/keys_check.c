@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,4 +119,52 @@ keys_make(struct keys_checker *checker, const uint8_t random[KEYS_RANDOM_BYTES],
     (void)put_hex(text, made, KEYS_HASH_BYTES);
     (void)snprintf(line, KEYS_LINE_ROOM, "%s:sha256:%s:%s", id, salted, text);
     return 0;
+}
+
+static int
+sign(const uint8_t key[KEYS_HASH_BYTES], struct slice text,
+     uint8_t out[KEYS_HASH_BYTES])
+{
+    unsigned len = 0;
+    const void *bytes = text.len != 0 ? text.ptr : "";
+    bool done = HMAC(EVP_sha256(), key, KEYS_HASH_BYTES, bytes, text.len, out,
+                     &len) != NULL;
+
+    CHECK(!done || len == KEYS_HASH_BYTES);
+    return done ? 0 : -EIO;
+}
+
+int
+keys_isolate(const uint8_t secret[KEYS_SECRET_BYTES], struct slice tenant,
+             struct keys_isolation *isolation)
+{
+    _Static_assert(KEYS_SECRET_BYTES == KEYS_HASH_BYTES, "both are keys");
+    uint8_t made[KEYS_HASH_BYTES];
+    int error = sign(secret, tenant, isolation->key);
+
+    if (error == 0) {
+        error = sign(isolation->key, SLICE(""), made);
+    }
+    if (error < 0) {
+        return error;
+    }
+    (void)put_hex(isolation->salt, made, (KEYS_CACHE_SALT_ROOM - 1) / 2);
+    isolation->strict = true;
+    return 0;
+}
+
+/* Should the library fail, the client's own salt is left out: that keeps its
+ * prompts from other tenants all the same. */
+void
+keys_cache_salt(const struct keys_isolation *isolation, struct slice given,
+                char out[KEYS_CACHE_SALT_ROOM])
+{
+    uint8_t made[KEYS_HASH_BYTES];
+
+    CHECK(isolation->strict);
+    if (given.len == 0 || sign(isolation->key, given, made) < 0) {
+        memcpy(out, isolation->salt, KEYS_CACHE_SALT_ROOM);
+    } else {
+        (void)put_hex(out, made, (KEYS_CACHE_SALT_ROOM - 1) / 2);
+    }
 }

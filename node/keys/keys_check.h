@@ -39,4 +39,14 @@ int keys_make(struct keys_checker *checker,
               const uint8_t random[KEYS_RANDOM_BYTES], char key[KEYS_KEY_ROOM],
               char line[KEYS_LINE_ROOM]) MUST_CHECK;
 
+/* Isolates a tenant by the secret of the file of keys. 0, or -EIO. */
+int keys_isolate(const uint8_t secret[KEYS_SECRET_BYTES], struct slice tenant,
+                 struct keys_isolation *isolation) MUST_CHECK;
+
+/* The cache salt of a request of an isolated tenant whose client has given one
+ * of its own (empty: none): no client can make another tenant's. It allocates
+ * nothing that lasts. */
+void keys_cache_salt(const struct keys_isolation *isolation, struct slice given,
+                     char out[KEYS_CACHE_SALT_ROOM]);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "index/base/check.h"
+#include "node/keys/keys_check.h"
 #include "node/scan/scan_form.h"
 
 #define SALT_MAX        1024U /* what engines take */
@@ -121,6 +122,44 @@ find_model(struct route_scratch *scratch, const char *body)
     }
 }
 
+bool
+route_api_salts(enum scan_api api)
+{
+    return api == SCAN_API_CHAT || api == SCAN_API_TEXT ||
+           api == SCAN_API_RESPONSES;
+}
+
+/* The bytes that a string of the body stands for, cut off at SALT_MAX. */
+static struct slice
+given_salt(const struct scan *scan, const char *body, char room[SALT_MAX])
+{
+    struct slice salt = {.ptr = NULL, .len = 0};
+
+    if (scan->salt.present && scan->salt.len <= SALT_MAX) {
+        salt.len = scan_unescape(body + scan->salt.at, scan->salt.len, room);
+        salt.ptr = room;
+    }
+    return salt;
+}
+
+/* An isolated tenant's prompts have its salt in their keys, whatever engine gets
+ * them. Engines' events tell of it where bodies can: for others only the text is
+ * looked up. */
+static void
+set_salt(struct route_scratch *scratch, const char *body)
+{
+    char room[SALT_MAX];
+
+    scratch->salt[0] = '\0';
+    if (scratch->isolation != NULL && scratch->isolation->strict) {
+        keys_cache_salt(scratch->isolation,
+                        given_salt(&scratch->scan, body, room), scratch->salt);
+        scratch->by_tokens =
+            scratch->by_tokens && route_api_salts(scratch->scan.api);
+    }
+    scratch->blocks.salt = slice_of(scratch->salt);
+}
+
 int
 route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
 {
@@ -138,6 +177,7 @@ route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
         return ROUTE_E_SYNTAX;
     }
     find_model(scratch, body.ptr);
+    set_salt(scratch, body.ptr);
     blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
     return 0;
 }
@@ -146,6 +186,7 @@ void
 route_read_nothing(struct route_scratch *scratch)
 {
     scratch->by_tokens = false;
+    scratch->salt[0] = '\0';
     token_match_forget(&scratch->tokens);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
     scratch->blocks.count = 0;
@@ -164,15 +205,12 @@ uint64_t
 route_token_root(const struct route_scratch *scratch, const char *body,
                  const struct fleet_view *view)
 {
-    const struct scan_text *given = &scratch->scan.salt;
     char text[SALT_MAX];
-    struct slice salt = {.ptr = NULL, .len = 0};
+    struct slice salt = scratch->salt[0] != '\0'
+                            ? slice_of(scratch->salt)
+                            : given_salt(&scratch->scan, body, text);
     struct slice lora = {.ptr = NULL, .len = 0};
 
-    if (given->present && given->len <= sizeof(text)) {
-        salt.len = scan_unescape(body + given->at, given->len, text);
-        salt.ptr = text;
-    }
     if (fleet_view_is_adapter(view, scratch->model)) {
         lora = scratch->model;
     }
@@ -341,6 +379,25 @@ heat_at(struct token_match *match, const struct token_match_world *world)
     return decided_heat(world->decided, match->longest) / holders;
 }
 
+/* Those of the asked whose events tell blocks under the request's salt. */
+static struct worker_set
+salted_workers(const struct route_scratch *scratch,
+               const struct route_world *world, const struct worker_set *asked)
+{
+    struct worker_set salted = *asked;
+
+    if (scratch->salt[0] == '\0') {
+        return salted;
+    }
+    WORKER_SET_EACH (slot, asked) {
+        enum engine_kind kind = world->view->worker[slot]->kind;
+        if (!engine_kind_salts(kind) || kind == ENGINE_TRTLLM) {
+            worker_set_remove(&salted, slot);
+        }
+    }
+    return salted;
+}
+
 void
 route_look_up(struct route_scratch *scratch, const struct route_world *world,
               const struct worker_set *asked, struct elect_input *input)
@@ -364,7 +421,8 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     if (scratch->tokens.known) {
         scratch->total = scratch->tokens.prompt.tokens;
         scratch->tokens.waiting = waiting_workers(asked, input);
-        token_match_find(&scratch->tokens, &world->tokens, asked);
+        struct worker_set salted = salted_workers(scratch, world, asked);
+        token_match_find(&scratch->tokens, &world->tokens, &salted);
         estimate_others(scratch, asked);
         take_tokens(scratch);
         input->heat_milli = heat_at(&scratch->tokens, &world->tokens);

@@ -20,6 +20,7 @@
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
+#include "node/keys/keys.h"
 #include "node/route/session.h"
 #include "node/route/token_match_internal.h"
 #include "node/scan/blocks.h"
@@ -66,7 +67,11 @@ struct route_scratch {
     uint16_t success[WORKERS_MAX];
     struct elect_state elect;
     struct session_place session; /* where the request's session is */
-    struct route_wait wait;       /* after ROUTE_E_FULL */
+    /* Of the request's tenant, for route_read(); NULL: none is isolated. */
+    const struct keys_isolation *isolation;
+    char salt[KEYS_CACHE_SALT_ROOM]; /* what engines must be told as cache_salt;
+                                        "": what the request says */
+    struct route_wait wait;          /* after ROUTE_E_FULL */
     struct scan_limits limits;
     char model_text[ROUTE_MODEL_MAX];
 };
@@ -132,6 +137,9 @@ enum scan_api route_api(const struct http_head *head);
  */
 int route_read(struct route_scratch *scratch, struct slice body,
                enum scan_api api) MUST_CHECK;
+
+/* Whether engines take a cache_salt in such bodies. */
+bool route_api_salts(enum scan_api api);
 
 /* Takes a request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);

@@ -212,8 +212,9 @@ blocks_split(struct blocks *blocks, const char *body, const struct scan *scan)
     CHECK(blocks->block_bytes >= BLOCKS_BYTES_MIN &&
           blocks->block_bytes <= BLOCKS_BYTES_MAX);
     CHECK(blocks->blocks_max == 0 || blocks->keys != NULL);
-    blocks->root = key_root(text_of(body, &scan->model), SLICE(""),
-                            text_of(body, &scan->salt));
+    struct slice salt =
+        blocks->salt.len != 0 ? blocks->salt : text_of(body, &scan->salt);
+    blocks->root = key_root(text_of(body, &scan->model), SLICE(""), salt);
     blocks->prefix_key = prefix_of(body, scan, blocks->root);
     blocks->count = 0;
     c.blocks = blocks;

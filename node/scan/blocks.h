@@ -29,6 +29,8 @@ struct blocks {
     uint64_t root;       /* of the namespace */
     uint64_t prefix_key; /* of the first 256 bytes of the first system and of
                             the first user message: for rendezvous hashing */
+    struct slice salt;   /* the caller's: counts in place of the body's; empty:
+                            the body's does */
     uint64_t *keys;      /* the caller's, room for blocks_max */
     uint32_t count;
     uint32_t block_bytes;

@@ -200,6 +200,22 @@ score_option(struct top *top, struct slice name, struct token t)
     return true;
 }
 
+static void
+salt(struct top *top, struct token t)
+{
+    struct walk *w = &top->walk;
+    struct scan *scan = top->scan;
+
+    if (t.kind == '"') {
+        scan->salt = walk_string(w, t.at);
+        scan->salt_cut = scan->salt.len + 2;
+    } else {
+        scan->salt = (struct scan_text){.present = false};
+        scan->salt_cut = walk_value(w, t).len;
+    }
+    scan->salt_at = t.at;
+}
+
 /* Keys that say how to answer. False: it is none of them. */
 static bool
 option(struct top *top, struct slice name, struct token t)
@@ -214,7 +230,7 @@ option(struct top *top, struct slice name, struct token t)
     } else if (WALK_IS(name, "stream_options")) {
         stream_options(top, t);
     } else if (WALK_IS(name, "cache_salt")) {
-        scan->salt = walk_text(w, t);
+        salt(top, t);
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "max_output_tokens")) {
@@ -347,6 +363,7 @@ walk_top(struct top *top)
         return false;
     }
     top->scan->usage = (struct scan_usage){SCAN_USAGE_MEMBER, t.at + 1, 0};
+    top->scan->salt_at = t.at + 1;
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         struct token value = walk_token(w);

@@ -128,7 +128,11 @@ struct scan_limits {
 struct scan {
     enum scan_api api; /* the caller's; a guess is made good */
     struct scan_text model;
-    struct scan_text salt;                /* cache_salt */
+    struct scan_text salt; /* cache_salt, a string */
+    uint32_t salt_at; /* where another salt goes: in place of that many bytes
+                          of a value of any type, or as a member if there is
+                          none (salt_cut 0) */
+    uint32_t salt_cut;
     struct scan_text kept[SCAN_KEPT_MAX]; /* of scan_limits.kept; strings */
     /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
     struct scan_text options[SCAN_OPTIONS];

@@ -59,6 +59,14 @@ enum engine_kind {
 /* "vllm", "sglang", "trtllm", "llamacpp", "tgi", "other". Static text. */
 const char *engine_kind_name(enum engine_kind kind);
 
+/* Whether engines of a kind keep prompts apart by the cache_salt in a body, or
+ * may do so: the kind of one is not known at first. */
+static inline bool
+engine_kind_salts(enum engine_kind kind)
+{
+    return kind != ENGINE_LLAMACPP && kind != ENGINE_TGI;
+}
+
 /* One worker as it was when a view was built. Immutable; successive views share
  * it as long as nothing in it changes. */
 struct fleet_worker {

@@ -93,7 +93,8 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
                      "f: has no key: `kvasir key` makes one\n");
     cr_assert_str_eq(faults("[1]"), "f:1:1: expected tenants:, not a list\n");
     cr_assert_str_eq(faults("tenant: {}"),
-                     "f:1:1: unknown key \"tenant\": expected tenants\n");
+                     "f:1:1: unknown key \"tenant\": expected tenants or "
+                     "isolation_secret\n");
     cr_assert_str_eq(faults("tenants: [a]"),
                      "f:1:10: tenants: expected a mapping of tenants' names, "
                      "not a list\n");
@@ -108,7 +109,7 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
     cr_assert_str_eq(
         faults("tenants: {a: {limit: 1}}"),
         "f:1:15: unknown key \"limit\": a tenant has keys, models, "
-        "weight and priority\n");
+        "weight, priority and isolation\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
                      "f:3:11: keys: expected a list, not text\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: [[k]]\n"),
@@ -162,4 +163,39 @@ Test(node_config_keys, a_file_that_is_missing_or_faulty_is_a_fault_of_keys_file)
     errors.count = 0;
     config_keys_check(&config, &errors);
     cr_assert_eq(errors.count, 0);
+}
+
+#define SECRET           \
+    "isolation_secret: " \
+    "00000000000000000000000000000000000000000000000000000000000000aa\n"
+
+Test(node_config_keys, tenants_are_isolated_by_the_files_secret)
+{
+    static const char yaml[] =
+        "tenants:\n  a: {isolation: strict, keys: [\"" KEY_A "\"]}\n"
+        "  b: {isolation: shared, keys: [\"" KEY_B "\"]}\n" SECRET;
+    struct keys *keys;
+
+    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    uint32_t a = keys_find_tenant(keys, SLICE("a"));
+    uint32_t b = keys_find_tenant(keys, SLICE("b"));
+    cr_assert(keys_isolates(keys) && a != 0 && b != 0 && a != b);
+    cr_assert(keys_isolation(keys, a)->strict);
+    cr_assert_eq(strlen(keys_isolation(keys, a)->salt), 32);
+    cr_assert(!keys_isolation(keys, b)->strict);
+    cr_assert_eq(keys_find_tenant(keys, SLICE("c")), 0);
+    keys_free(keys);
+}
+
+Test(node_config_keys, isolation_is_strict_or_shared_and_wants_a_secret)
+{
+    cr_assert(strstr(faults("tenants:\n  a: {isolation: strict, keys: [\"" KEY_A
+                            "\"]}\n"),
+                     "isolation_secret") != NULL);
+    cr_assert(strstr(faults("tenants:\n  a: {isolation: full, keys: [\"" KEY_A
+                            "\"]}\n" SECRET),
+                     "strict or shared") != NULL);
+    cr_assert(strstr(faults("isolation_secret: secret\ntenants:\n  a: {keys: "
+                            "[\"" KEY_A "\"]}\n"),
+                     "64 small hex digits") != NULL);
 }

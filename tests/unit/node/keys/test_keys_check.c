@@ -102,3 +102,46 @@ Test(node_keys_check, the_salt_is_part_of_the_hash)
     cr_assert_eq(keys_make(checker, random, unused, salted), 0);
     cr_assert_str_neq(strrchr(salted, ':'), strrchr(line, ':'));
 }
+
+static void
+salt_of(const char *secret_hex, const char *tenant, const char *given,
+        char out[KEYS_CACHE_SALT_ROOM])
+{
+    uint8_t secret[KEYS_SECRET_BYTES];
+    struct keys_isolation isolation;
+
+    cr_assert(keys_read_secret(slice_of(secret_hex), secret));
+    cr_assert_eq(keys_isolate(secret, slice_of(tenant), &isolation), 0);
+    keys_cache_salt(&isolation, slice_of(given), out);
+}
+
+#define SECRET_A \
+    "00000000000000000000000000000000000000000000000000000000000000aa"
+#define SECRET_B \
+    "00000000000000000000000000000000000000000000000000000000000000ab"
+
+Test(node_keys_check, cache_salts_are_the_same_everywhere_and_nobody_elses)
+{
+    char salt[KEYS_CACHE_SALT_ROOM];
+    char other[KEYS_CACHE_SALT_ROOM];
+
+    salt_of(SECRET_A, "shop", "", salt);
+    cr_assert_str_eq(salt, "606b50780472a27aee15331d32f72e51");
+    salt_of(SECRET_B, "shop", "", other);
+    cr_assert_str_neq(salt, other, "of another secret");
+    salt_of(SECRET_A, "lab", "", other);
+    cr_assert_str_neq(salt, other, "of another tenant");
+    salt_of(SECRET_A, "shop", "mine", other);
+    cr_assert_str_neq(salt, other, "of a client's own");
+    salt_of(SECRET_A, "lab", "mine", salt);
+    cr_assert_str_neq(salt, other, "of the same salt at another tenant");
+}
+
+Test(node_keys_check, a_secret_is_64_small_hex_digits)
+{
+    uint8_t secret[KEYS_SECRET_BYTES];
+
+    cr_assert(!keys_read_secret(SLICE(""), secret));
+    cr_assert(!keys_read_secret(SLICE(SECRET_A "0"), secret));
+    cr_assert(!keys_read_secret(SLICE("x" SECRET_A), secret));
+}

@@ -491,3 +491,29 @@ Test(node_scan, the_prompt_is_known_as_it_stands)
              "");
     raws_are("{\"prompt\":1,\"tools\":[1],\"tools\":null}", "", false, "");
 }
+
+/* The body with "S" as its salt. */
+static void
+salted(const char *body, const char *wanted)
+{
+    struct try try = try_body(body);
+    uint32_t after = try.scan.salt_at + try.scan.salt_cut;
+    char made[256];
+
+    (void)snprintf(made, sizeof(made), "%.*s%s%s", (int)try.scan.salt_at, body,
+                   try.scan.salt_cut != 0 ? "\"S\"" : "\"cache_salt\":\"S\",",
+                   body + after);
+    cr_assert_str_eq(made, wanted);
+}
+
+Test(node_scan, another_salt_has_a_place_that_counts)
+{
+    salted("{\"prompt\":\"x\"}", "{\"cache_salt\":\"S\",\"prompt\":\"x\"}");
+    salted("{\"cache_salt\":\"a\\\"b\",\"n\":1}",
+           "{\"cache_salt\":\"S\",\"n\":1}");
+    salted("{ \"cache_salt\" : null }", "{ \"cache_salt\" : \"S\" }");
+    salted("{\"cache_salt\":[1,{\"a\":2}],\"n\":1}",
+           "{\"cache_salt\":\"S\",\"n\":1}");
+    salted("{\"cache_salt\":\"a\",\"n\":1,\"cache_\\u0073alt\":12}",
+           "{\"cache_salt\":\"a\",\"n\":1,\"cache_\\u0073alt\":\"S\"}");
+}
