@@ -30,10 +30,14 @@
  * except where the next two paragraphs keep a better-informed epoch. Equal ids
  * are the same epoch, whatever their numbers, and both sides go on with the
  * larger number. A reader that finds a new process mints the next number after
- * all that it ever saw. A node without a reading that learns of a higher epoch
- * drops the old epoch's state at once, so it does not credit a dead process's
- * cache while it fetches the new state. So does one whose connection to the
- * engine is broken, if the peer has a living reading of the higher epoch.
+ * all that it ever saw. A node that does not read, and learns of a higher epoch
+ * from a living reader of it, drops the old epoch's state at once, so it does not
+ * credit a dead process's cache while it fetches the new state. So does a reader
+ * whose connection to the engine is broken. If it learns of that epoch from
+ * another node, and has a complete state and its names, it waits 3 judge_ms: who
+ * begins to read meanwhile may go on where it is. Of two complete epochs of one
+ * process that nobody reads, the one that goes further stays, and takes the
+ * higher number.
  *
  * The live observer wins. The numbers cannot tell which of two processes is
  * alive; only a node that is connected to the process can. So when a reader
@@ -66,7 +70,8 @@
  * one position, both epochs are of one process, and the reader joins the whole
  * one under a number above both, if the peer leads it with a live reading, if it
  * goes as far as the partial one, or if the peer has the names, from which the
- * reading may go on (for which nobody gives up a complete epoch). (If it took over from that very epoch, only a living
+ * reading may go on. (A complete epoch is given up only for a reader that has come
+ * as far.) (If it took over from that very epoch, only a living
  * reader counts, or names that it has not tried.) Otherwise nobody can read on
  * in the whole epoch: the reader proves that its process lives, and keeps its
  * own. It does the same if the fingerprints differ. If neither reaches the

@@ -118,6 +118,7 @@ struct gossip_rival {
     struct gossip_epoch epoch; /* no 0: there is none */
     uint64_t peer;             /* that showed it last */
     uint64_t since_us;         /* it was met first, by gossip_awake() */
+    uint64_t pos;              /* of the replica, at that time */
     uint32_t proofs;           /* that were asked for because of it */
     bool certain;              /* it is of another process than the reading's */
 };

@@ -320,26 +320,19 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
     gossip_wake_at(g, now_us);
 }
 
-/* Compares a follower's record with the log: it agrees, or it proves another
- * process. */
+/* Compares a follower's record with the log or the names: it agrees, or it
+ * proves another process. */
 static void
 compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
         uint64_t fingerprint)
 {
-    uint32_t at = delta_log_after(&s->log, pos - 1);
-    struct codec_body body;
+    uint32_t print = 0;
 
     CHECK(pos > 0 && !gossip_leads(s));
     g->stats.dropped_follower++;
-    if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
-        return;
+    if (gossip_print_at(s, pos, &print)) {
+        s->reading.differs |= print != (uint32_t)fingerprint;
     }
-    const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
-    const uint8_t *bytes = s->log.bytes + entry->at;
-    bool sound = codec_get_body(
-        (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
-    CHECK(sound);
-    s->reading.differs |= body.fingerprint != (uint32_t)fingerprint;
 }
 
 /* A record that was applied before is read by a reading that goes on from older
@@ -543,6 +536,7 @@ gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
         s->resuming = false;
+        s->resumed_us = 0; /* another reading may go on from the same names */
         s->reread = NULL;
         s->lag_us = 0;
     }

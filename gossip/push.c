@@ -280,6 +280,7 @@ recv_section(struct gossip *g, struct from from, struct codec_in *in)
                        .epoch = section.epoch,
                        .whole = section.whole,
                        .complete = section.complete,
+                       .lives = from.origin != 0,
                    })) {
         g->stats.dropped_epoch++;
         s = NULL;

@@ -78,7 +78,8 @@ meet_rival(struct gossip *g, struct gossip_stream *s,
     bool first = s->rival.epoch.id != met->epoch.id || s->rival.epoch.no == 0;
 
     if (first) {
-        s->rival = (struct gossip_rival){.since_us = gossip_awake(g)};
+        s->rival =
+            (struct gossip_rival){.since_us = gossip_awake(g), .pos = s->pos};
     }
     s->rival.epoch = met->epoch;
     s->rival.peer = met->peer;
@@ -149,6 +150,26 @@ tell(struct gossip *g, uint64_t peer)
     }
 }
 
+/* Notes the rival, and says what is known here to readers that may go on in it,
+ * for a while: with the names a reader can, once it hears us. True: it is not
+ * over. */
+static bool
+waits_for_readers(struct gossip *g, struct gossip_stream *s,
+                  const struct gossip_met *met)
+{
+    bool named = gossip_names_fresh(s) && s->names.pos != 0;
+    bool first = meet_rival(g, s, met);
+
+    if (first) {
+        tell(g, met->peer);
+    }
+    if (first && s->primary != met->peer) {
+        tell(g, s->primary);
+    }
+    return !is_known_for(
+        g, s, named ? 3 * g->config.judge_ms : g->config.judge_ms / 2);
+}
+
 /* Whether an epoch gives way to one that knows less. It does not while this
  * node has a live reading of it, nor while another reader may still join it. */
 static bool
@@ -159,27 +180,17 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
     if (s->pos == 0 || gossip_is_torn(s)) {
         return true;
     }
-    bool first = meet_rival(g, s, met);
     if (leads && !is_unproved(g, s)) {
+        (void)meet_rival(g, s, met);
         challenge(g, s, true);
         return false;
     }
-    if (first) { /* its reader may join us */
-        tell(g, met->peer);
-    }
-    if (first && s->primary != met->peer) {
-        tell(g, s->primary);
-    }
-    /* With the names, the reader can go on where we are, once it hears us. */
-    return is_known_for(g, s,
-                        gossip_names_fresh(s) && s->names.pos != 0
-                            ? 3 * g->config.judge_ms
-                            : g->config.judge_ms / 2);
+    return !waits_for_readers(g, s, met);
 }
 
 /* The epoch is of the same process, and is read on in, or goes as far as ours, or
- * this node's reading may go on in it from the peer's names, which a state that
- * is complete is not given up for. A takeover that ended it showed that without
+ * this node's reading may go on in it from the peer's names. A state that is
+ * complete is given up for a reader only that has come as far. A takeover that ended it showed that without
  * a living reader it leads nowhere. */
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
@@ -188,11 +199,14 @@ goes_on(const struct gossip_stream *s, const struct gossip_met *met)
     bool open =
         !left || (met->pos > s->left_pos && s->left_times <= GOSSIP_RETURNS);
     bool named = met->names && s->reading.any && open && !s->complete;
+    bool known = s->rival.epoch.no != 0 && s->rival.epoch.id == met->epoch.id;
+    bool reads = met->lives &&
+                 (!s->complete || met->pos >= (known ? s->rival.pos : s->pos));
     uint32_t print = 0;
 
     return met->has_print && gossip_print_at(s, met->pos, &print) &&
            print == met->print &&
-           (met->lives || named || (!left && met->pos == s->pos));
+           (reads || named || (!left && met->pos == s->pos));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To
@@ -221,6 +235,17 @@ yields_to_more(struct gossip *g, struct gossip_stream *s,
     return false;
 }
 
+/* The epoch is of the same process, goes less far than ours, and nobody reads on
+ * in it, as far as is known. */
+static bool
+is_behind(const struct gossip_stream *s, const struct gossip_met *met)
+{
+    uint32_t print = 0;
+
+    return !met->lives && met->has_print && met->pos < s->pos &&
+           gossip_print_at(s, met->pos, &print) && print == met->print;
+}
+
 bool
 gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met)
@@ -245,6 +270,14 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     if (mine && !theirs) {
         return yields_to_less(g, s, met, leads);
+    }
+    if (!leads && mine && is_behind(s, met)) {
+        raise_no(g, s, met->peer); /* who is there is to follow */
+        return false;
+    }
+    if (!leads && mine && theirs && !met->lives && s->pos != 0 &&
+        gossip_names_fresh(s) && waits_for_readers(g, s, met)) {
+        return false;
     }
     if (!leads || !mine || (!s->whole && goes_on(s, met))) {
         return true;

@@ -497,6 +497,36 @@ Test(gossip_names, what_is_complete_is_not_left_for_older_ones)
     }
 }
 
+/* Readers that begin meanwhile may go on where it is. */
+Test(gossip_names, who_has_them_waits_for_readers)
+{
+    lab_stop(&lab, 0);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 61);
+}
+
+/* Node 1's log is too short to tell. */
+Test(gossip_names, another_process_shows_at_their_batch)
+{
+    lab_stop(&lab, 0);
+    begin_with_short_logs();
+    lab_stop(&lab, 0);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 1, 999, false);
+    for (uint32_t i = 12; i < 20; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, 100 + i);
+    }
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
+}
+
 Test(gossip_names, it_is_tried_once_for_a_position)
 {
     struct gossip *g = lab.nodes[1].g;
@@ -510,6 +540,17 @@ Test(gossip_names, it_is_tried_once_for_a_position)
         }
     }
     cr_assert_eq(resumes, 1);
+}
+
+Test(gossip_names, who_reads_again_tries_again)
+{
+    struct gossip *g = lab.nodes[1].g;
+
+    for (uint64_t i = 1; i <= 2; i++) {
+        gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+        cr_assert_eq(lab_stats(&lab, 1).resumes, i);
+        gossip_local_end(g, lab_stream, lab.now_us);
+    }
 }
 
 /* They stay as of the batch before: the engine's replay may reach back to it. */

@@ -417,3 +417,26 @@ Test(gossip_rivals, a_broken_connection_follows_who_reads)
     lab_run(&lab, 100);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
 }
+
+Test(gossip_rivals, of_two_epochs_of_one_process_the_further_one_stays)
+{
+    part_and_take_over();
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 2, 501, false);
+    lab_read(&lab, 2, 10, EVENT_CLEAR, 0);
+    for (uint32_t i = 11; i < 15; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    cr_assert(lab_status(&lab, 2).complete);
+    for (uint32_t i = 0; i < 3; i++) {
+        gossip_local_end(lab.nodes[i].g, lab_stream, lab.now_us);
+    }
+    lab_stop(&lab, 0);
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, config.judge_ms);
+    for (uint32_t i = 1; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, i), 30);
+    }
+}
