@@ -178,10 +178,11 @@
  * exchange their vectors, and each side pulls. When a link comes up, both sides
  * send their vectors at once. Digests (which the caller supplies with
  * gossip_digest(): the count and the XOR of the mixed keys) are compared at
- * equal positions. Where they differ, the state is healed: by a transfer of a
- * reader's state, and on a reader itself by a new reading. Two complete states
- * that differ are a bug or a corruption, and are counted. Incomplete ones may
- * differ by the names of blocks that their readers knew.
+ * equal positions. Where they differ, the state is healed: from the names; if
+ * that does not help, by a transfer of a reader's state, and on a reader itself
+ * by a new reading. Two complete states that differ are a bug or a corruption,
+ * and are counted. Incomplete ones may differ by the names of blocks that their
+ * readers knew.
  *
  * A replica is stale while it is torn, when it has been behind for stale_ms,
  * and when no node has been able to read the engine for that long

@@ -215,9 +215,10 @@ struct gossip_stream {
     uint64_t ask;      /* number of the last REREAD */
     uint64_t answered; /* number of the last REREAD that a reading answered */
     enum gossip_asked asked;
-    uint64_t asked_us;  /* when that was, by gossip_awake() */
-    uint64_t asked_of;  /* id of the epoch when it was asked */
-    uint64_t healed_us; /* when healing was last tried; 0: never */
+    uint64_t asked_us;   /* when that was, by gossip_awake() */
+    uint64_t asked_of;   /* id of the epoch when it was asked */
+    uint64_t healed_us;  /* when healing was last tried; 0: never */
+    uint64_t rebuilt_us; /* ... from the names, because digests differed */
 
     bool lost;          /* what was handed out was lost: the state is wrong */
     uint32_t lost_peer; /* slots of peers below were asked for theirs since */

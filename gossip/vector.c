@@ -178,7 +178,21 @@ get_entry(struct codec_in in, struct entry *entry)
     return !in.failed;
 }
 
-/* The states differ at equal positions. If one node has a reading that leads,
+/* The names show what rotted; whether they are of use is tried now and then. */
+static bool
+rebuild(struct gossip *g, struct gossip_stream *s)
+{
+    uint64_t wait_us = 2 * gossip_us(g->config.heal_ms);
+
+    if (s->rebuilt_us != 0 && g->now_us - s->rebuilt_us < wait_us) {
+        return false;
+    }
+    s->rebuilt_us = g->now_us;
+    return gossip_rebuild(g, s, "digests differ");
+}
+
+/* The states differ at equal positions. Both nodes build theirs from the names,
+ * and if that does not help, they heal: if one node has a reading that leads,
  * the other one takes its state; if neither has, the node with the larger id
  * takes the other's; if both have, both read again. True: the peer has to
  * act. */
@@ -193,6 +207,9 @@ heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     /* Partial replicas may differ by the names that their readers knew. */
     g->stats.digest_mismatches +=
         s->complete && (entry->flags & ENTRY_COMPLETE) != 0;
+    if (rebuild(g, s)) {
+        return true;
+    }
     if (mine != theirs ? mine : !mine && g->self < peer) {
         return true;
     }

@@ -419,6 +419,18 @@ Test(gossip_names, what_the_log_has_since_then_is_applied_behind_them)
     cr_assert(lab_status(&lab, 0).complete);
 }
 
+Test(gossip_names, what_rots_on_the_reader_is_built_from_them)
+{
+    lab.nodes[0].held[5] = false;
+    read_one(0, 20, 20, true);
+    lab_run(&lab, 2000);
+    for (uint32_t at = 0; at < 3; at++) {
+        cr_assert_eq(lab_held(&lab, at), 21);
+        cr_assert_eq(lab.nodes[at].rereads, 0);
+    }
+    cr_assert_gt(lab_stats(&lab, 0).digest_mismatches, 0);
+}
+
 /* Batch 20 of node 0 stores one block in the device, and on the host, too. */
 static void
 read_in_two_tiers(void)
