@@ -228,6 +228,7 @@ put_placement(struct control *control, struct json_out *json)
     json_out_put_uint(json, "affinity", SUM(control, mode_affinity));
     json_out_put_uint(json, "balance", SUM(control, mode_balance));
     json_out_put_uint(json, "policy_chosen", SUM(control, mode_policy));
+    json_out_put_uint(json, "session", SUM(control, mode_session));
     json_out_put_uint(json, "imbalanced", SUM(control, imbalanced));
     json_out_put_uint(json, "blocks", SUM(control, blocks));
     json_out_put_uint(json, "blocks_matched", SUM(control, blocks_matched));

@@ -86,6 +86,8 @@ class Hard(Affinity):
         told = sum(self.metric(node, "kvasir_mode_session_total") for node in nodes)
         self.assertEqual(told, 24)
         self.assertEqual(sum(self.metric(node, "kvasir_sessions_new_total") for node in nodes), 8)
+        status = harness.request(nodes[0].at("admin"), "GET", "/admin/status").json()
+        self.assertGreaterEqual(status["placement"]["session"], 8)
         last = harness.request(nodes[0].at("admin"), "GET", "/admin/decisions").json()[0]
         self.assertEqual((last["mode"], last["reason"]),
                          ("session", "session: the worker that has it"))
