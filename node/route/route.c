@@ -57,6 +57,7 @@ route_api(const struct http_head *head)
         {"/v1/responses", SCAN_API_RESPONSES},
         {"/v1/messages", SCAN_API_MESSAGES},
         {"/v1/embeddings", SCAN_API_EMBEDDINGS},
+        {"/classify", SCAN_API_EMBEDDINGS}, /* the same body, and prompt */
     };
 
     for (size_t i = 0; i < sizeof(apis) / sizeof(apis[0]); i++) {

@@ -55,7 +55,8 @@ enum scan_api {
     SCAN_API_CHAT,       /* /v1/chat/completions */
     SCAN_API_RESPONSES,  /* /v1/responses */
     SCAN_API_MESSAGES,   /* /v1/messages */
-    SCAN_API_EMBEDDINGS, /* /v1/embeddings; no renderer tells its tokens */
+    SCAN_API_EMBEDDINGS, /* /v1/embeddings, /classify; no renderer tells their
+                            tokens */
     SCAN_API_OTHER,      /* no prompt whose tokens anybody tells */
     SCAN_APIS,
 };

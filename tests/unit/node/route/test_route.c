@@ -146,6 +146,8 @@ Test(node_route, five_apis_have_tokens)
     cr_assert_eq(api_of("POST /v1/messages"), SCAN_API_MESSAGES);
     cr_assert_eq(api_of("POST /v1/messages/count_tokens"), SCAN_API_OTHER);
     cr_assert_eq(api_of("POST /v1/embeddings"), SCAN_API_EMBEDDINGS);
+    cr_assert_eq(api_of("POST /classify"), SCAN_API_EMBEDDINGS);
+    cr_assert_eq(api_of("POST /rerank"), SCAN_API_OTHER);
     cr_assert_eq(api_of("POST /tokenize"), SCAN_API_OTHER);
 }
 
