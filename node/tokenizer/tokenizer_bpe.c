@@ -264,29 +264,28 @@ emit_long(struct tokenizer_scratch *s, size_t count)
     }
 }
 
-/* Bytes between two gaps. */
-static void
-folded_piece(struct tokenizer_scratch *s, struct slice word)
+void
+bpe_piece(struct tokenizer_scratch *s, struct slice piece)
 {
     const struct bpe *bpe = &s->tokenizer->bpe;
-    const uint8_t *bytes = (const uint8_t *)word.ptr;
+    const uint8_t *bytes = (const uint8_t *)piece.ptr;
     uint32_t ids[SHORT_MAX];
 
-    if (word.len <= SHORT_MAX) {
-        for (size_t i = 0; i < word.len; i++) {
+    if (piece.len <= SHORT_MAX) {
+        for (size_t i = 0; i < piece.len; i++) {
             ids[i] = bpe->byte_id[bytes[i]];
         }
-        emit_short(s, ids, word.len);
+        emit_short(s, ids, piece.len);
         return;
     }
-    if (!work_room(&s->bpe, word.len)) {
+    if (!work_room(&s->bpe, piece.len)) {
         tok_fault(s, TOKENIZER_E_MEMORY);
         return;
     }
-    for (size_t i = 0; i < word.len; i++) {
+    for (size_t i = 0; i < piece.len; i++) {
         s->bpe.symbols[i].id = bpe->byte_id[bytes[i]];
     }
-    emit_long(s, word.len);
+    emit_long(s, piece.len);
 }
 
 /* A word of bytes: what lies between two gaps merges by itself. */
@@ -294,19 +293,18 @@ static void
 folded_word(struct tokenizer_scratch *s, struct slice word)
 {
     const struct bpe *bpe = &s->tokenizer->bpe;
-    bool cached = !bpe->whole_word; /* which pieces of words are not */
 
     if (word.len <= PIECE_MAX || bpe->gaps.bridges == NULL) {
-        folded_piece(s, word);
+        bpe_piece(s, word);
         return;
     }
     for (size_t at = 0, end = 0; at < word.len; at = end) {
         end = bpe_gap(bpe, word, at);
         struct slice piece = {.ptr = word.ptr + at, .len = end - at};
-        if (cached && piece.len <= PIECE_MAX) {
-            cache_word(s, piece);
+        if (piece.len < word.len) {
+            cache_piece(s, piece);
         } else {
-            folded_piece(s, piece);
+            bpe_piece(s, piece);
         }
     }
 }

@@ -151,22 +151,19 @@ bpe_gap(const struct bpe *bpe, struct slice word, size_t from)
 {
     const struct bpe_gaps *gaps = &bpe->gaps;
     const uint8_t *bytes = (const uint8_t *)word.ptr;
+    uint64_t before = 0; /* the character that ends at `at` */
 
-    for (size_t at = from + 1; at < word.len; at++) {
-        uint8_t last = bytes[at - 1];
-        if (continues(bytes[at]) || (last < 0x80 && bytes[at] < 0x80)) {
-            continue;
-        }
-        unsigned pair = (unsigned)last << 8 | bytes[at];
-        if ((gaps->parts[pair / 8] >> pair % 8 & 1) != 0) {
-            continue;
-        }
-        uint64_t before = char_last(bytes + from, at - from);
+    for (size_t at = from, len = 0; at < word.len; at += len) {
         uint64_t behind = char_first(bytes + at, word.len - at);
-        if (before != 0 && behind != 0 &&
-            !has_bridge(gaps, before << 32 | behind)) {
-            return at;
+        len = utf8_len(bytes[at]);
+        if (before != 0 && behind != 0 && (before | behind) >= 0x80) {
+            unsigned pair = (unsigned)bytes[at - 1] << 8 | bytes[at];
+            if ((gaps->parts[pair / 8] >> pair % 8 & 1) == 0 &&
+                !has_bridge(gaps, before << 32 | behind)) {
+                return at;
+            }
         }
+        before = behind;
     }
     return word.len;
 }

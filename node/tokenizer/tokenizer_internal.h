@@ -375,8 +375,12 @@ void bpe_word(struct tokenizer_scratch *s, struct slice word);
 void unigram_word(struct tokenizer_scratch *s, struct slice word);
 void wordpiece_word(struct tokenizer_scratch *s, struct slice word);
 
-/* Through the cache of words; same as bpe_word() in its effect. */
+/* A piece of a word of bytes, between two gaps. */
+void bpe_piece(struct tokenizer_scratch *s, struct slice piece);
+
+/* Through the cache; the same as bpe_word() and bpe_piece() in their effect. */
 void cache_word(struct tokenizer_scratch *s, struct slice word);
+void cache_piece(struct tokenizer_scratch *s, struct slice piece);
 
 /* All words that the scanner finds in the text. */
 void cache_words(struct tokenizer_scratch *s, struct slice text,

@@ -8,7 +8,7 @@ of ../shared/data, prose, code, Chinese and mixed, and 10,000 short ones. A roun
 encodes all prompts of one kind and size. Prints MB/s of the first round (texts
 never seen, caches of words empty) and of the best of 12 (words known; a library
 that keeps whole texts or their starts meets another text in between), and the
-ratio to the fastest of the others in each.
+ratio to the fastest of the others in each; then the memory of the model.
 
 Runs with a Python that has the packages `tokenizers` and `tiktoken`; what is
 missing is left out. fastokens and bpe-openai are crates, run by
@@ -77,7 +77,7 @@ def framed(parts):
 
 def run(command, parts):
     done = subprocess.run([*command, str(ROUNDS)], input=framed(parts), capture_output=True, check=True)
-    return [float(word) for word in done.stdout.split()[:2]]
+    return [float(word) for word in done.stdout.split()]
 
 
 def crates():
@@ -137,11 +137,13 @@ def main():
         others = rivals(path.resolve(), driver)
         for kind, size, parts in prompts():
             total = sum(len(p.encode()) for p in parts) / 1e6
-            rates = {"kvasir": [total / s for s in ours(options.build, path, parts)]}
-            rates.update({name: [total / s for s in call(parts)] for name, call in others.items()})
+            first, best, _, held = ours(options.build, path, parts)
+            rates = {"kvasir": [total / first, total / best]}
+            rates.update({name: [total / s for s in call(parts)[:2]] for name, call in others.items()})
             line = "  ".join(f"{name} {first:5.1f} {best:6.1f}" for name, (first, best) in rates.items())
             ratios = [rates["kvasir"][i] / max((r[i] for n, r in rates.items() if n != "kvasir"), default=1) for i in (0, 1)]
             print(f"{model.name:10} {kind:8} {size} x {len(parts):5}  {line}  = {ratios[0]:.1f}, {ratios[1]:.1f} x the fastest", flush=True)
+        print(f"{model.name:10} holds {held / 1e6:.1f} MB; beside it each thread's cache of words, up to 3 MiB", flush=True)
 
 
 main()

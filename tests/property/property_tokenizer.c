@@ -109,15 +109,24 @@ any_character(struct rng *rng)
     }
 }
 
+/* Short texts of anything; and long ones, whose words are found a block at a
+ * time, with something else now and then. */
 static void
 random_text(const struct property *p, struct rng *rng)
 {
-    char text[256];
+    static const char plain[] = "abzAZ09   .,(-_/";
+    char text[2048];
     size_t len = 0;
-    size_t count = 1 + rng_below(rng, 40);
+    bool is_long = rng_below(rng, 8) == 0;
+    size_t count = 1 + rng_below(rng, is_long ? 500 : 40);
+    uint64_t others = is_long ? 1 + rng_below(rng, 60) : 1;
 
     for (size_t i = 0; i < count; i++) {
-        len += utf8_write(any_character(rng), text + len);
+        uint32_t c =
+            rng_below(rng, others) == 0
+                ? any_character(rng)
+                : (uint32_t)(uint8_t)plain[rng_below(rng, sizeof plain - 1)];
+        len += utf8_write(c, text + len);
     }
     compare(p, (struct slice){.ptr = text, .len = len});
 }
