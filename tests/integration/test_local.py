@@ -305,7 +305,8 @@ class FallBack(LocalCase):
         self.assertGreaterEqual(self.model_of(node)["differed"], 3)
         self.assertEqual(node.log().count("tokens_differ"), 1)
         shown, = [line for line in node.log().splitlines() if "tokens_first_difference" in line]
-        self.assertRegex(shown, "model=tiny way=chat at=[0-9]+$")
+        self.assertRegex(shown, "model=tiny way=chat at=[0-9]+")
+        self.assertNotIn("ours=", shown)
         self.assert_asked(node, engine, {"messages": say(LONG)}, 1)
 
     def test_a_folder_that_is_missing_stops_nothing(self):
