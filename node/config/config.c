@@ -16,6 +16,7 @@
 
 #include "node/config/config_access.h"
 #include "node/config/config_apply_internal.h"
+#include "node/config/config_jwt.h"
 #include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
 
@@ -269,6 +270,7 @@ config_check(const struct config *config, struct config_errors *errors)
         check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
     }
     config_access_check(config, errors);
+    config_jwt_check(config, errors);
     config_mesh_check(&config->mesh, errors);
 }
 
@@ -400,6 +402,7 @@ config_load(const struct config_sources *sources, struct config *config,
         config_mesh_files(&config->mesh, errors);
         config_access_files(config, errors);
         config_keys_check(config, errors);
+        config_jwt_files(config, errors);
     }
     if (errors->count != 0) {
         config_fini(config);

@@ -37,6 +37,7 @@
 #define CONFIG_ERRORS_MAX     100  /* further ones are counted, not printed */
 #define CONFIG_LABEL_MAX      64   /* a name or label and its NUL */
 #define CONFIG_SECRET_MAX     256  /* an API key and its NUL */
+#define CONFIG_TEXT_MAX       256  /* a text and its NUL */
 #define CONFIG_FILE_MAX       256  /* a file's path and its NUL */
 #define CONFIG_PATHS_MAX      1024 /* paths between blanks and their NUL */
 #define CONFIG_NAMES_MAX      192  /* the same of names */
@@ -76,6 +77,18 @@ struct config_admin {
 /* Who may send requests. */
 struct config_key_file {
     char file[CONFIG_FILE_MAX]; /* "": everybody */
+};
+
+/* Tokens that clients may send in place of keys. */
+struct config_jwt {
+    char jwks[CONFIG_FILE_MAX];    /* a file, or https://...; "": none */
+    char ca_file[CONFIG_FILE_MAX]; /* of that URL; "": the system's */
+    uint32_t refresh_ms;
+    char issuer[CONFIG_TEXT_MAX];   /* "": any */
+    char audience[CONFIG_TEXT_MAX]; /* "": any */
+    char tenant_claim[CONFIG_TEXT_MAX];
+    char default_tenant[CONFIG_LABEL_MAX]; /* "": a token must name one */
+    uint32_t leeway_ms;
 };
 
 /* Each certificate with its key, or neither. */
@@ -297,6 +310,7 @@ struct config {
     struct url admin;            /* admin port; host is an IP address */
     struct config_admin admin_access;
     struct config_key_file keys;
+    struct config_jwt jwt;
     struct config_tls tls;
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */

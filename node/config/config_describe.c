@@ -58,8 +58,9 @@ config_value_describe(const struct config_key *key, struct slice text,
                    CONFIG_LABEL_MAX - 1);
         break;
     case CONFIG_SECRET:
+    case CONFIG_TEXT:
         buf_printf(out, "at most %d printable characters without spaces",
-                   CONFIG_SECRET_MAX - 1);
+                   CONFIG_TEXT_MAX - 1);
         break;
     case CONFIG_PATH:
         buf_printf(out, "a path such as %s", key->fallback);
@@ -115,7 +116,7 @@ config_type_word(enum config_type type)
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
-        [CONFIG_WEB] = "URL",
+        [CONFIG_WEB] = "URL",           [CONFIG_TEXT] = "TEXT",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

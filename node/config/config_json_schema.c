@@ -143,6 +143,7 @@ put_value(struct json_out *json, const struct config_key *key)
         break;
     case CONFIG_LABEL:
     case CONFIG_SECRET:
+    case CONFIG_TEXT:
     case CONFIG_PATH:
     case CONFIG_PATHS:
     case CONFIG_NAMES:

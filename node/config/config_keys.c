@@ -20,6 +20,7 @@ struct reading {
     bool strict[KEYS_TENANTS_MAX];
     bool has_secret;
     uint8_t secret[KEYS_SECRET_BYTES];
+    bool keyless; /* tokens may name a tenant without keys */
 };
 
 static void
@@ -335,7 +336,12 @@ read_tree(const struct config_yaml *yaml, struct reading *r)
         isolate_tenants(r);
     }
     /* An empty file is an accident more often than the wish to serve nobody. */
-    if (r->walk.errors->count == r->faults && keys_count(r->keys) == 0) {
+    if (r->walk.errors->count != r->faults) {
+        return;
+    }
+    if (r->keyless && keys_tenants_count(r->keys) == 0) {
+        config_error(r->walk.errors, &place, "has no tenant");
+    } else if (!r->keyless && keys_count(r->keys) == 0) {
         config_error(r->walk.errors, &place,
                      "has no key: `kvasir key` makes "
                      "one");
@@ -343,7 +349,7 @@ read_tree(const struct config_yaml *yaml, struct reading *r)
 }
 
 int
-config_keys_read(struct slice bytes, const char *file,
+config_keys_read(struct slice bytes, const char *file, bool keyless,
                  const struct keys *before, struct keys **out,
                  struct config_errors *errors)
 {
@@ -352,6 +358,7 @@ config_keys_read(struct slice bytes, const char *file,
     struct reading r = {
         .walk = {.yaml = &yaml, .file = file, .errors = errors},
         .faults = errors->count,
+        .keyless = keyless,
     };
 
     *out = NULL;
@@ -377,9 +384,11 @@ config_keys_read(struct slice bytes, const char *file,
 }
 
 int
-config_keys_load(const char *path, const struct keys *before, struct keys **out,
-                 struct config_errors *errors)
+config_keys_load(const struct config *config, const struct keys *before,
+                 struct keys **out, struct config_errors *errors)
 {
+    const char *path = config->keys.file;
+    bool keyless = config->jwt.jwks[0] != '\0';
     struct config_place place = {.source = path};
     struct buf bytes;
     char text[128];
@@ -400,7 +409,8 @@ config_keys_load(const char *path, const struct keys *before, struct keys **out,
                      uv_strerror_r(rc, text, sizeof text));
         rc = CONFIG_E_INVALID;
     } else {
-        rc = config_keys_read(buf_slice(&bytes), path, before, out, errors);
+        rc = config_keys_read(buf_slice(&bytes), path, keyless, before, out,
+                              errors);
     }
     buf_fini(&bytes);
     return rc;
@@ -409,10 +419,10 @@ config_keys_load(const char *path, const struct keys *before, struct keys **out,
 void
 config_keys_check(const struct config *config, struct config_errors *errors)
 {
-    const char *path = config->keys.file;
     struct keys *keys;
 
-    if (path[0] != '\0' && config_keys_load(path, NULL, &keys, errors) == 0) {
+    if (config->keys.file[0] != '\0' &&
+        config_keys_load(config, NULL, &keys, errors) == 0) {
         keys_free(keys);
     }
 }

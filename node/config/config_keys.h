@@ -25,14 +25,14 @@
 #include "node/config/config.h"
 #include "node/keys/keys.h"
 
-/* Reads any bytes, with `file` as the source of faults. before: as keys_new()
- * has it. 0 and *out, the caller's to keys_free(); or CONFIG_E_INVALID. */
-int config_keys_read(struct slice bytes, const char *file,
+/* Reads any bytes, with `file` as the source of faults. keyless: it may be
+ * without any key. before: as keys_new() has it. 0 and *out, the caller's to keys_free(); or CONFIG_E_INVALID. */
+int config_keys_read(struct slice bytes, const char *file, bool keyless,
                      const struct keys *before, struct keys **out,
                      struct config_errors *errors) MUST_CHECK;
 
-/* The same with the file at path. */
-int config_keys_load(const char *path, const struct keys *before,
+/* The same with keys.file. */
+int config_keys_load(const struct config *config, const struct keys *before,
                      struct keys **out, struct config_errors *errors)
     MUST_CHECK;
 

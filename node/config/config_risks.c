@@ -23,7 +23,7 @@ add_isolation(const struct config *config, struct buf *out)
         return;
     }
     config_errors_init(&errors);
-    if (config_keys_load(config->keys.file, NULL, &keys, &errors) == 0 &&
+    if (config_keys_load(config, NULL, &keys, &errors) == 0 &&
         keys_isolates(keys)) {
         buf_printf(out, "keys.file: isolation: strict is kept by engines that "
                         "know cache_salt (vLLM, SGLang, TensorRT-LLM), in "
@@ -49,6 +49,10 @@ config_risks(const struct config *config, struct buf *out)
                    "everybody who can reach %s: each request is sent with "
                    "that key, whoever sent it\n",
                    lent, config->workers_count, config->listen.host);
+    }
+    if (config->jwt.jwks[0] != '\0' && config->jwt.audience[0] == '\0') {
+        buf_printf(out, "jwt.audience: missing: tokens that were made for "
+                        "other services are good here\n");
     }
     if (config->workers_count == 0 && config->mesh.join.count == 0) {
         buf_printf(out, "workers: none, so requests are refused until one is "

@@ -66,6 +66,7 @@ static const char *const bool_choices[] = {"false", "true", NULL};
 static const struct config_section sections[] = {
     {"admin", "who may use the admin port"},
     {"keys", "who may send requests, and for which models"},
+    {"jwt", "tokens that clients may send in place of keys"},
     {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
     {"affinity", "when requests of one session stay at one worker"},
@@ -112,6 +113,23 @@ static const struct config_key node_keys[] = {
 
     {"keys.file", CONFIG_FILE, AT(keys.file), "", 0, 0, NULL,
      "YAML file of tenants, their keys (`kvasir key` makes one) and the models that each may use: see `kvasir key --help`. Requests then say Authorization: Bearer KEY or x-api-key: KEY, all but those for /health and /ready; these headers go to no worker. It is read again with the configuration. Absent: nobody needs a key."},
+
+    {"jwt.jwks", CONFIG_FILE, AT(jwt.jwks), "", 0, 0, NULL,
+     "Public keys (a JSON Web Key Set) of those whose tokens are good: a file, or one https:// URL, the only place that keys are fetched from. Clients may then send a JWT, signed by RS256 or ES256 and with an end (exp), as they would a key; it goes to no worker. It wants keys.file, whose tenants the tokens name. A file is read again with the configuration. Absent: no tokens."},
+    {"jwt.ca_file", CONFIG_FILE, AT(jwt.ca_file), "", 0, 0, NULL,
+     "PEM file of authorities: the certificate of that URL must be by one of them. Absent: those of the system."},
+    {"jwt.refresh", CONFIG_DURATION, AT(jwt.refresh_ms), "5m", 10000, 86400000, NULL,
+     "Time after which that URL is asked again. A token by an unknown key has it asked sooner, but not within 5 s. While it does not answer, the last good set stays."},
+    {"jwt.issuer", CONFIG_TEXT, AT(jwt.issuer), "", 0, 0, NULL,
+     "What a token's iss must be, exactly. Absent: anything."},
+    {"jwt.audience", CONFIG_TEXT, AT(jwt.audience), "", 0, 0, NULL,
+     "What a token's aud must be or list. Absent: anything, so tokens that were made for other services are good here."},
+    {"jwt.tenant_claim", CONFIG_TEXT, AT(jwt.tenant_claim), "tenant", 0, 0, NULL,
+     "The claim, a text at the top, that names the tenant."},
+    {"jwt.default_tenant", CONFIG_LABEL, AT(jwt.default_tenant), "", 0, 0, NULL,
+     "The tenant of keys.file whose weight, priority and models hold for tokens that name none of its tenants. Absent: these are refused."},
+    {"jwt.leeway", CONFIG_DURATION, AT(jwt.leeway_ms), "30s", 0, 300000, NULL,
+     "How far clocks may be apart where exp and nbf are judged."},
 
     {"tls.cert_file", CONFIG_FILE, AT(tls.cert_file), "", 0, 0, NULL,
      "PEM file of the serving port's certificate, and behind it those of the authorities between it and the root. With it and tls.key_file all clients speak TLS (1.2 or later, HTTP/1.1) there, /health and /ready included. The three files are read again with the configuration; connections go on with what they began with. Absent: clear text."},

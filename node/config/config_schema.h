@@ -32,6 +32,7 @@ enum config_type {
     CONFIG_CHOICE,   /* uint32_t, the index into choices */
     CONFIG_LABEL,    /* char[CONFIG_LABEL_MAX] of letters, digits, ._:@-[] */
     CONFIG_SECRET,   /* char[CONFIG_SECRET_MAX], printable, no space */
+    CONFIG_TEXT,     /* char[CONFIG_TEXT_MAX], printable, no space, #"\ */
     CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
     CONFIG_FILE,     /* char[CONFIG_FILE_MAX], a file of this machine */
     CONFIG_PATHS,    /* char[CONFIG_PATHS_MAX], /a /b between blanks */

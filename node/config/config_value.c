@@ -215,6 +215,7 @@ text_room(enum config_type type)
 {
     return type == CONFIG_LABEL    ? CONFIG_LABEL_MAX
            : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
+           : type == CONFIG_TEXT   ? CONFIG_TEXT_MAX
            : type == CONFIG_FILE   ? CONFIG_FILE_MAX
            : type == CONFIG_PATHS  ? CONFIG_PATHS_MAX
            : type == CONFIG_NAMES  ? CONFIG_NAMES_MAX
@@ -354,6 +355,7 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return parse_choice(key, text, &value) && set_number(key, value, to);
     case CONFIG_LABEL:
     case CONFIG_SECRET:
+    case CONFIG_TEXT:
     case CONFIG_PATH:
     case CONFIG_FILE:
     case CONFIG_PATHS:
@@ -456,6 +458,7 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_LABEL:
     case CONFIG_SECRET:
+    case CONFIG_TEXT:
     case CONFIG_PATH:
     case CONFIG_FILE:
     case CONFIG_PATHS:

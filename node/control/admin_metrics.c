@@ -262,6 +262,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     admin_put_snapshot_metrics(control, out);
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
+    control_jwt_put_metrics(&control->jwt, out);
     control_queue_put_metrics(&control->queue, out);
     control_tls_put_metrics(control->node, out);
     metrics_print(&total, out);

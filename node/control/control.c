@@ -265,6 +265,7 @@ on_work(uv_timer_t *timer)
     look_for_replays(control);
     renderers_look(&control->renderers, fleet_view_get(control->node->board),
                    now_us);
+    control_jwt_look(&control->jwt, now_us);
     control->resting = !more && !control->stirred;
     control->stirred = false;
     (void)uv_timer_start(timer, on_work,
@@ -669,6 +670,9 @@ control_init(struct control *control, struct node_shared *node,
     control_models_start(&control->models, node, &control->loop);
     error = control_keys_start(node);
     if (error == 0) {
+        error = control_jwt_start(&control->jwt, node, &control->loop);
+    }
+    if (error == 0) {
         error = control_tls_start(node);
     }
     if (error == 0) {
@@ -695,6 +699,7 @@ control_init(struct control *control, struct node_shared *node,
 void
 control_stop(struct control *control)
 {
+    control_jwt_stop(&control->jwt);
     httpd_free(control->admin);
     control->admin = NULL;
     httpd_free(control->metrics);

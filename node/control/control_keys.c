@@ -19,12 +19,10 @@ int
 control_keys_read(const struct node_shared *node, struct keys **fresh,
                   struct config_errors *errors)
 {
-    const char *path = node->config->keys.file;
-
     *fresh = NULL; /* whether keys are needed is settled when a node starts */
-    return path[0] == '\0'
+    return node->config->keys.file[0] == '\0'
                ? 0
-               : config_keys_load(path, keys_now(node), fresh, errors);
+               : config_keys_load(node->config, keys_now(node), fresh, errors);
 }
 
 void

@@ -326,6 +326,7 @@ control_reload(struct control *control, struct json_out *json,
     struct control_reload *reload = control->reload;
     struct config mixed;
     struct keys *keys = NULL;
+    struct keys_jwks *jwks = NULL;
     struct control_tls tls = {.clients = NULL};
 
     config_errors_init(errors);
@@ -340,16 +341,22 @@ control_reload(struct control *control, struct json_out *json,
     if (outcome == 0 && control_keys_read(control->node, &keys, errors) != 0) {
         outcome = RELOAD_E_INVALID;
     }
+    if (outcome == 0 && control_jwt_read(control->node, &jwks, errors) != 0) {
+        outcome = RELOAD_E_INVALID;
+    }
     if (outcome == 0) {
         outcome = shared_publish(control->node, &mixed);
     }
     if (outcome == 0) {
         control_keys_publish(control->node, keys);
+        control_jwt_publish(&control->jwt, jwks);
+        control_jwt_again(&control->jwt);
         control_tls_publish(control->node, &tls);
         control_use_tls(control);
         apply(control, &mixed, json);
     } else {
         keys_free(keys);
+        keys_jwks_free(jwks);
         control_tls_free(&tls);
         LOG_WARNING(
             "reload_refused", KV("errors", errors->count),

@@ -1,8 +1,11 @@
 /* Whose request it is, and whether its tenant may use the model. */
+#include <time.h>
+
 #include "node/edge/client_internal.h"
 #include "node/keys/keys.h"
 
-#define MESSAGE_MAX (KEYS_NAME_MAX + FACT_MODEL_MAX + 128U)
+#define ADMIT_E_LATER KEYS_TOKEN_OUTCOMES /* no key of tokens is known yet */
+#define MESSAGE_MAX   (KEYS_NAME_MAX + FACT_MODEL_MAX + 128U)
 
 /* What probes of load balancers ask for; they have no keys. */
 static bool
@@ -33,6 +36,52 @@ refuse_key(struct client *client, const char *message)
     return FRAME_REFUSED;
 }
 
+static int64_t
+wall_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec;
+}
+
+/* Whose token it is. The lane is online in the qsbr. */
+static int ON_LANE
+check_token(struct lane *lane, struct slice token, uint32_t *tenant)
+{
+    const struct keys_jwks *jwks = publish_get(&lane->node->jwks);
+    const struct keys *keys = publish_get(&lane->node->keys);
+    struct metrics_lane *m = &lane->shared->metrics;
+    bool verified;
+
+    if (jwks == NULL) {
+        return ADMIT_E_LATER;
+    }
+    int outcome = keys_token_check(lane->tokens, jwks, keys, token, wall_s(),
+                                   tenant, &verified);
+    counter_bump(&m->tokens_verified, verified);
+    counter_bump(&m->tokens_unknown_key, outcome == KEYS_TOKEN_KEY);
+    return outcome;
+}
+
+/* FRAME_WHOLE, or FRAME_REFUSED: it was answered. */
+static int ON_LANE
+admit_token(struct client *client, int outcome)
+{
+    if (outcome == KEYS_TOKEN_FINE) {
+        return FRAME_WHOLE;
+    }
+    if (outcome == ADMIT_E_LATER) {
+        request_refuse(client, 503, "overloaded",
+                       "the keys of tokens are not known yet; try again");
+        return FRAME_REFUSED;
+    }
+    return outcome < 0
+               ? client_refuse_overload(client)
+               : refuse_key(client,
+                            keys_token_why((enum keys_token_outcome)outcome));
+}
+
 int
 admit_head(struct client *client, struct admission *admission)
 {
@@ -48,14 +97,19 @@ admit_head(struct client *client, struct admission *admission)
         return refuse_key(client, "no API key: send it as Authorization: "
                                   "Bearer KEY or x-api-key: KEY");
     }
+    bool token = lane->tokens != NULL && keys_token_is(key);
     qsbr_online(&node->qsbr, lane->shared->reader);
-    int outcome = keys_check(lane->checker, publish_get(&node->keys), key,
-                             &admission->tenant);
+    int outcome = token ? check_token(lane, key, &admission->tenant)
+                        : keys_check(lane->checker, publish_get(&node->keys),
+                                     key, &admission->tenant);
     if (outcome == 0) {
         admission->isolation =
             *keys_isolation(publish_get(&node->keys), admission->tenant);
     }
     qsbr_offline(lane->shared->reader);
+    if (token) {
+        return admit_token(client, outcome);
+    }
     if (outcome < 0) {
         return client_refuse_overload(client);
     }

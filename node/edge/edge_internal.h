@@ -44,6 +44,7 @@
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
 #include "node/keys/keys_check.h"
+#include "node/keys/keys_token.h"
 #include "node/local/local_tokens.h"
 #include "node/route/dispatch.h"
 #include "node/route/route.h"
@@ -128,7 +129,8 @@ struct lane {
     uint32_t waits_free;  /* the first that is free again, and ... */
     uint32_t waits_count; /* how many are taken */
     uint32_t waits_seq;
-    struct keys_checker *checker; /* NULL: nobody needs a key */
+    struct keys_checker *checker;     /* NULL: nobody needs a key */
+    struct keys_token_reader *tokens; /* NULL: none is taken for a key */
     struct sock_tls_context *workers_tls;
     uint64_t workers_tls_version; /* of what that is a share of */
     struct token_cache *token_cache;

@@ -532,6 +532,9 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
     if (error == 0 && node->config->keys.file[0] != '\0') {
         error = keys_checker_new(&lane->checker);
     }
+    if (error == 0 && node->config->jwt.jwks[0] != '\0') {
+        error = keys_token_reader_new(&lane->tokens);
+    }
     if (error == 0) {
         error = open_listener(lane, address, address_len);
     }
@@ -589,6 +592,7 @@ destroy(struct lane *lane)
     inquiry_lane_fini(lane);
     waiting_lane_fini(lane);
     keys_checker_free(lane->checker);
+    keys_token_reader_free(lane->tokens);
     sock_tls_context_free(lane->workers_tls);
     lane_memory_fini(&lane->memory);
     route_scratch_fini(&lane->route);

@@ -207,6 +207,7 @@ shared_fini(struct node_shared *node)
     shared_free_tls((void *)(uintptr_t)publish_get(&node->admin_tls));
     shared_free_tls((void *)(uintptr_t)publish_get(&node->workers_tls));
     keys_free((void *)(uintptr_t)publish_get(&node->keys));
+    keys_jwks_free((void *)(uintptr_t)publish_get(&node->jwks));
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         ring_fini(&node->lanes[i].facts);

@@ -23,6 +23,7 @@
 #include "node/elect/elect.h"
 #include "node/http/http_tokens.h"
 #include "node/keys/keys.h"
+#include "node/keys/keys_jwks.h"
 #include "node/local/local_samples.h"
 #include "node/local/local_table.h"
 #include "node/local/local_turns.h"
@@ -88,6 +89,8 @@ struct node_shared {
                                    once control has begun */
     struct publish keys; /* const struct keys *, by control; NULL: none are
                             needed, and none will be */
+    struct publish jwks; /* const struct keys_jwks *, by control; NULL: none are
+                            known */
     struct elect_config elect;   /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
     struct qsbr qsbr;

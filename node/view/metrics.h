@@ -29,6 +29,8 @@
     X(requests_over_share, "Requests over the bytes of their address (429)")   \
     X(tls_failed, "Client connections over which TLS failed")                  \
     X(requests_unauthorized, "Requests without a known key (401)")             \
+    X(tokens_verified, "Tokens whose signature was looked at")                 \
+    X(tokens_unknown_key, "Tokens by a key that is not in the set")            \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
     X(requests_queued, "Requests that waited for a worker with room")          \
     X(requests_queue_full, "Requests that a full queue did not keep (503)")    \

@@ -37,7 +37,7 @@ read_keys(struct slice yaml)
     struct keys *keys;
 
     config_errors_init(&errors);
-    int outcome = config_keys_read(yaml, "f", NULL, &keys, &errors);
+    int outcome = config_keys_read(yaml, "f", false, NULL, &keys, &errors);
     CHECK((outcome == 0) == (errors.count == 0));
     CHECK((outcome == 0) == (keys != NULL));
     keys_free(keys);

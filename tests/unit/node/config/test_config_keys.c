@@ -20,7 +20,8 @@ faults(const char *yaml)
 
     errors.count = errors.printed = 0;
     buf_clear(&errors.text);
-    int outcome = config_keys_read(slice_of(yaml), "f", NULL, &keys, &errors);
+    int outcome =
+        config_keys_read(slice_of(yaml), "f", false, NULL, &keys, &errors);
     cr_assert_eq(outcome == 0, keys != NULL);
     cr_assert_eq(outcome == 0, errors.count == 0);
     keys_free(keys);
@@ -39,7 +40,8 @@ Test(node_config_keys, tenants_have_keys_and_models)
                                "  c:\n";
     struct keys *keys;
 
-    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
     cr_assert_eq(keys_tenants_count(keys), 3);
     cr_assert_eq(keys_count(keys), 2);
     uint32_t a = keys_find(keys, 0xa)->tenant;
@@ -59,7 +61,8 @@ Test(node_config_keys, tenants_have_weights_and_priorities)
         "  b: {keys: [\"" KEY_B "\"]}\n";
     struct keys *keys;
 
-    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
     uint32_t a = keys_find(keys, 0xa)->tenant;
     uint32_t b = keys_find(keys, 0xb)->tenant;
     cr_assert_eq(keys_weight(keys, a), 3);
@@ -81,7 +84,8 @@ Test(node_config_keys, an_empty_list_of_models_allows_none)
         "tenants: {a: {models: [], keys: [\"" KEY_A "\"]}}\n";
     struct keys *keys;
 
-    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
     cr_assert(!keys_allows(keys, 1, SLICE("m")));
     keys_free(keys);
 }
@@ -176,7 +180,8 @@ Test(node_config_keys, tenants_are_isolated_by_the_files_secret)
         "  b: {isolation: shared, keys: [\"" KEY_B "\"]}\n" SECRET;
     struct keys *keys;
 
-    cr_assert_eq(config_keys_read(SLICE(yaml), "f", NULL, &keys, &errors), 0);
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
     uint32_t a = keys_find_tenant(keys, SLICE("a"));
     uint32_t b = keys_find_tenant(keys, SLICE("b"));
     cr_assert(keys_isolates(keys) && a != 0 && b != 0 && a != b);
