@@ -3,6 +3,7 @@
 
 #include "node/edge/client_internal.h"
 #include "node/keys/keys.h"
+#include "node/scan/scan_form.h"
 
 #define ADMIT_E_LATER KEYS_TOKEN_OUTCOMES /* no key of tokens is known yet */
 #define MESSAGE_MAX   (KEYS_NAME_MAX + FACT_MODEL_MAX + 128U)
@@ -133,7 +134,7 @@ refuse_model(struct client *client, const char *tenant, const char *model)
     if (model[0] == '\0') {
         (void)snprintf(message, sizeof(message),
                        "the tenant %s may use some models only, and this "
-                       "request names none in a JSON body",
+                       "request names none in a JSON body or a plain form",
                        tenant);
     } else {
         (void)snprintf(message, sizeof(message),
@@ -141,6 +142,19 @@ refuse_model(struct client *client, const char *tenant, const char *model)
                        model);
     }
     reply_error(client, 403, "model_not_allowed", message);
+}
+
+/* The model of a form, if no engine can read another one out of it. */
+static struct slice ON_LANE
+sole_model(const struct exchange *x)
+{
+    const struct http_head *head = &x->client->lane->head;
+    const struct http_header *type =
+        http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
+
+    return type != NULL && !request_is_encoded(head)
+               ? scan_form_sole_model(type->value, x->body)
+               : SLICE("");
 }
 
 bool
@@ -158,6 +172,10 @@ admit_model(struct exchange *x, struct slice model)
     qsbr_online(&node->qsbr, lane->shared->reader);
     const struct keys *keys = publish_get(&node->keys);
     bool allowed = admit_allows(client, keys, model);
+    if (!allowed && !x->dispatch.routed) {
+        model = sole_model(x);
+        allowed = model.len != 0 && admit_allows(client, keys, model);
+    }
     memcpy(name, keys_tenant_name(keys, tenant), sizeof(name));
     qsbr_offline(lane->shared->reader);
     x->dispatch.tenant = tenant;

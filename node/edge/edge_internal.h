@@ -415,8 +415,8 @@ int admit_head(struct client *client, struct admission *admission)
  * keys: what is published, while online in the qsbr. */
 bool admit_allows(struct client *client, const struct keys *keys,
                   struct slice model) ON_LANE;
-/* The same for x, which is counted. model: "" where a body is not one that the
- * node reads as engines do. False: it was refused, x is gone. */
+/* The same for x, which is counted. model: "" where the node cannot be sure to
+ * read it as engines do. False: it was refused, x is gone. */
 bool admit_model(struct exchange *x, struct slice model) ON_LANE MUST_CHECK;
 /* What its engine reported is its tenant's. */
 void admit_count(const struct exchange *x, const struct usage *usage) ON_LANE;
@@ -425,6 +425,8 @@ void admit_count(const struct exchange *x, const struct usage *usage) ON_LANE;
 
 /* One whole request is at client->in; lane->head holds its parsed head. */
 void request_serve(struct client *client) ON_LANE;
+/* Whether its body is sent in another form than its own (Content-Encoding). */
+bool request_is_encoded(const struct http_head *head);
 /* Refuses what could not be read whole, and closes. */
 void request_refuse(struct client *client, unsigned status, const char *code,
                     const char *message) ON_LANE;

@@ -129,8 +129,8 @@ is_encoding(const struct http_header *h)
            !slice_equal_nocase(h->value, SLICE("identity"));
 }
 
-static bool
-has_encoding(const struct http_head *head)
+bool
+request_is_encoded(const struct http_head *head)
 {
     for (size_t i = 0; i < head->headers_count; i++) {
         if (is_encoding(&head->headers[i])) {
@@ -293,7 +293,7 @@ read_body(struct exchange *x, enum route_kind kind)
         note_model(x, route->model);
         return admit_model(x, SLICE(""));
     }
-    if (has_encoding(&client->lane->head)) {
+    if (request_is_encoded(&client->lane->head)) {
         counter_bump(&client->lane->shared->metrics.requests_bad, 1);
         reply_error(client, 415, "unsupported_encoding",
                     "the request body has a Content-Encoding; send it plain");

@@ -75,3 +75,161 @@ scan_form_model(struct slice body)
     }
     return none;
 }
+
+/* Forms that all readers read alike */
+
+static bool
+take_text(struct slice *text, struct slice wanted)
+{
+    struct slice start = {text->ptr, wanted.len};
+
+    if (text->len < wanted.len || !slice_equal_nocase(start, wanted)) {
+        return false;
+    }
+    text->ptr += wanted.len;
+    text->len -= wanted.len;
+    return true;
+}
+
+/* A text in quotes that means what it says. */
+static bool
+take_quoted(struct slice *text, struct slice *value)
+{
+    size_t len = 0;
+
+    if (text->len == 0 || text->ptr[0] != '"') {
+        return false;
+    }
+    text->ptr++;
+    text->len--;
+    while (len < text->len && text->ptr[len] != '"') {
+        unsigned char c = (unsigned char)text->ptr[len];
+        if (c == '\\' || c < 0x20 || c == 0x7f) {
+            return false;
+        }
+        len++;
+    }
+    *value = (struct slice){text->ptr, len};
+    if (len == text->len) {
+        return false;
+    }
+    text->ptr += len + 1;
+    text->len -= len + 1;
+    return true;
+}
+
+/* What a plain Content-Disposition says after its name. */
+static bool
+take_disposition(struct slice line, struct slice *name, bool *is_file)
+{
+    struct slice file;
+
+    line = slice_trim(line);
+    if (!take_text(&line, SLICE("form-data; name=")) ||
+        !take_quoted(&line, name) ||
+        memchr(name->ptr, '%', name->len) != NULL) {
+        return false;
+    }
+    *is_file = take_text(&line, SLICE("; filename="));
+    return (!*is_file || take_quoted(&line, &file)) && line.len == 0;
+}
+
+/* A part's lines. False: readers might disagree about them. */
+static bool
+read_lines(struct slice lines, struct slice *name, bool *is_file)
+{
+    bool named = false;
+
+    while (lines.len != 0) {
+        struct slice rest = lines;
+        struct slice line = take_until(&rest, SLICE("\r\n"));
+        if (line.ptr == NULL) {
+            line = lines;
+            rest.len = 0;
+        }
+        lines = rest;
+        if (memchr(line.ptr, '\r', line.len) != NULL ||
+            memchr(line.ptr, '\n', line.len) != NULL) {
+            return false;
+        }
+        if (take_text(&line, SLICE("content-disposition:"))) {
+            if (named || !take_disposition(line, name, is_file)) {
+                return false;
+            }
+            named = true;
+        } else if (!take_text(&line, SLICE("content-type:"))) {
+            return false;
+        }
+    }
+    return named;
+}
+
+/* Whether the head names the boundary that the body begins with. */
+static bool
+is_boundary(struct slice content_type, struct slice first)
+{
+    struct slice name;
+
+    content_type = slice_trim(content_type);
+    if (first.len < 3 || first.len > BOUNDARY_MAX ||
+        memcmp(first.ptr, "--", 2) != 0 ||
+        !take_text(&content_type, SLICE("multipart/form-data;"))) {
+        return false;
+    }
+    content_type = slice_trim(content_type);
+    if (!take_text(&content_type, SLICE("boundary="))) {
+        return false;
+    }
+    name = content_type;
+    if (name.len != 0 && name.ptr[0] == '"' &&
+        (!take_quoted(&content_type, &name) || content_type.len != 0)) {
+        return false;
+    }
+    first.ptr += 2;
+    first.len -= 2;
+    return slice_equal(name, first);
+}
+
+struct slice
+scan_form_sole_model(struct slice content_type, struct slice body)
+{
+    struct slice none = {.ptr = NULL, .len = 0};
+    struct slice found = none;
+    struct slice rest = body;
+    struct slice first = take_until(&rest, SLICE("\r\n"));
+    char mark[BOUNDARY_MAX + 2] = "\r\n";
+
+    if (!is_boundary(content_type, first)) {
+        return none;
+    }
+    memcpy(mark + 2, first.ptr, first.len);
+    struct slice end = {mark, first.len + 2};
+    for (unsigned i = 0; i < SCAN_FORM_PARTS_MAX; i++) {
+        bool is_file = false;
+        struct slice name = none;
+        struct slice lines = take_until(&rest, SLICE("\r\n\r\n"));
+        struct slice value = take_until(&rest, end);
+        if (lines.ptr == NULL || value.ptr == NULL ||
+            !read_lines(lines, &name, &is_file)) {
+            return none;
+        }
+        if (slice_equal(name, SLICE("model"))) {
+            if (is_file || found.ptr != NULL || value.len > VALUE_MAX) {
+                return none;
+            }
+            found = value;
+        }
+        /* Some take a boundary without the line's end before it. */
+        if (memmem(value.ptr, value.len, first.ptr, first.len) != NULL) {
+            return none;
+        }
+        if (slice_equal(rest, SLICE("--\r\n")) ||
+            slice_equal(rest, SLICE("--"))) {
+            return found;
+        }
+        if (!take_text(&rest, SLICE("\r\n"))) {
+            return none;
+        }
+    }
+    return none;
+}

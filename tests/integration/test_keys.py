@@ -95,19 +95,28 @@ class Keys(Proxy):
             headers = {"authorization": f"Bearer {some}", "content-type": "application/json"}
             self.refused(self.post(body, headers), 403, "model_not_allowed")
         # Engines might read another model out of these than a router does.
-        form = '--b\r\ncontent-disposition: form-data; name="model"\r\n\r\nm\r\n--b--\r\n'
-        for path, kind in (("/v1/audio/transcriptions", "multipart/form-data; boundary=b"),
-                           (CHAT, "application/vnd.any+json")):
-            answer = self.post(form, {"authorization": f"Bearer {some}", "content-type": kind},
-                               path=path)
+        def form(*models, name="model"):
+            parts = (f'--b\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{model}\r\n'
+                     for model in models)
+            return "".join(parts) + "--b--\r\n"
+
+        def upload(body, boundary="b", path="/v1/audio/transcriptions"):
+            kind = f"multipart/form-data; boundary={boundary}"
+            return self.post(body, {"authorization": f"Bearer {some}", "content-type": kind},
+                             path=path)
+        for answer in (upload(form("other")), upload(form("m", "other")), upload(form("m"), "c"),
+                       upload(form("m", name="mo\\del")), upload("x"),
+                       self.post(form("m"), {"authorization": f"Bearer {some}",
+                                             "content-type": "application/vnd.any+json"})):
             self.refused(answer, 403, "model_not_allowed")
+        self.assertEqual(upload(form("m")).status, 200)
         harness.wait_until(lambda: self.models(every) == ["m", "other"], "models are known")
         self.assertEqual(self.models(some), ["m"])
         for key, models in ((some, ["m"]), (every, ["m", "other"])):
             headers = {"authorization": f"Bearer {key}"}
             got = harness.request(self.address, "GET", "/v1/models/other", headers=headers)
             self.assertEqual(got.status, 200 if "other" in models else 404)
-        self.assertEqual(len(self.worker.requests), 2)
+        self.assertEqual(len(self.worker.requests), 3)
 
     def test_keys_are_read_again_with_the_configuration(self):
         (one, one_line), (two, two_line) = self.make(), self.make()
