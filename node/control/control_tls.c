@@ -2,6 +2,7 @@
 #include "node/control/control_tls.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -201,13 +202,27 @@ control_tls_start(struct node_shared *node)
 void
 control_tls_put_metrics(const struct node_shared *node, struct buf *out)
 {
-    const struct node_tls *tls = publish_get(&node->tls);
+    const struct {
+        const char *name;
+        const struct node_tls *tls;
+    } all[] = {
+        {"serving", publish_get(&node->tls)},
+        {"admin", publish_get(&node->admin_tls)},
+        {"workers", publish_get(&node->workers_tls)},
+    };
 
-    if (tls != NULL) {
-        int64_t expiry_s = sock_tls_expiry(tls->context);
-        prom_out_single(out, "kvasir_tls_not_after_seconds", "gauge",
-                        "When the serving port's certificate ends, in seconds "
-                        "since 1970",
-                        expiry_s > 0 ? (uint64_t)expiry_s : 0);
+    prom_out_head(out, "kvasir_tls_not_after_seconds", "gauge",
+                  "When the certificate that this node shows there ends, in "
+                  "seconds since 1970");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        int64_t expiry_s = all[i].tls != NULL
+                               ? sock_tls_expiry(all[i].tls->context)
+                               : INT64_MAX;
+        if (expiry_s != INT64_MAX) {
+            buf_printf(out,
+                       "kvasir_tls_not_after_seconds{certificate=\"%s\"} "
+                       "%" PRId64 "\n",
+                       all[i].name, expiry_s);
+        }
     }
 }

@@ -192,7 +192,8 @@ class Tls(Proxy):
     def test_certificates_are_read_again_and_connections_go_on(self):
         node = self.serve_tls()
         ends = self.openssl("x509", "-in", "one.pem", "-noout", "-enddate").stdout.decode()
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_tls_not_after_seconds"),
+        self.assertEqual(harness.metrics(node.at("admin")).get(
+            'kvasir_tls_not_after_seconds{certificate="serving"}'),
                          ssl.cert_time_to_seconds(ends.strip().partition("=")[2]))
         old = self.secure()
         self.assertEqual((self.peer_of(old), self.ask(old)[0]), ("one", 200))

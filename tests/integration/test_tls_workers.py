@@ -126,10 +126,13 @@ class TlsWorkers(Proxy):
         why = "it wants a certificate of this node"
         harness.wait_until(lambda: self.only(node).get("reason") == why, why)
         node.stop()
-        self.serve(worker, options=self.trust("--tls.workers_cert_file", self.folder / "node.pem",
-                                              "--tls.workers_key_file",
-                                              self.folder / "node.key"))
+        node = self.serve(worker, options=self.trust(
+            "--tls.workers_cert_file", self.folder / "node.pem",
+            "--tls.workers_key_file", self.folder / "node.key"))
         self.assertEqual(self.post().status, 200)
+        self.assertEqual([name for name in harness.metrics(node.at("admin"))
+                          if name.startswith("kvasir_tls_not_after_seconds")],
+                         ['kvasir_tls_not_after_seconds{certificate="workers"}'])
 
     def test_authorities_are_read_again_and_connections_go_on(self):
         go = threading.Event()
