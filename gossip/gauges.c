@@ -131,6 +131,27 @@ gossip_gauge_others(struct gossip *g, uint64_t worker)
     return sum;
 }
 
+bool
+gossip_gauge_of(struct gossip *g, uint32_t place, uint64_t worker,
+                struct gossip_gauge_peer *out)
+{
+    CHECK(place < GOSSIP_PEERS_MAX);
+    if (place >= g->peers_high || g->peers[place].id == 0) {
+        return false;
+    }
+    const struct gossip_origin *origin = &g->origins[place];
+    uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
+    uint32_t at = find_row(origin, worker, likely);
+
+    g->gauge_likely = likely;
+    *out = (struct gossip_gauge_peer){.peer = g->peers[place].id,
+                                      .told = origin->whole};
+    if (at < origin->count) {
+        out->gauge = origin->rows[at].gauge;
+    }
+    return true;
+}
+
 uint64_t
 gossip_gauges_heard(const struct gossip *g)
 {
@@ -258,6 +279,7 @@ forget_silent(struct gossip *g)
         if (origin->count > 0 && g->now_us - origin->heard_us >= limit_us) {
             forget_moved(g, origin);
             origin->count = 0;
+            origin->whole = false;
             g->gauges_heard++;
         }
     }
@@ -341,6 +363,7 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
     origin->version = version;
     origin->heard_us = g->now_us;
     origin->count = all ? 0 : origin->count;
+    origin->whole = origin->whole || all;
     while (unpack_next(&in)) {
         uint64_t worker;
         struct gossip_gauge gauge = get_row(&in, &worker);

@@ -31,7 +31,7 @@ gossip_config_default(void)
         .stale_ms = 20,
         .heal_ms = 10000,
         .tombstone_ms = 600000,
-        .workers_max = 1024,
+        .workers_max = 2048,
         .gauge_ms = 50,
         .gauge_all_ms = 1000,
         .gauge_silent_ms = 3000,

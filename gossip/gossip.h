@@ -271,8 +271,8 @@ struct gossip_config {
                                  stale */
     uint32_t heal_ms;         /* between two attempts to heal a stream */
     uint32_t tombstone_ms;    /* how long a removed stream is remembered */
-    uint32_t workers_max;     /* workers with gauges per origin; ranks and the
-                                 node itself have gauges, too */
+    uint32_t workers_max;     /* workers with gauges per origin; ranks, limits
+                                 and the node itself have gauges, too */
     uint32_t gauge_ms;        /* between frames with changed gauges */
     uint32_t gauge_all_ms;    /* between frames with all gauges */
     uint32_t gauge_silent_ms; /* until the gauges of a silent origin are
@@ -607,6 +607,18 @@ bool gossip_gauge_set(struct gossip *g, uint64_t worker,
 
 /* The sum over this node's peers; blocks: the maximum. */
 struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
+
+/* One peer's own gauge. */
+struct gossip_gauge_peer {
+    uint64_t peer; /* its id: another one after each of its starts */
+    bool told;     /* all its gauges were heard, so this one is, too */
+    struct gossip_gauge gauge;
+};
+
+/* Of the peer in a place below GOSSIP_PEERS_MAX, which it keeps while it is
+ * linked. False: there is none. */
+bool gossip_gauge_of(struct gossip *g, uint32_t place, uint64_t worker,
+                     struct gossip_gauge_peer *out);
 
 /* Rises whenever a peer's gauges may have changed. */
 uint64_t gossip_gauges_heard(const struct gossip *g);

@@ -290,6 +290,7 @@ struct gossip_gauge_row {
 struct gossip_origin {
     struct gossip_gauge_row *rows; /* room for workers_max, or NULL */
     uint32_t count;
+    bool whole; /* no row of the peer's is missing */
     uint64_t version;
     uint64_t heard_us;
     uint64_t moved_us; /* some row has `moved` since then; 0: none has */

@@ -88,6 +88,11 @@ struct log_site {
 /* Before this call: info, logfmt, stderr. Call before starting threads. */
 void log_init(const struct log_options *options);
 
+/* A time in milliseconds since 1970 as lines have it, 2026-01-31T23:59:59.000Z
+ * (RFC 3339). Any thread; takes no lock. */
+#define LOG_TIME_ROOM 48U
+void log_time_text(uint64_t ms, char out[LOG_TIME_ROOM]);
+
 /* Another level and format from now on. Any thread, one at a time. */
 void log_set(enum log_level level, enum log_format format);
 

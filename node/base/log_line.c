@@ -64,19 +64,28 @@ date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
     *year = (unsigned)(yoe + era * 400 + (*month <= 2 ? 1 : 0));
 }
 
-static void
-put_time(struct writer *w, uint64_t wall_us)
+void
+log_time_text(uint64_t ms, char out[LOG_TIME_ROOM])
 {
-    uint64_t ms = wall_us / 1000;
     uint64_t second = ms / 1000 % 86400;
     unsigned year;
     unsigned month;
     unsigned day;
 
     date_of(ms / 86400000, &year, &month, &day);
-    put_format(w, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year, month, day,
-               (unsigned)(second / 3600), (unsigned)(second / 60 % 60),
-               (unsigned)(second % 60), (unsigned)(ms % 1000));
+    (void)snprintf(out, LOG_TIME_ROOM, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
+                   year % 10000, month, day, (unsigned)(second / 3600),
+                   (unsigned)(second / 60 % 60), (unsigned)(second % 60),
+                   (unsigned)(ms % 1000));
+}
+
+static void
+put_time(struct writer *w, uint64_t wall_us)
+{
+    char text[LOG_TIME_ROOM];
+
+    log_time_text(wall_us / 1000, text);
+    put_format(w, "%s", text);
 }
 
 static bool

@@ -30,6 +30,7 @@
 #include "index/base/worker_set.h"
 #include "mesh/mesh.h"
 #include "node/base/log.h"
+#include "node/limits/limits_rate.h"
 #include "node/text/ranges.h"
 #include "node/text/url.h"
 
@@ -206,6 +207,10 @@ struct config_limits {
     uint32_t admin_connections_max;
     uint32_t decisions_max; /* remembered for /admin/decisions */
     uint32_t queue_max;     /* requests that wait for a worker */
+    /* Of each tenant without its own; in the whole mesh. */
+    struct limits_rate tenant_requests;
+    struct limits_rate tenant_tokens;
+    uint32_t tenant_concurrent; /* 0: none */
 };
 
 struct config_timeouts {

@@ -30,6 +30,15 @@ describe_choice(const struct config_key *key, struct buf *out)
     }
 }
 
+/* Of the types that say so themselves. */
+static const char *
+want_of(enum config_type type, struct slice text)
+{
+    return type == CONFIG_RANGES   ? ranges_want(text)
+           : type == CONFIG_MODELS ? config_models_want(text)
+                                   : LIMITS_RATE_WANT;
+}
+
 void
 config_value_describe(const struct config_key *key, struct slice text,
                       struct buf *out)
@@ -95,10 +104,9 @@ config_value_describe(const struct config_key *key, struct slice text,
                    key->fallback);
         break;
     case CONFIG_RANGES:
-        buf_add_text(out, ranges_want(text));
-        break;
     case CONFIG_MODELS:
-        buf_add_text(out, config_models_want(text));
+    case CONFIG_RATE:
+        buf_add_text(out, want_of(key->type, text));
         break;
     }
 }
@@ -117,6 +125,7 @@ config_type_word(enum config_type type)
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
         [CONFIG_WEB] = "URL",           [CONFIG_TEXT] = "TEXT",
+        [CONFIG_RATE] = "RATE",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -7,6 +7,7 @@
 #include "node/text/json_out.h"
 
 #define SIZE_PATTERN     "^(0|[1-9][0-9]*(B|[KMG]iB|[kKMG]B)?)$"
+#define RATE_PATTERN     "^(none|[1-9][0-9]*/(s|min|h))$"
 #define DURATION_PATTERN "^(0|[1-9][0-9]*(ms|s|m|h))$"
 
 static void
@@ -136,6 +137,10 @@ put_value(struct json_out *json, const struct config_key *key)
         break;
     case CONFIG_STATUSES:
         put_type(json, "integer", "string");
+        break;
+    case CONFIG_RATE:
+        put_type(json, "string", NULL);
+        json_out_put_text(json, "pattern", RATE_PATTERN);
         break;
     case CONFIG_FILE:
         put_type(json, "string", NULL);

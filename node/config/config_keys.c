@@ -123,7 +123,7 @@ take_number(const struct reading *r, const struct config_yaml_node *node,
 }
 
 static void
-take_weight(const struct reading *r, const struct config_yaml_node *node)
+take_weight(struct reading *r, const struct config_yaml_node *node)
 {
     long number = 0;
 
@@ -133,12 +133,131 @@ take_weight(const struct reading *r, const struct config_yaml_node *node)
 }
 
 static void
-take_priority(const struct reading *r, const struct config_yaml_node *node)
+take_priority(struct reading *r, const struct config_yaml_node *node)
 {
     long number = 0;
 
     if (take_number(r, node, "priority", KEYS_FIRST, KEYS_LAST, &number)) {
         keys_set_priority(r->keys, r->tenant, (int32_t)number);
+    }
+}
+
+/* Limits of a tenant, of its requests for one model or for all. */
+struct limiting {
+    const struct reading *r;
+    const struct config_yaml_node *model; /* NULL: all */
+    uint32_t line[LIMITS_OFS];
+    uint32_t models_line;
+};
+
+static void
+take_limit(const struct limiting *l, const struct config_yaml_node *node,
+           enum limits_of of)
+{
+    const struct reading *r = l->r;
+    struct config_place place = config_walk_place(&r->walk, node);
+    struct slice text = config_yaml_text(r->walk.yaml, node);
+    struct slice model =
+        l->model != NULL ? config_yaml_text(r->walk.yaml, l->model) : SLICE("");
+    struct limits_rate rate = {.amount = 0};
+    char quoted[QUOTE_ROOM];
+    long number = 0;
+
+    if (of == LIMITS_CONCURRENT) {
+        if (!slice_equal(text, SLICE("none")) &&
+            !take_number(r, node, "concurrent", 1, LIMITS_AMOUNT_MAX,
+                         &number)) {
+            return;
+        }
+        rate.amount = (uint32_t)number;
+    } else if (node->kind != CONFIG_YAML_SCALAR ||
+               !limits_rate_read(text, &rate)) {
+        config_error(r->walk.errors, &place,
+                     "%s: expected " LIMITS_RATE_WANT ", not %s",
+                     limits_of_name(of), quote_text(text, quoted));
+        return;
+    }
+    int outcome = keys_add_limit(r->keys, r->tenant, model, of, &rate);
+    say_outcome(r, outcome == KEYS_E_BAD ? l->model : node, outcome,
+                "a model's name of up to 127 bytes, with a * at its end for "
+                "all that begin so",
+                "this limit", KEYS_LIMITS_MAX);
+}
+
+/* A limit; or `models` of a tenant, whose mapping is then *models. */
+static void
+take_limit_of(struct limiting *l, const struct config_yaml_node *name,
+              const struct config_yaml_node *value,
+              const struct config_yaml_node **models)
+{
+    const struct config_walk *walk = &l->r->walk;
+    struct config_place place = config_walk_place(walk, name);
+    struct slice text = config_yaml_text(walk->yaml, name);
+    char quoted[QUOTE_ROOM];
+
+    for (unsigned of = 0; of < LIMITS_OFS; of++) {
+        if (slice_equal(text, slice_of(limits_of_name((enum limits_of)of)))) {
+            if (config_walk_first(walk, name, &l->line[of])) {
+                take_limit(l, value, (enum limits_of)of);
+            }
+            return;
+        }
+    }
+    if (l->model == NULL && slice_equal(text, SLICE("models"))) {
+        if (config_walk_first(walk, name, &l->models_line)) {
+            *models = value;
+        }
+        return;
+    }
+    config_error(walk->errors, &place,
+                 "unknown key %s: limits are of requests, tokens, "
+                 "concurrent%s",
+                 quote_text(text, quoted),
+                 l->model == NULL ? " and models" : "");
+}
+
+static void
+take_limits_of(const struct reading *r, const struct config_yaml_node *model,
+               const struct config_yaml_node *mapping,
+               const struct config_yaml_node **models)
+{
+    struct limiting l = {.r = r, .model = model};
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+    uint32_t at = mapping->first;
+
+    if (mapping->kind != CONFIG_YAML_MAPPING) {
+        config_walk_wrong(&r->walk, mapping, "limits",
+                          "a mapping such as {requests: 600/min, tokens: "
+                          "200000/min, concurrent: 16}");
+        return;
+    }
+    while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
+        take_limit_of(&l, name, value, models);
+    }
+}
+
+static void
+take_limits(struct reading *r, const struct config_yaml_node *mapping)
+{
+    const struct config_yaml_node *models = NULL;
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+
+    take_limits_of(r, NULL, mapping, &models);
+    if (models != NULL && models->kind != CONFIG_YAML_MAPPING) {
+        config_walk_wrong(&r->walk, models, "models",
+                          "a mapping of models' names");
+        return;
+    }
+    uint32_t at = models != NULL ? models->first : 0;
+    while (at != 0 &&
+           (name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
+        if (config_yaml_text(r->walk.yaml, name).len == 0) {
+            config_walk_wrong(&r->walk, name, "models", "a model's name");
+        } else {
+            take_limits_of(r, name, value, &models);
+        }
     }
 }
 
@@ -200,47 +319,53 @@ isolate_tenants(struct reading *r)
 }
 
 static void
+take_keys(struct reading *r, const struct config_yaml_node *list)
+{
+    take_list(r, "keys", list, take_key);
+}
+
+static void
+take_models(struct reading *r, const struct config_yaml_node *list)
+{
+    keys_limit_models(r->keys, r->tenant);
+    take_list(r, "models", list, take_model);
+}
+
+static const struct tenant_key {
+    const char *name;
+    void (*take)(struct reading *r, const struct config_yaml_node *value);
+} tenant_keys[] = {
+    {"keys", take_keys},         {"models", take_models},
+    {"limits", take_limits},     {"weight", take_weight},
+    {"priority", take_priority}, {"isolation", take_isolation},
+};
+
+#define TENANT_KEYS (sizeof tenant_keys / sizeof tenant_keys[0])
+
+static void
 take_mapping(struct reading *r, const struct config_yaml_node *mapping)
 {
     const struct config_yaml_node *value;
     const struct config_yaml_node *name;
-    uint32_t keys_line = 0;
-    uint32_t models_line = 0;
-    uint32_t weight_line = 0;
-    uint32_t priority_line = 0;
-    uint32_t isolation_line = 0;
+    uint32_t line[TENANT_KEYS] = {0};
     uint32_t at = mapping->first;
 
     while ((name = config_walk_pair(&r->walk, &at, &value)) != NULL) {
         struct config_place place = config_walk_place(&r->walk, name);
         struct slice text = config_yaml_text(r->walk.yaml, name);
         char quoted[QUOTE_ROOM];
-        if (slice_equal(text, SLICE("keys"))) {
-            if (config_walk_first(&r->walk, name, &keys_line)) {
-                take_list(r, "keys", value, take_key);
-            }
-        } else if (slice_equal(text, SLICE("models"))) {
-            if (config_walk_first(&r->walk, name, &models_line)) {
-                keys_limit_models(r->keys, r->tenant);
-                take_list(r, "models", value, take_model);
-            }
-        } else if (slice_equal(text, SLICE("weight"))) {
-            if (config_walk_first(&r->walk, name, &weight_line)) {
-                take_weight(r, value);
-            }
-        } else if (slice_equal(text, SLICE("priority"))) {
-            if (config_walk_first(&r->walk, name, &priority_line)) {
-                take_priority(r, value);
-            }
-        } else if (slice_equal(text, SLICE("isolation"))) {
-            if (config_walk_first(&r->walk, name, &isolation_line)) {
-                take_isolation(r, value);
-            }
-        } else {
+        size_t i = 0;
+        while (i < TENANT_KEYS &&
+               !slice_equal(text, slice_of(tenant_keys[i].name))) {
+            i++;
+        }
+        if (i == TENANT_KEYS) {
             config_error(r->walk.errors, &place,
-                         "unknown key %s: a tenant has keys, models, weight, "
-                         "priority and isolation",
+                         "unknown key %s: a tenant has keys, models, limits, "
+                         "weight, priority and isolation",
                          quote_text(text, quoted));
+        } else if (config_walk_first(&r->walk, name, &line[i])) {
+            tenant_keys[i].take(r, value);
         }
     }
 }

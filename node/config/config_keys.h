@@ -10,6 +10,14 @@
  *       keys:
  *         - 07be55a1c2f4:sha256:...
  *         - d4a90c36e81b:sha256:... # two keys, while one replaces the other
+ *       weight: 3                   # both as in keys.h
+ *       priority: -1
+ *       limits:                     # of all nodes together; see limits_rate.h
+ *         requests: 600/min         # absent: limits.tenant_requests; none
+ *         tokens: 200000/min
+ *         concurrent: 16
+ *         models:                   # beside the above, and as models
+ *           'bge-*': {tokens: 1000000/min}
  *       isolation: strict           # its cache is nobody else's; absent: shared
  *   isolation_secret: 64 hex digits # with it; the same on all nodes
  *

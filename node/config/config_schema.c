@@ -274,6 +274,12 @@ static const struct config_key node_keys[] = {
      "Decisions kept for /admin/decisions, the latest ones."},
     {"limits.queue_max", CONFIG_COUNT, AT(limits.queue_max), "4096", 1, 65536, NULL,
      "Requests that wait until a worker has room. When so many wait, the last one of the tenant with the most waiting, for its weight, in the last class is answered 503 with Retry-After."},
+    {"limits.tenant_requests", CONFIG_RATE, AT(limits.tenant_requests), "none", 0, 0, NULL,
+     "Requests that each tenant may send, to all nodes of a mesh together; without keys.file all clients are one tenant. Further ones are answered 429 with Retry-After. N/s is counted over four seconds. A tenant's own limits in keys.file go before this and the next two."},
+    {"limits.tenant_tokens", CONFIG_RATE, AT(limits.tenant_tokens), "none", 0, 0, NULL,
+     "The same for tokens: of a prompt as this node counts them and of the longest answer that the request allows, and once it has ended what its engine reported."},
+    {"limits.tenant_concurrent", CONFIG_COUNT, AT(limits.tenant_concurrent), "0", 0, LIMITS_AMOUNT_MAX, NULL,
+     "The same for requests that are open at one time. 0: any number."},
 
     {"timeouts.head", CONFIG_DURATION, AT(timeouts.head_ms), "10s", 10, HOUR, NULL,
      "From a request's first byte to the end of its head; then it is answered 408."},

@@ -374,6 +374,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return ranges_parse(text, (void *)to) == NULL;
     case CONFIG_MODELS:
         return config_models_read(text, (void *)to) == NULL;
+    case CONFIG_RATE:
+        return limits_rate_read(text, (void *)to);
     }
     return false;
 }
@@ -489,6 +491,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_MODELS:
         config_models_print((const void *)at, out);
+        break;
+    case CONFIG_RATE:
+        limits_rate_print((const void *)at, out);
         break;
     }
 }

@@ -264,6 +264,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_keys_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);
     control_queue_put_metrics(&control->queue, out);
+    control_limits_put_metrics(&control->limits, out);
     control_tls_put_metrics(control->node, out);
     metrics_print(&total, out);
 }

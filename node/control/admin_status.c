@@ -267,6 +267,8 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_put_uint(json, "model_files_differ", control->models.differ);
     json_out_key(json, "models");
     control_models_put(&control->models, json);
+    json_out_key(json, "limits");
+    control_limits_put(&control->limits, json);
     json_out_key(json, "index");
     admin_put_index(control, json);
     json_out_key(json, "workers");

@@ -306,7 +306,9 @@ on_look(uv_check_t *look)
 
     role_is_control();
     uint64_t now_us = control_now_us(control);
-    if (hints_tick(&control->hints, now_us)) {
+    bool tells = hints_tick(&control->hints, now_us);
+    control_limits_look(&control->limits, &control->hints, tells, now_us);
+    if (tells) {
         uint64_t wait_us = hints_deadline(&control->hints) - now_us;
         (void)uv_timer_start(&control->telling, on_hints, wait_us / 1000, 0);
     }
@@ -673,6 +675,13 @@ control_init(struct control *control, struct node_shared *node,
         error = control_jwt_start(&control->jwt, node, &control->loop);
     }
     if (error == 0) {
+        error = control_limits_init(&control->limits, node,
+                                    rng_next(&control->rng));
+    }
+    if (error == 0) {
+        error = control_limits_start(&control->limits, control->started_us);
+    }
+    if (error == 0) {
         error = control_tls_start(node);
     }
     if (error == 0) {
@@ -732,6 +741,9 @@ control_fini(struct control *control)
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
     control_queue_fini(&control->queue);
+    if (control->limits.table != NULL) {
+        control_limits_fini(&control->limits);
+    }
     ingest_free(control->ingest);
     control_roster_close(control);
     peers_free(control->peers);

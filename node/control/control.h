@@ -16,6 +16,7 @@
 #include "index/base/role.h"
 #include "node/control/admin_access.h"
 #include "node/control/control_jwt.h"
+#include "node/control/control_limits.h"
 #include "node/control/control_models.h"
 #include "node/control/control_queue.h"
 #include "node/control/decisions.h"
@@ -79,6 +80,7 @@ struct control {
     struct control_models models;
     struct control_queue queue;
     struct control_jwt jwt;
+    struct control_limits limits;
 };
 
 /*

@@ -86,6 +86,9 @@ static const struct {
     {"kvasir_tenant_cached_tokens_total",
      "Prompt tokens from cache, as engines reported them",
      offsetof(struct tenant_counts, cached_tokens)},
+    {"kvasir_tenant_completion_tokens_total",
+     "Tokens of answers, as engines reported them",
+     offsetof(struct tenant_counts, completion_tokens)},
 };
 
 static uint64_t

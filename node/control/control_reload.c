@@ -328,6 +328,7 @@ control_reload(struct control *control, struct json_out *json,
     struct keys *keys = NULL;
     struct keys_jwks *jwks = NULL;
     struct control_tls tls = {.clients = NULL};
+    struct control_limits_plan limits = {.view = NULL};
 
     config_errors_init(errors);
     int outcome = read_again(reload, errors);
@@ -344,6 +345,10 @@ control_reload(struct control *control, struct json_out *json,
     if (outcome == 0 && control_jwt_read(control->node, &jwks, errors) != 0) {
         outcome = RELOAD_E_INVALID;
     }
+    if (outcome == 0 && control_limits_read(&control->limits, &mixed.limits,
+                                            keys, &limits, errors) != 0) {
+        outcome = RELOAD_E_INVALID;
+    }
     if (outcome == 0) {
         outcome = shared_publish(control->node, &mixed);
     }
@@ -351,10 +356,13 @@ control_reload(struct control *control, struct json_out *json,
         control_keys_publish(control->node, keys);
         control_jwt_publish(&control->jwt, jwks);
         control_jwt_again(&control->jwt);
+        control_limits_publish(&control->limits, &limits,
+                               control_now_us(control));
         control_tls_publish(control->node, &tls);
         control_use_tls(control);
         apply(control, &mixed, json);
     } else {
+        control_limits_drop(&limits);
         keys_free(keys);
         keys_jwks_free(jwks);
         control_tls_free(&tls);

@@ -35,6 +35,9 @@ struct keys {
     struct model *model;
     uint32_t models_count;
     uint32_t models_size;
+    struct keys_limit *limit;
+    uint32_t limits_count;
+    uint32_t limits_size;
 };
 
 int
@@ -59,6 +62,7 @@ keys_free(struct keys *keys)
     if (keys != NULL) {
         free(keys->entry);
         free(keys->model);
+        free(keys->limit);
         free(keys);
     }
 }
@@ -228,6 +232,46 @@ keys_add_model(struct keys *keys, uint32_t tenant, struct slice text)
         memcpy(model->text, text.ptr, text.len);
     }
     return 0;
+}
+
+int
+keys_add_limit(struct keys *keys, uint32_t tenant, struct slice model,
+               enum limits_of of, const struct limits_rate *rate)
+{
+    const char *star =
+        model.len != 0 ? memchr(model.ptr, '*', model.len) : NULL;
+
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    if (model.len >= KEYS_MODEL_MAX ||
+        (star != NULL && star != model.ptr + model.len - 1)) {
+        return KEYS_E_BAD;
+    }
+    for (uint32_t i = 0; i < keys->limits_count; i++) {
+        const struct keys_limit *there = &keys->limit[i];
+        if (there->tenant == tenant && there->of == of &&
+            slice_equal(slice_of(there->model), model)) {
+            return KEYS_E_TWICE;
+        }
+    }
+    void *rows = keys->limit;
+    int outcome = grow(&rows, sizeof(*keys->limit), keys->limits_count,
+                       &keys->limits_size, KEYS_LIMITS_MAX);
+    keys->limit = rows;
+    if (outcome != 0) {
+        return outcome;
+    }
+    struct keys_limit *limit = &keys->limit[keys->limits_count++];
+    *limit = (struct keys_limit){.tenant = tenant, .of = of, .rate = *rate};
+    if (model.len != 0) {
+        memcpy(limit->model, model.ptr, model.len);
+    }
+    return 0;
+}
+
+const struct keys_limit *
+keys_limit(const struct keys *keys, uint32_t at)
+{
+    return at < keys->limits_count ? &keys->limit[at] : NULL;
 }
 
 /* Reads 2 * size small hex digits off the front of *text. */

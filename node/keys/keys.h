@@ -29,10 +29,12 @@
 #include "index/base/check.h"
 #include "index/base/qsbr.h"
 #include "index/base/slice.h"
+#include "node/limits/limits_rate.h"
 
 #define KEYS_TENANTS_MAX 256U  /* since the node began; slot 0 is one */
 #define KEYS_MAX         4096U /* of all tenants */
 #define KEYS_MODELS_MAX  4096U /* the same, each time that one is named */
+#define KEYS_LIMITS_MAX  256U  /* of all tenants */
 #define KEYS_NAME_MAX    64U   /* of a tenant, with its NUL */
 #define KEYS_MODEL_MAX   128U  /* of a model, with its NUL */
 
@@ -66,6 +68,15 @@ struct keys_isolation {
     bool strict; /* false: they are not, and the rest is nothing */
     char salt[KEYS_CACHE_SALT_ROOM];
     uint8_t key[KEYS_HASH_BYTES];
+};
+
+/* One limit of a tenant's, of its requests for a model or for all. */
+struct keys_limit {
+    uint32_t tenant;
+    enum limits_of of;
+    struct limits_rate rate;
+    char model[KEYS_MODEL_MAX]; /* "": all; with a * at its end all that
+                                   begin so */
 };
 
 struct keys;
@@ -125,6 +136,16 @@ uint32_t keys_find_tenant(const struct keys *keys, struct slice name);
  * so. The tenant is limited. 0, KEYS_E_BAD, KEYS_E_FULL, -ENOMEM. */
 int keys_add_model(struct keys *keys, uint32_t tenant, struct slice text)
     MUST_CHECK;
+
+/* Adds a limit of a tenant that was added. 0, KEYS_E_BAD (the model),
+ * KEYS_E_TWICE, KEYS_E_FULL, -ENOMEM. */
+int keys_add_limit(struct keys *keys, uint32_t tenant, struct slice model,
+                   enum limits_of of, const struct limits_rate *rate)
+    MUST_CHECK;
+
+/* All limits, those of one tenant in the order of the file; NULL: there are
+ * not so many. */
+const struct keys_limit *keys_limit(const struct keys *keys, uint32_t at);
 
 /* Adds a key as a file keeps it. 0, KEYS_E_BAD, KEYS_E_TWICE, KEYS_E_FULL,
  * -ENOMEM. */

@@ -43,10 +43,10 @@
 
 #include "index/base/rng.h"
 #include "node/limits/limits_gate.h"
+#include "node/limits/limits_rate.h"
 
-#define LIMITS_PEERS_MAX  64U
-#define LIMITS_AMOUNT_MAX UINT32_C(1000000000)
-#define LIMITS_CELLS      241U /* of a window, and the one that is now */
+#define LIMITS_PEERS_MAX 64U
+#define LIMITS_CELLS     241U /* of a window, and the one that is now */
 
 /* A node's own words of a limit. */
 struct limits_told {

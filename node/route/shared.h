@@ -24,6 +24,7 @@
 #include "node/http/http_tokens.h"
 #include "node/keys/keys.h"
 #include "node/keys/keys_jwks.h"
+#include "node/limits/limits_table.h"
 #include "node/local/local_samples.h"
 #include "node/local/local_table.h"
 #include "node/local/local_turns.h"
@@ -51,6 +52,7 @@ struct tenant_counts {
     struct counter refused;       /* of these: its models do not allow them */
     struct counter prompt_tokens; /* as engines reported, as the next */
     struct counter cached_tokens;
+    struct counter completion_tokens;
 };
 
 /* One per lane. */
@@ -91,7 +93,9 @@ struct node_shared {
                             needed, and none will be */
     struct publish jwks; /* const struct keys_jwks *, by control; NULL: none are
                             known */
-    struct elect_config elect;   /* control's; lanes have theirs */
+    struct publish limits;     /* const struct limits_view *, by control; NULL:
+                              nobody's requests are limited */
+    struct elect_config elect; /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */

@@ -70,12 +70,15 @@ find_timings(struct slice tail, struct usage *usage)
 {
     uint32_t cached;
     uint32_t computed;
+    uint32_t made;
 
     if (last_number(tail, SLICE("\"cache_n\""), &cached) &&
         last_number(tail, SLICE("\"prompt_n\""), &computed) &&
         computed <= UINT32_MAX - cached) {
+        (void)last_number(tail, SLICE("\"predicted_n\""), &made);
         *usage = (struct usage){.prompt_tokens = cached + computed,
                                 .cached_tokens = cached,
+                                .completion_tokens = made,
                                 .cached_known = true};
     }
 }
@@ -102,9 +105,23 @@ read_parts(struct slice object, uint32_t rest, struct usage *usage)
     return true;
 }
 
+/* A stream tells of its answer again and again. */
+static void
+take_completion(struct slice object, struct usage *found)
+{
+    uint32_t made;
+
+    if (!last_number(object, SLICE("\"completion_tokens\""), &made)) {
+        (void)last_number(object, SLICE("\"output_tokens\""), &made);
+    }
+    if (made > found->completion_tokens) {
+        found->completion_tokens = made;
+    }
+}
+
 /* A stream's later objects may leave out what an earlier one said. */
 static void
-take_object(struct slice object, struct usage *found)
+take_prompt(struct slice object, struct usage *found)
 {
     struct usage usage = {.cached_known = false};
     bool plain =
@@ -121,6 +138,16 @@ take_object(struct slice object, struct usage *found)
     if (usage.cached_known || (named && !found->cached_known)) {
         *found = usage;
     }
+}
+
+static void
+take_object(struct slice object, struct usage *found)
+{
+    uint32_t made = found->completion_tokens;
+
+    take_prompt(object, found);
+    found->completion_tokens = made;
+    take_completion(object, found);
 }
 
 /* Following an answer */

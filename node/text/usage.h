@@ -2,12 +2,14 @@
  * Finds the token counts that an engine reports in its answer, in JSON or SSE,
  * in pieces of any size: those of the last "usage" objects,
  *
- *   OpenAI     prompt_tokens, prompt_tokens_details.cached_tokens
- *   Responses  input_tokens, input_tokens_details.cached_tokens
+ *   OpenAI     prompt_tokens, prompt_tokens_details.cached_tokens,
+ *              completion_tokens
+ *   Responses  input_tokens, input_tokens_details.cached_tokens, output_tokens
  *   Anthropic  input_tokens, cache_read_input_tokens and
- *              cache_creation_input_tokens, which are not part of the first
+ *              cache_creation_input_tokens, which are not part of the first,
+ *              output_tokens
  *
- * or "prompt_n" and "cache_n" of llama.cpp's timings at the end.
+ * or "prompt_n", "cache_n" and "predicted_n" of llama.cpp's timings at the end.
  *
  * It searches and does not parse: the answer is passed on byte for byte.
  * Generated text cannot fake the counts, because in JSON text its quotes would
@@ -31,7 +33,8 @@
 struct usage {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
-    bool cached_known; /* the engine said how many, be it 0 */
+    uint32_t completion_tokens; /* of the answer: the most that was told */
+    bool cached_known;          /* the engine said how many, be it 0 */
 };
 
 /* Follows one answer. */

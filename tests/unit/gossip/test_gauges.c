@@ -54,6 +54,31 @@ Test(gossip_gauges, each_node_knows_the_sum_over_the_others)
     cr_assert_eq(of_both.blocks, 40);
 }
 
+Test(gossip_gauges, a_peers_own_are_known_once_it_has_told_all)
+{
+    struct gossip_gauge_peer peer;
+
+    cr_assert(gossip_gauge_of(lab.nodes[2].g, 0, 7, &peer));
+    cr_assert_not(peer.told);
+    set(0, 7, 3);
+    set(1, 7, 4);
+    lab_run(&lab, config.gauge_all_ms + 1);
+    uint32_t found = 0;
+    uint32_t sum = 0;
+    for (uint32_t place = 0; place < GOSSIP_PEERS_MAX; place++) {
+        if (gossip_gauge_of(lab.nodes[2].g, place, 7, &peer)) {
+            cr_assert(peer.told && peer.peer != 0);
+            found++;
+            sum += peer.gauge.inflight;
+        }
+        if (gossip_gauge_of(lab.nodes[2].g, place, 8, &peer)) {
+            cr_assert_eq(peer.gauge.inflight, 0, "no row is one of zeros");
+        }
+    }
+    cr_assert_eq(found, 2);
+    cr_assert_eq(sum, 7);
+}
+
 Test(gossip_gauges, changes_travel_at_most_every_gauge_ms)
 {
     uint64_t before = lab.types[8];

@@ -78,6 +78,61 @@ Test(node_config_keys, tenants_have_weights_and_priorities)
                      "\"high\"\n");
 }
 
+Test(node_config_keys, tenants_have_limits)
+{
+    static const char yaml[] =
+        "tenants:\n  a:\n    keys: [\"" KEY_A "\"]\n    limits:\n"
+        "      requests: 600/min\n      concurrent: 16\n      tokens: none\n"
+        "      models: {'bge-*': {tokens: 5/s}}\n";
+    static const struct keys_limit wanted[] = {
+        {1, LIMITS_REQUESTS, {600, 60000}, ""},
+        {1, LIMITS_CONCURRENT, {16, 0}, ""},
+        {1, LIMITS_TOKENS, {0, 0}, ""},
+        {1, LIMITS_TOKENS, {20, 4000}, "bge-*"},
+    };
+    struct keys *keys;
+
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct keys_limit *limit = keys_limit(keys, i);
+        cr_assert_eq(limit->tenant, wanted[i].tenant);
+        cr_assert_eq(limit->of, wanted[i].of);
+        cr_assert_eq(limit->rate.amount, wanted[i].rate.amount);
+        cr_assert_eq(limit->rate.window_ms, wanted[i].rate.window_ms);
+        cr_assert_str_eq(limit->model, wanted[i].model);
+    }
+    cr_assert_null(keys_limit(keys, 4));
+    keys_free(keys);
+}
+
+Test(node_config_keys, wrong_limits_are_named_with_their_line)
+{
+    cr_assert_str_eq(
+        faults("tenants:\n  a:\n    limits: {requests: 600}\n"),
+        "f:3:24: requests: expected a whole number and /s, /min or /h, such "
+        "as 600/min, or none, not \"600\"\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    limits: {concurrent: 0}\n"),
+                     "f:3:26: concurrent: expected a number from 1 to "
+                     "1000000000, not \"0\"\n");
+    cr_assert_str_eq(faults("tenants:\n  a:\n    limits: {request: 6/s}\n"),
+                     "f:3:14: unknown key \"request\": limits are of "
+                     "requests, tokens, concurrent and models\n");
+    cr_assert_str_eq(
+        faults("tenants:\n  a:\n    limits: {models: {m: {models: {}}}}\n"),
+        "f:3:27: unknown key \"models\": limits are of requests, tokens, "
+        "concurrent\n");
+    cr_assert_str_eq(
+        faults("tenants:\n  a:\n    limits: {models: {'a*b': {tokens: 1/s}}}"
+               "\n"),
+        "f:3:23: expected a model's name of up to 127 bytes, with a * at its "
+        "end for all that begin so, not \"a*b\"\n");
+    cr_assert_str_eq(
+        faults("tenants:\n  a:\n    limits: 600/min\n"),
+        "f:3:13: limits: expected a mapping such as {requests: 600/min, "
+        "tokens: 200000/min, concurrent: 16}, not text\n");
+}
+
 Test(node_config_keys, an_empty_list_of_models_allows_none)
 {
     static const char yaml[] =
@@ -112,7 +167,7 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
                      "f:3:3: this tenant appears twice\n");
     cr_assert_str_eq(
         faults("tenants: {a: {limit: 1}}"),
-        "f:1:15: unknown key \"limit\": a tenant has keys, models, "
+        "f:1:15: unknown key \"limit\": a tenant has keys, models, limits, "
         "weight, priority and isolation\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
                      "f:3:11: keys: expected a list, not text\n");
