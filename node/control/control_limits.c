@@ -279,7 +279,9 @@ control_limits_start(struct control_limits *cl, uint64_t now_us)
     if (outcome == 0) {
         control_limits_publish(cl, &plan, now_us);
     } else {
-        LOG_ERROR("limits_unread", KV("first", buf_slice(&errors.text)));
+        LOG_ERROR("limits_unread", KV("first", buf_slice(&errors.text)),
+                  KV("hint", "the node does not start; see the limits of "
+                             "keys.file and limits.tenant_*"));
     }
     config_errors_fini(&errors);
     return outcome == 0 ? 0 : -EINVAL;

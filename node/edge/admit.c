@@ -198,5 +198,6 @@ admit_count(const struct exchange *x, const struct usage *usage)
     if (client->framing.admission.keyed) {
         counter_bump(&counts->prompt_tokens, usage->prompt_tokens);
         counter_bump(&counts->cached_tokens, usage->cached_tokens);
+        counter_bump(&counts->completion_tokens, usage->completion_tokens);
     }
 }

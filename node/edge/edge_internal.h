@@ -8,6 +8,7 @@
  *   admit.c     whose request it is, and which models are for it
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   inquiry.c   what a request's tokens are, asked of an engine
+ *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
@@ -45,6 +46,7 @@
 #include "node/http/http_head.h"
 #include "node/keys/keys_check.h"
 #include "node/keys/keys_token.h"
+#include "node/limits/limits_table.h"
 #include "node/local/local_tokens.h"
 #include "node/route/dispatch.h"
 #include "node/route/route.h"
@@ -273,6 +275,24 @@ struct edge_wait {
     uint32_t place;
 };
 
+/* What x took of its tenant's limits. */
+struct edge_limit {
+    bool holds;   /* it has passed the gates, and is to be settled */
+    bool counted; /* the prompt's tokens are counted, and no estimate */
+    bool begun;   /* a good answer has, and the prompt is spent */
+    bool refused; /* `needs` of `refused_of` are more than `refused_by` has */
+    uint8_t refused_of; /* enum limits_of */
+    const struct limits_gate *refused_by;
+    uint64_t needs;
+    struct limits_gates gates;
+    uint64_t prompt; /* tokens of it */
+    uint64_t taken;  /* tokens that are open: of it and of its answer */
+    uint64_t spent;  /* tokens settled so far */
+    uint64_t events; /* of its stream, that have passed */
+    bool in_line;    /* of the stream: something since the last line's end */
+    bool in_event;   /* ... since the last empty line */
+};
+
 struct exchange {
     struct client *client;
     struct upstream *upstream; /* NULL between attempts */
@@ -297,9 +317,10 @@ struct exchange {
     struct edge_salt salt;
     struct edge_edits edits;
 
-    uint64_t tenant;         /* hash of its name; 0: nobody needs a key */
-    uint64_t session;        /* session_key(); 0: it has none */
-    struct edge_wait wait;   /* for a worker with room */
+    uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
+    uint64_t session;      /* session_key(); 0: it has none */
+    struct edge_wait wait; /* for a worker with room */
+    struct edge_limit limit;
     struct inquiry *inquiry; /* while it waits for its tokens */
     uint64_t remembered;    /* name of the turn that its tokens come from; 0: an
                             engine was asked for them, or they are ids */
@@ -464,6 +485,24 @@ void inquiry_leave(struct exchange *x) ON_LANE;
 void inquiry_cancel(struct exchange *x) ON_LANE;
 /* Whether x waits for a thread of this node. */
 bool inquiry_is_local(const struct exchange *x);
+
+/* limit.c */
+
+/* Takes what x needs of its tenant's limits: a place among the open requests,
+ * and a request, before anything else is done for it. False: it was refused, x
+ * is gone. */
+bool limit_begin(struct exchange *x, struct slice model) ON_LANE MUST_CHECK;
+/* ... and tokens, as far as they are known; the scratch holds x. The same. */
+bool limit_tokens(struct exchange *x) ON_LANE MUST_CHECK;
+/* Its tokens may be known better: takes the true number instead. */
+void limit_recount(struct exchange *x) ON_LANE;
+/* These bytes of its answer's body pass. */
+void limit_pass(struct exchange *x, struct slice bytes) ON_LANE;
+/* It has ended: what it needed is spent. usage: with a whole answer. */
+void limit_end(struct exchange *x, const struct usage *usage) ON_LANE;
+/* Adds the lines that say how its limits stand, if it has any; and when it may
+ * come again, if it was refused for one. */
+void limit_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
 
 /* waiting.c */
 

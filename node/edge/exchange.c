@@ -96,10 +96,13 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     };
 
     CHECK(x->client->exchange == x);
-    if (how == DISPATCH_DONE) {
+    if (how != DISPATCH_DONE) {
+        limit_end(x, NULL);
+    } else {
         usage_watch_end(&x->watch, &report.usage);
         inquiry_judge(x, &report.usage);
         admit_count(x, &report.usage);
+        limit_end(x, &report.usage);
     }
     inquiry_ended(x, how == DISPATCH_DONE ? &report.usage : NULL);
     waiting_end(x);
@@ -318,6 +321,7 @@ elect(struct exchange *x)
     if (!x->read) {
         read_again(x);
     }
+    limit_recount(x);
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
     world.affinity = lane->session.mode;
@@ -395,7 +399,13 @@ run(struct exchange *x)
 void
 exchange_start(struct exchange *x)
 {
+    if (!limit_begin(x, x->client->lane->route.model)) {
+        return;
+    }
     bool asked = x->dispatch.routed && inquiry_begin(x);
+    if (!limit_tokens(x)) {
+        return;
+    }
 
     if (inquiry_is_local(x)) {
         x->client->lane->dispatch.late_in_row = 0; /* no engine's word */

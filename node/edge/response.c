@@ -16,6 +16,7 @@ keep_partial(struct upstream *up, const char *bytes, size_t len)
     size_t need = up->partial_len + len;
     size_t got;
 
+    CHECK(bytes != NULL);
     if (up->partial == NULL || need > up->partial_size) {
         char *grown =
             lane_memory_take(memory, &up->lane->node->engines, need, &got);
@@ -334,6 +335,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
                           lane_now_us(up->lane));
         if (!x->strips) {
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
+        }
+        if (x->limit.holds) {
+            limit_pass(x, (struct slice){bytes, taken});
         }
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }

@@ -26,26 +26,6 @@ Test(node_usage, reads_the_usage_of_a_plain_answer)
     cr_assert_eq(u.cached_tokens, 624);
 }
 
-Test(node_usage, counts_the_tokens_of_an_answer)
-{
-    cr_assert_eq(find("\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":3,"
-                      "\"completion_tokens_details\":{\"reasoning_tokens\":1}}")
-                     .completion_tokens,
-                 3);
-    /* Responses; Anthropic, whose last word is of the answer alone. */
-    cr_assert_eq(find("\"usage\":{\"input_tokens\":5,\"output_tokens\":7}")
-                     .completion_tokens,
-                 7);
-    struct usage u = find("\"usage\":{\"input_tokens\":5,\"output_tokens\":1}"
-                          "\"usage\":{\"output_tokens\":9}");
-    cr_assert_eq(u.completion_tokens, 9);
-    cr_assert_eq(u.prompt_tokens, 5);
-    cr_assert_eq(find("\"timings\":{\"cache_n\":2,\"prompt_n\":3,"
-                      "\"predicted_n\":4}")
-                     .completion_tokens,
-                 4);
-}
-
 Test(node_usage, finds_it_at_any_place_and_in_any_two_pieces)
 {
     static const char tail[] = "\"usage\":{\"prompt_tokens\":7}";

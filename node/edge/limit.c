@@ -1,0 +1,471 @@
+/*
+ * What a request takes of its tenant's limits, and what it has spent of it.
+ *
+ * A request is spent when it is let through. Of tokens its prompt is spent when
+ * its answer begins, a stream's tokens as they pass, and the rest when it ends,
+ * by what its engine reported; until then what it may need is open. So a minute's
+ * tokens are those of that minute, and a client that leaves pays for what it
+ * got. Who is sent to no worker, or got an error, spends no tokens.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "node/base/log.h"
+#include "node/edge/edge_internal.h"
+#include "node/http/http_status.h"
+
+#define BYTES_PER_TOKEN 4U  /* of text, about */
+#define BYTES_PER_ID    6U  /* of a list of tokens */
+#define EVENTS_SLACK    8U  /* of a stream: those that have no token */
+#define EVENTS_STEP     32U /* settled at one time */
+#define MESSAGE_MAX     256U
+
+/* Gates */
+
+/* Takes n at the tenant's gate and at its model's, or at none. */
+static bool
+take(struct exchange *x, enum limits_of of, uint64_t n)
+{
+    struct edge_limit *limit = &x->limit;
+    struct limits_gate *tenant = limit->gates.tenant[of];
+    struct limits_gate *model = limit->gates.model[of];
+
+    limit->refused_of = (uint8_t)of;
+    limit->refused_by = tenant;
+    if (tenant != NULL && !limits_gate_take(tenant, n)) {
+        return false;
+    }
+    limit->refused_by = model;
+    if (model != NULL && !limits_gate_take(model, n)) {
+        if (tenant != NULL) {
+            limits_gate_settle(tenant, n, 0);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* Of n that were taken there, these were spent. */
+static void
+settle(struct exchange *x, enum limits_of of, uint64_t n, uint64_t spent)
+{
+    const struct limits_gates *gates = &x->limit.gates;
+
+    if (gates->tenant[of] != NULL) {
+        limits_gate_settle(gates->tenant[of], n, spent);
+    }
+    if (gates->model[of] != NULL) {
+        limits_gate_settle(gates->model[of], n, spent);
+    }
+}
+
+/* Of tokens, which are spent piece by piece. */
+static void
+spend(struct edge_limit *limit, struct exchange *x, uint64_t taken,
+      uint64_t spent)
+{
+    CHECK(taken <= limit->taken);
+    settle(x, LIMITS_TOKENS, taken, spent);
+    limit->taken -= taken;
+    limit->spent += spent;
+}
+
+static bool
+counts_tokens(const struct edge_limit *limit)
+{
+    return limit->holds && (limit->gates.tenant[LIMITS_TOKENS] != NULL ||
+                            limit->gates.model[LIMITS_TOKENS] != NULL);
+}
+
+/* Tokens */
+
+/* Its prompt's, as far as the scratch knows. */
+static uint64_t
+prompt_tokens(const struct exchange *x, bool *counted)
+{
+    const struct route_scratch *route = &x->client->lane->route;
+    const struct scan *scan = &route->scan;
+    uint64_t bytes = 0;
+    uint64_t tokens = 0;
+
+    *counted = route->tokens.known && route->tokens.prompt.whole;
+    if (route->tokens.known) {
+        return route->tokens.prompt.tokens;
+    }
+    if (scan->spans_truncated) {
+        return x->body.len / BYTES_PER_TOKEN;
+    }
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_IDS) {
+            tokens += span->len / BYTES_PER_ID;
+        } else if (span->kind != SCAN_MEDIA) {
+            bytes += span->len;
+        }
+    }
+    return (tokens + bytes / BYTES_PER_TOKEN) * scan->prompts;
+}
+
+/* The longest answer that it allows, or a usual one. */
+static uint64_t
+answer_tokens(const struct exchange *x)
+{
+    const struct scan *scan = &x->client->lane->route.scan;
+    uint64_t answer = ELECT_REQUEST_TOKENS;
+
+    if (x->api == SCAN_API_EMBEDDINGS || x->api == SCAN_API_OTHER) {
+        return 0;
+    }
+    if (scan->has_max_tokens && scan->max_tokens >= 0) {
+        uint64_t asked = (uint64_t)scan->max_tokens;
+        answer = asked < LIMITS_AMOUNT_MAX ? asked : LIMITS_AMOUNT_MAX;
+    }
+    uint64_t times = (uint64_t)scan->n * scan->prompts;
+    uint64_t most = 2 * (uint64_t)LIMITS_AMOUNT_MAX; /* more than any limit */
+    return answer != 0 && times > most / answer ? most : answer * times;
+}
+
+/* Refusing */
+
+static struct limits_standing
+standing_of(const struct edge_limit *limit)
+{
+    return limits_gate_standing(limit->refused_by, limit->needs);
+}
+
+/* 0: it never fits. */
+static uint64_t
+wait_s(const struct edge_limit *limit)
+{
+    struct limits_standing s = standing_of(limit);
+
+    return limit->needs > s.limit ? 0
+           : s.wait_ms > 1000     ? (s.wait_ms + 999) / 1000
+                                  : 1;
+}
+
+/* In the form of the API that was asked. */
+static void ON_LANE
+answer_refusal(struct exchange *x, const char *message)
+{
+    char body[HTTP_ERROR_ROOM];
+
+    if (x->api != SCAN_API_MESSAGES) {
+        reply_error(x->client, 429, "rate_limit_exceeded", message);
+        return;
+    }
+    int len = snprintf(body, sizeof(body),
+                       "{\"type\":\"error\",\"error\":{\"type\":"
+                       "\"rate_limit_error\",\"message\":\"%s\"}}",
+                       message); /* of plain letters */
+    CHECK(len > 0 && (size_t)len < sizeof(body));
+    reply_send(x->client, 429, "application/json", slice_of(body));
+}
+
+static void ON_LANE
+refuse(struct exchange *x, uint64_t needs)
+{
+    static const char *const reasons[LIMITS_OFS] = {
+        [LIMITS_REQUESTS] = "over its tenant's limit of requests",
+        [LIMITS_TOKENS] = "over its tenant's limit of tokens",
+        [LIMITS_CONCURRENT] = "over its tenant's limit of concurrent requests",
+    };
+    struct edge_limit *limit = &x->limit;
+    char message[MESSAGE_MAX];
+    char when[64] = "it can never fit";
+
+    limit->refused = true;
+    limit->needs = needs;
+    struct limits_standing s = standing_of(limit);
+    uint64_t seconds = wait_s(limit);
+    if (seconds != 0) {
+        (void)snprintf(when, sizeof(when), "try again in %llu s",
+                       (unsigned long long)seconds);
+    }
+    (void)snprintf(message, sizeof(message),
+                   "rate limit of %s reached%s: limit %llu, used %llu, "
+                   "requested %llu; %s",
+                   limits_of_name((enum limits_of)limit->refused_of),
+                   limit->refused_by == limit->gates.model[limit->refused_of]
+                       ? " for this model"
+                       : "",
+                   (unsigned long long)s.limit,
+                   (unsigned long long)(s.limit - s.left),
+                   (unsigned long long)needs, when);
+    x->dispatch.choice.elect.reason = reasons[limit->refused_of];
+    answer_refusal(x, message);
+}
+
+/* A request's way */
+
+bool
+limit_begin(struct exchange *x, struct slice model)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+    struct edge_limit *limit = &x->limit;
+
+    if (publish_get(&node->limits) == NULL) {
+        return true;
+    }
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct limits_view *view = publish_get(&node->limits);
+    limit->holds = view != NULL && limits_view_find(view, x->dispatch.tenant,
+                                                    model, &limit->gates);
+    qsbr_offline(lane->shared->reader);
+    if (!limit->holds) {
+        return true;
+    }
+    limit->holds = take(x, LIMITS_CONCURRENT, 1);
+    if (limit->holds && !take(x, LIMITS_REQUESTS, 1)) {
+        settle(x, LIMITS_CONCURRENT, 1, 0);
+        limit->holds = false;
+    }
+    if (!limit->holds) {
+        refuse(x, 1);
+        return false;
+    }
+    return true;
+}
+
+bool
+limit_tokens(struct exchange *x)
+{
+    struct edge_limit *limit = &x->limit;
+
+    if (!limit->holds) {
+        return true;
+    }
+    if (counts_tokens(limit)) {
+        limit->prompt =
+            x->dispatch.routed ? prompt_tokens(x, &limit->counted) : 0;
+        uint64_t answer = x->dispatch.routed ? answer_tokens(x) : 0;
+        uint64_t needs =
+            limit->prompt + answer != 0 ? limit->prompt + answer : 1;
+        if (!take(x, LIMITS_TOKENS, needs)) {
+            settle(x, LIMITS_REQUESTS, 1, 0);
+            settle(x, LIMITS_CONCURRENT, 1, 0);
+            limit->holds = false;
+            refuse(x, needs);
+            return false;
+        }
+        limit->taken = needs;
+    }
+    settle(x, LIMITS_REQUESTS, 1, 1);
+    return true;
+}
+
+void
+limit_recount(struct exchange *x)
+{
+    struct edge_limit *limit = &x->limit;
+
+    if (!counts_tokens(limit) || limit->counted || !x->dispatch.routed) {
+        return;
+    }
+    uint64_t before = limit->prompt;
+    limit->prompt = prompt_tokens(x, &limit->counted);
+    uint64_t n = limit->taken;
+    uint64_t rest = n > before ? n - before : 0;
+    limit->taken = rest + limit->prompt;
+    struct limits_gate *gates[] = {limit->gates.tenant[LIMITS_TOKENS],
+                                   limit->gates.model[LIMITS_TOKENS]};
+    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++) {
+        if (gates[i] != NULL) {
+            limits_gate_change(gates[i], n, limit->taken);
+        }
+    }
+}
+
+/* Lines that follow an empty one begin an event; the frames of chunks look like
+ * further empty lines. */
+static void
+count_events(struct edge_limit *limit, struct slice bytes)
+{
+    const char *at = bytes.ptr;
+    const char *end = at + bytes.len;
+
+    while (at < end) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = line != NULL ? line : end;
+        size_t len = (size_t)(stop - at);
+        bool empty = !limit->in_line && (len == 0 || (len == 1 && *at == '\r'));
+
+        if (line == NULL) {
+            limit->in_line = limit->in_line || len != 0;
+            return;
+        }
+        limit->events += empty && limit->in_event;
+        limit->in_event = !empty;
+        limit->in_line = false;
+        at = line + 1;
+    }
+}
+
+/* Of the answer, as far as its events tell. */
+static uint64_t
+streamed(const struct edge_limit *limit)
+{
+    return limit->events > EVENTS_SLACK ? limit->events - EVENTS_SLACK : 0;
+}
+
+void
+limit_pass(struct exchange *x, struct slice bytes)
+{
+    struct edge_limit *limit = &x->limit;
+
+    if (!counts_tokens(limit) || x->dispatch.status >= 300) {
+        return;
+    }
+    if (!limit->begun) {
+        limit->begun = true;
+        uint64_t prompt =
+            limit->prompt < limit->taken ? limit->prompt : limit->taken;
+        spend(limit, x, prompt, prompt);
+    }
+    if (!x->dispatch.stream) {
+        return;
+    }
+    count_events(limit, bytes);
+    uint64_t all = limit->prompt + streamed(limit);
+    if (all >= limit->spent + EVENTS_STEP) {
+        uint64_t more = all - limit->spent;
+        spend(limit, x, more < limit->taken ? more : limit->taken, more);
+    }
+}
+
+/* What it has cost, all in all. */
+static uint64_t
+cost_of(const struct exchange *x, const struct usage *usage)
+{
+    const struct edge_limit *limit = &x->limit;
+    const struct dispatch *d = &x->dispatch;
+    uint64_t seen = limit->prompt + streamed(limit);
+    uint64_t told = usage != NULL ? (uint64_t)usage->prompt_tokens +
+                                        usage->completion_tokens
+                                  : 0;
+
+    if (told != 0) {
+        return told;
+    }
+    if (limit->begun) {
+        return seen;
+    }
+    /* Its client left while the worker was at its prompt. */
+    bool works = d->state == DISPATCH_WAITING && d->sends != 0;
+    return works ? limit->prompt : 0;
+}
+
+void
+limit_end(struct exchange *x, const struct usage *usage)
+{
+    struct edge_limit *limit = &x->limit;
+
+    if (!limit->holds) {
+        return;
+    }
+    if (counts_tokens(limit)) {
+        uint64_t cost = cost_of(x, usage);
+        spend(limit, x, limit->taken,
+              cost > limit->spent ? cost - limit->spent : 0);
+    }
+    settle(x, LIMITS_CONCURRENT, 1, 0);
+    limit->holds = false;
+}
+
+/* Headers */
+
+/* Of the tenant's gate and its model's the one that has less left. */
+static bool
+stands(const struct edge_limit *limit, enum limits_of of,
+       struct limits_standing *s)
+{
+    const struct limits_gate *tenant = limit->gates.tenant[of];
+    const struct limits_gate *model = limit->gates.model[of];
+    const struct limits_gate *one = tenant != NULL ? tenant : model;
+
+    if (one == NULL) {
+        return false;
+    }
+    *s = limits_gate_standing(one, 1);
+    if (tenant != NULL && model != NULL) {
+        struct limits_standing other = limits_gate_standing(model, 1);
+        *s = other.left < s->left ? other : *s;
+    }
+    return true;
+}
+
+/* 120ms, 1s, 6m0s: as OpenAI's clients read it. */
+static void
+add_span(struct buf *out, uint64_t ms)
+{
+    uint64_t seconds = (ms + 999) / 1000;
+
+    if (ms < 1000) {
+        buf_printf(out, "%llums", (unsigned long long)ms);
+    } else if (seconds < 60) {
+        buf_printf(out, "%llus", (unsigned long long)seconds);
+    } else {
+        buf_printf(out, "%llum%llus", (unsigned long long)(seconds / 60),
+                   (unsigned long long)(seconds % 60));
+    }
+}
+
+/* Anthropic's tell a time of day. */
+static void
+add_time(struct buf *out, uint64_t ms)
+{
+    char text[LOG_TIME_ROOM];
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    log_time_text((uint64_t)now.tv_sec * 1000 +
+                      (uint64_t)now.tv_nsec / 1000000 + ms + 999,
+                  text);
+    buf_printf(out, "%.19sZ", text);
+}
+
+static void
+add_standing(struct buf *out, const struct limits_standing *s, const char *of,
+             bool messages)
+{
+    static const char *const name[] = {"limit", "remaining", "reset"};
+
+    for (unsigned i = 0; i < 3; i++) {
+        buf_add_text(out, messages ? "anthropic-ratelimit-" : "x-ratelimit-");
+        buf_add_text(out, messages ? of : name[i]);
+        buf_add(out, "-", 1);
+        buf_add_text(out, messages ? name[i] : of);
+        buf_add(out, ": ", 2);
+        if (i == 2 && messages) {
+            add_time(out, s->reset_ms);
+        } else if (i == 2) {
+            add_span(out, s->reset_ms);
+        } else {
+            buf_add_uint(out, i == 0 ? s->limit : s->left);
+        }
+        buf_add(out, "\r\n", 2);
+    }
+}
+
+void
+limit_add_headers(struct buf *out, const struct exchange *x)
+{
+    const struct edge_limit *limit = &x->limit;
+    struct limits_standing s;
+
+    if (!limit->holds && !limit->refused) {
+        return;
+    }
+    if (limit->refused && wait_s(limit) != 0) {
+        buf_add_text(out, "Retry-After: ");
+        buf_add_uint(out, wait_s(limit));
+        buf_add(out, "\r\n", 2);
+    }
+    for (unsigned of = LIMITS_REQUESTS; of <= LIMITS_TOKENS; of++) {
+        if (stands(limit, (enum limits_of)of, &s)) {
+            add_standing(out, &s, limits_of_name((enum limits_of)of),
+                         x->api == SCAN_API_MESSAGES);
+        }
+    }
+}
