@@ -218,12 +218,15 @@ grow(struct limits_meter *m, const struct limits_peers *peers, int64_t free,
         pulled = pulled < even ? pulled : even;
         idle = idle_credit(m->limit, UNHEARD_SHARE);
     }
-    m->credit += pulled;
     if (m->credit > -PART) {
         int64_t held = (int64_t)(m->own_sum + m->open);
         held = held < (int64_t)m->limit ? held : (int64_t)m->limit;
         m->credit -= share(held, passed_us, YIELD_US);
     }
+    /* What is not used is not asked for: several nodes at rest would each come
+     * to have nearly all that is free. */
+    int64_t room = idle > m->credit ? idle - m->credit : 0;
+    m->credit += pulled < room ? pulled : room;
     if (m->credit > idle) {
         m->credit -= (m->credit - idle) / (int64_t)(RETURN_US / passed_us + 1);
     }
