@@ -17,11 +17,13 @@
  * N times. So a node takes from a credit of its own:
  *
  *   what it spent or had open itself, and what is free again, is its own again;
- *   of what is free it is given a Nth part in each PULL_MS, so that the nodes
- *   together take no more than a part of it before they hear of each other;
- *   unused credit above a fourth of a Nth part goes back to what is free within
- *   a second, and a 32nd part of what the node holds each second: clients may
- *   go to another node.
+ *   of what is free it is given a Nth part in each PULL_US, so that the nodes
+ *   together take no more than a part of it before they hear of each other; but
+ *   no more than a fourth of a Nth part ahead of its use, so that nodes at rest
+ *   do not each come to hold all of it;
+ *   unused credit above that goes back to what is free within a second, and a
+ *   32nd part of what the node holds each second: clients may go to another
+ *   node.
  *
  * Credit may be overdrawn by one request, never by more than is free, and what
  * peers took unheard is made good because nothing is free for so long. A node

@@ -136,3 +136,36 @@ Test(limits_meter, a_client_is_told_when_there_is_enough)
               (unsigned)s.wait_ms);
     cr_assert(s.reset_ms > 59000 && s.reset_ms < 61000);
 }
+
+/* 10 ms apart. */
+static uint64_t
+rest_among(uint32_t peers, uint64_t from_us, uint64_t to_us)
+{
+    while (from_us < to_us) {
+        from_us += SECOND / 100;
+        tick_among(peers, from_us);
+    }
+    return from_us;
+}
+
+Test(limits_meter, nodes_at_rest_hold_a_part_of_what_is_free)
+{
+    limits_meter_init(&meter, 120, 60000, SECOND, 1);
+    uint64_t now_us = rest_among(1, SECOND, 5 * SECOND);
+    unsigned taken = take_all(true);
+    cr_assert(taken >= 10 && taken <= 15, "%u of 120", taken);
+    (void)rest_among(1, now_us, now_us + SECOND / 2);
+    cr_assert_gt(take_all(true), 0);
+}
+
+Test(limits_meter, the_last_one_can_be_taken)
+{
+    const struct limits_told nothing = {.spent = 0};
+    const struct limits_told told = {.spent = 119, .window = 119};
+
+    limits_meter_init(&meter, 120, 60000, SECOND, 1);
+    limits_meter_hear(&meter, 0, 7, &nothing);
+    limits_meter_hear(&meter, 0, 7, &told);
+    (void)rest_among(1, SECOND, 5 * SECOND);
+    cr_assert_eq(take_all(true), 1);
+}
