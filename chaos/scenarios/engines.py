@@ -92,7 +92,8 @@ def engine_answers_500(world, say):
 
 @scenario(hurt="one of three engines: kill -9 amid streams, while a fifth of all packets between "
                "nodes and engines is lost",
-          promise="only streams open at it fail; it comes back as empty as it is")
+          promise="only streams open at it fail, and what was cut off there and lost again; it "
+                  "comes back as empty as it is")
 def engine_dies_in_loss(world, say):
     world.start()
     names = [place.name for place in (*world.nodes, *world.engines)]
@@ -113,5 +114,5 @@ def engine_dies_in_loss(world, say):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, back_s=back, lost=lost)
-    only_severed_at(outcome, engine.name)
+    only_severed_at(outcome, engine.name, sent_twice=True)
     cache_is_back(outcome)
