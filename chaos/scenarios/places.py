@@ -4,7 +4,8 @@ from . import expect, scenario
 from .hosts import SUBNET
 from .limits import with_snapshots
 from .load import Load
-from .nodes import SEVERED_ONLY, cache_is_back, measure, none_failed, only_severed_at
+from .nodes import (SEVERED_ONLY, cache_is_back, measure, none_failed, none_failed_once_healed,
+                    only_severed_at)
 from .world import MESH, program
 
 
@@ -53,13 +54,12 @@ def addresses_rotate(world, say):
         node.start()
     back = world.together()
     load.mark("healed")
-    load.run_for(4)
+    load.run_for(5)
     outcome = load.end()
     known = [{m["name"]: m["address"] for m in node.mesh()["members"]} for node in world.nodes]
     measure(say, outcome, back_s=back, remembered=sum(
         "snapshot_loaded" in node.program.log() for node in world.nodes))
-    after = outcome.between("healed", "")[1:]
-    expect(sum(row["failed"] for row in after[:-1]) == 0, f"failed after all were back: {after}")
+    none_failed_once_healed(outcome)
     right = {node.name: f"{node.address}:{MESH}" for node in world.nodes}
     expect(all(view == right for view in known), f"they are {right}, known as {known}")
     cache_is_back(outcome)
