@@ -212,7 +212,7 @@ take_proof(struct fact_sink *sink, const struct fact_decision *fact,
            uint64_t now_us)
 {
     struct unproven_prefix *prefix;
-    bool tells = fact->exact && fact->whole && fact->cached_known &&
+    bool tells = fact->exact && fact->whole && fact->judges &&
                  fact->block_tokens != 0 && fact->prompt_tokens == fact->total;
 
     while (fact->ticket != 0 &&

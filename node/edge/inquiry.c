@@ -432,7 +432,8 @@ judge_cache(struct local_model *model, const struct exchange *x,
 {
     const struct route_choice *choice = &x->dispatch.choice;
 
-    if (!choice->exact || !usage->cached_known || usage->cached_tokens == 0) {
+    if (!choice->exact || x->dispatch.several || !usage->cached_known ||
+        usage->cached_tokens == 0) {
         return true;
     }
     return local_model_judge(model, x->local_way,

@@ -267,7 +267,7 @@ inquiry_ended(struct exchange *x, const struct usage *usage)
         local_samples_end(
             node->local_samples, x->sample,
             usage != NULL && usage->prompt_tokens == x->local_tokens,
-            usage != NULL && usage->cached_known
+            usage != NULL && usage->cached_known && !x->dispatch.several
                 ? (uint32_t)usage->cached_tokens
                 : 0);
         x->sample = 0;

@@ -422,7 +422,7 @@ ingest_stream_answer(struct ingest_streams *s, const struct fact_decision *fact,
         .block_tokens = fact->block_tokens,
     };
 
-    if (rank == NULL || !fact->exact || !fact->whole || !fact->cached_known ||
+    if (rank == NULL || !fact->exact || !fact->whole || !fact->judges ||
         fact->prompt_tokens != fact->total) {
         return;
     }

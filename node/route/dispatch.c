@@ -205,6 +205,7 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
         fact->prompt_tokens = report->usage.prompt_tokens;
         fact->cached_tokens = report->usage.cached_tokens;
         fact->cached_known = report->usage.cached_known;
+        fact->judges = fact->cached_known && !d->several;
     }
     memcpy(fact->id, d->id, sizeof(fact->id));
     memcpy(fact->model, d->model, sizeof(fact->model));

@@ -149,6 +149,8 @@ struct fact_decision {
     bool exact;        /* overlap and total count tokens, by its mirror */
     bool whole;        /* ... and the whole prompt was tokenised */
     bool cached_known; /* the engine reported cached_tokens */
+    bool judges; /* ... and so whether the prediction came true: they are not
+                    those of a later choice of the same prompt */
     bool stream;
     bool cleared; /* by this request the worker's cache is empty now */
     bool imbalanced;

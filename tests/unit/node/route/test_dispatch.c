@@ -116,6 +116,27 @@ Test(dispatch, what_a_request_came_to_is_counted_and_told)
     cr_assert_eq(counter_read(&rig.metrics.cached_tokens), 64);
 }
 
+Test(dispatch, of_several_choices_cached_tokens_judge_no_prediction)
+{
+    role_is_lane();
+    struct dispatch_report report = {
+        .end = DISPATCH_DONE,
+        .usage = {
+            .prompt_tokens = 40, .cached_tokens = 32, .cached_known = true}};
+    uint32_t count;
+
+    for (int several = 0; several < 2; several++) {
+        start(false);
+        rig.d.several = several;
+        answer(200);
+        report.now_us = rig.now_us;
+        dispatch_end(&rig.d, &report);
+        const struct fact_decision *told = facts(FACT_DECISION, &count);
+        cr_assert(told->cached_known && told->cached_tokens == 32);
+        cr_assert_eq(told->judges, several == 0);
+    }
+}
+
 Test(dispatch, a_success_is_not_told_of_a_worker_that_nobody_watches)
 {
     uint32_t count;
