@@ -176,14 +176,11 @@ CLAUDE_TOOLS = [{"name": f["function"]["name"], "description": f["function"]["de
 
 # What is known of a shape: predicted tokens less cached ones are of that sign.
 UNREAD = 1, "the engine does not read its cache for logprobs of a prompt"
-CHOICES = -1, "the engine reports its last choice, which hits the blocks of the first"
 IN_FULL = 1, "hits that are announced in full look like copies, and one more is not there"
 KNOWN = {
     "text, prompt_logprobs": UNREAD,
     "text, echo and logprobs": UNREAD,
     "chat, prompt_logprobs": UNREAD,
-    "text, n=2": CHOICES,
-    "chat, n=2": CHOICES,
     "ids, events in full": IN_FULL,
 }
 
@@ -248,15 +245,19 @@ SHAPES = {
 }
 
 
-def picture(t, index):
-    """A PNG of one colour, as a data URI: the same for the same index."""
+def png(colour):
+    """A PNG of one colour, in base 64."""
     def chunk(kind, data):
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-    colour = random.Random(f"{t.name} {index}").randbytes(3)
-    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 24, 16, 8, 2, 0, 0, 0))
-    png += chunk(b"IDAT", zlib.compress((b"\0" + colour * 24) * 16)) + chunk(b"IEND", b"")
-    return base64.b64encode(png).decode()
+    found = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 24, 16, 8, 2, 0, 0, 0))
+    found += chunk(b"IDAT", zlib.compress((b"\0" + colour * 24) * 16)) + chunk(b"IEND", b"")
+    return base64.b64encode(found).decode()
+
+
+def picture(t, index):
+    """The same for the same index."""
+    return png(random.Random(f"{t.name} {index}").randbytes(3))
 
 
 def seen(t, path, count=1):

@@ -199,7 +199,8 @@ class Session:
             usage, ended = asks.read(raw, ask.body.get("stream"))
             if not ended:
                 raise ValueError(f"cut off: {raw[-200:]!r}")
-            row = self.judge(shape, name, node, answer.headers, usage, promises, before)
+            row = self.judge(shape, name, node, answer.headers, usage, promises, before,
+                             ask.body.get("n", 1))
             return self.keep(row, asked)
         except (OSError, http.client.HTTPException, ValueError) as fault:
             self.failed.append((shape, str(fault)))
@@ -214,7 +215,7 @@ class Session:
             where: f.predict(tokens, ask.salt(), ask.adapter(), media)
             for where, f in self.followers.items()} if tokens else {}
 
-    def judge(self, shape, name, node, headers, usage, promises, before):
+    def judge(self, shape, name, node, headers, usage, promises, before, choices=1):
         answered = time.time()
         if "x-kvasir-source" not in headers:
             raise ValueError("an answer does not say where it was placed")
@@ -225,8 +226,12 @@ class Session:
         if row.source == "mirror":
             row.predicted = int(headers["x-kvasir-overlap"].split("/")[0])
         row.prompt, row.cached = usage or (0, None)
-        if row.cached is None:
-            row.cached, row.counted = self.hits_since(before, row.worker), True
+        if row.cached is None or choices > 1:
+            # Of several choices the answer reports the last one alone, which hits
+            # the blocks of the first; the counter has all of them, and those
+            # between are as the last.
+            later = (row.cached or 0) * (choices - 1)
+            row.cached, row.counted = self.hits_since(before, row.worker) - later, True
         row.rendered, promised = promises
         seen = promised.get((row.worker, record["rank"] if row.source == "mirror" else 0))
         if seen:
