@@ -13,12 +13,14 @@
 #include "node/base/log.h"
 #include "node/edge/edge_internal.h"
 #include "node/http/http_status.h"
+#include "node/limits/limits_text.h"
 
 #define BYTES_PER_TOKEN 4U  /* of text, about */
 #define BYTES_PER_ID    6U  /* of a list of tokens */
 #define EVENTS_SLACK    8U  /* of a stream: those that have no token */
 #define EVENTS_STEP     32U /* settled at one time */
 #define MESSAGE_MAX     256U
+#define SECOND_LEN      19U /* of 2024-05-01T10:00:59 */
 
 /* Gates */
 
@@ -395,57 +397,20 @@ stands(const struct edge_limit *limit, enum limits_of of,
     return true;
 }
 
-/* 120ms, 1s, 6m0s: as OpenAI's clients read it. */
+/* Anthropic's clients read a time of day. */
 static void
-add_span(struct buf *out, uint64_t ms)
+add_anthropic(struct buf *out, enum limits_of of,
+              const struct limits_standing *s)
 {
-    uint64_t seconds = (ms + 999) / 1000;
-
-    if (ms < 1000) {
-        buf_printf(out, "%llums", (unsigned long long)ms);
-    } else if (seconds < 60) {
-        buf_printf(out, "%llus", (unsigned long long)seconds);
-    } else {
-        buf_printf(out, "%llum%llus", (unsigned long long)(seconds / 60),
-                   (unsigned long long)(seconds % 60));
-    }
-}
-
-/* Anthropic's tell a time of day. */
-static void
-add_time(struct buf *out, uint64_t ms)
-{
-    char text[LOG_TIME_ROOM];
+    char until[LOG_TIME_ROOM];
     struct timespec now;
 
     (void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
     log_time_text((uint64_t)now.tv_sec * 1000 +
-                      (uint64_t)now.tv_nsec / 1000000 + ms + 999,
-                  text);
-    buf_printf(out, "%.19sZ", text);
-}
-
-static void
-add_standing(struct buf *out, const struct limits_standing *s, const char *of,
-             bool messages)
-{
-    static const char *const name[] = {"limit", "remaining", "reset"};
-
-    for (unsigned i = 0; i < 3; i++) {
-        buf_add_text(out, messages ? "anthropic-ratelimit-" : "x-ratelimit-");
-        buf_add_text(out, messages ? of : name[i]);
-        buf_add(out, "-", 1);
-        buf_add_text(out, messages ? name[i] : of);
-        buf_add(out, ": ", 2);
-        if (i == 2 && messages) {
-            add_time(out, s->reset_ms);
-        } else if (i == 2) {
-            add_span(out, s->reset_ms);
-        } else {
-            buf_add_uint(out, i == 0 ? s->limit : s->left);
-        }
-        buf_add(out, "\r\n", 2);
-    }
+                      (uint64_t)now.tv_nsec / 1000000 + s->reset_ms + 999,
+                  until);
+    until[SECOND_LEN] = 'Z';
+    limits_text_anthropic(out, of, s, (struct slice){until, SECOND_LEN + 1});
 }
 
 void
@@ -463,9 +428,13 @@ limit_add_headers(struct buf *out, const struct exchange *x)
         buf_add(out, "\r\n", 2);
     }
     for (unsigned of = LIMITS_REQUESTS; of <= LIMITS_TOKENS; of++) {
-        if (stands(limit, (enum limits_of)of, &s)) {
-            add_standing(out, &s, limits_of_name((enum limits_of)of),
-                         x->api == SCAN_API_MESSAGES);
+        if (!stands(limit, (enum limits_of)of, &s)) {
+            continue;
+        }
+        if (x->api == SCAN_API_MESSAGES) {
+            add_anthropic(out, (enum limits_of)of, &s);
+        } else {
+            limits_text_openai(out, (enum limits_of)of, &s);
         }
     }
 }
