@@ -768,9 +768,12 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
     if (resumes_until(g, s) > gossip_awake(g)) {
         return;
     }
-    if (is_best(g, s) && resume(g, s, true)) {
+    if (!is_best(g, s)) {
+        return;
+    }
+    if (resume(g, s, true)) {
         begin_off(g, s);
-    } else if (is_best(g, s)) {
+    } else {
         g->stats.takeovers++;
         gossip_reread(g, s, GOSSIP_ASKED_TAKE, "no better reader");
     }

@@ -240,6 +240,26 @@ Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 
+/* A peer that is gone said before that it reads on. */
+Test(gossip_names, who_is_left_alone_goes_on_before_it_takes_over)
+{
+    struct gossip *g = lab.nodes[1].g;
+
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    gossip_local_begin(g, lab_stream, 998, false, 0, lab.now_us);
+    gossip_local_live(g, lab_stream, true, lab.now_us);
+    read_one(0, 20, 20, true);
+    lab_run(&lab, config.judge_ms * 3 / 4);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 2, "from a newer batch");
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
+}
+
 /* A copy for the intake takes one part of the table at a time. */
 static uint32_t
 hand(struct gossip *g, struct names_twin *twin, struct gossip_names *names,
