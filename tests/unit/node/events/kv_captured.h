@@ -8,13 +8,30 @@
 #include <stdint.h>
 
 #define KV_CAPTURED_BATCHES 4
+#define KV_CAPTURED_TOKENS  512
+#define KV_CAPTURED_ITEMS   2
 
 /* A prompt: two runs of ids that count up, {first, count}. */
 struct kv_captured {
     uint32_t run[2][2];
-    uint32_t cached;  /* tokens, as the engine reported */
-    bool after_reset; /* its cache was emptied since the last step */
+    const char *adapter, *salt; /* NULL: none */
+    uint32_t cached;            /* tokens, as the engine reported */
+    bool after_reset;           /* its cache was emptied since the last step */
     const char *batches[KV_CAPTURED_BATCHES]; /* the third frames, as hex */
+};
+
+/* A conversation with pictures, as the engine's renderer tells of it. */
+struct kv_captured_seen {
+    uint32_t tokens[KV_CAPTURED_TOKENS];
+    uint32_t count;
+    struct {
+        const char *name; /* the engine's, or the client's uuid */
+        uint32_t at, len;
+    } item[KV_CAPTURED_ITEMS];
+    uint32_t items;
+    const char *salt; /* NULL: none */
+    uint32_t cached;
+    const char *batches[KV_CAPTURED_BATCHES];
 };
 
 #endif

@@ -5,9 +5,12 @@
 #include <stdio.h>
 
 #include "node/events/kv_apply_internal.h"
+#include "node/tokens/token_media.h"
 #include "tests/unit/node/events/kv_captured.h"
 #include "tests/unit/node/events/kv_captured_hybrid.h"
+#include "tests/unit/node/events/kv_captured_owned.h"
 #include "tests/unit/node/events/kv_captured_plain.h"
+#include "tests/unit/node/events/kv_captured_seen.h"
 
 #define BYTES_MAX  8192
 #define SIZE       32
@@ -90,25 +93,20 @@ play(const char *hex)
     cr_assert_eq(outcome, 0);
 }
 
-/* Tokens of a prompt that are held: one is always computed. */
-static uint32_t
-predict(const struct kv_captured *step)
+static uint64_t
+root_of(const char *adapter, const char *salt)
 {
-    static uint32_t tokens[BLOCKS_MAX * SIZE];
-    static uint64_t keys[BLOCKS_MAX];
-    uint32_t count = 0;
+    return key_token_root(slice_of(adapter != NULL ? adapter : ""),
+                          slice_of(salt != NULL ? salt : ""));
+}
+
+/* Tokens of these blocks that are held. */
+static uint32_t
+held(const uint64_t *keys, uint32_t blocks)
+{
     struct worker_set asked = {.word = {0}};
     struct mirror_match match;
 
-    for (int run = 0; run < 2; run++) {
-        for (uint32_t i = 0; i < step->run[run][1]; i++) {
-            cr_assert_lt(count, BLOCKS_MAX * SIZE);
-            tokens[count++] = step->run[run][0] + i;
-        }
-    }
-    uint32_t blocks = (count - 1) / SIZE;
-    (void)key_chain(key_token_root(slice_of(""), slice_of("")), tokens, blocks,
-                    SIZE * sizeof(uint32_t), keys);
     worker_set_add(&asked, slot);
     mirror_match(mirror, &asked, keys, blocks, &match);
     full = match.best * SIZE;
@@ -117,11 +115,49 @@ predict(const struct kv_captured *step)
     return match.best * SIZE;
 }
 
-static void
-play_step(const struct kv_captured *step)
+/* Of a prompt: one token is always computed. */
+static uint32_t
+predict(const struct kv_captured *step)
 {
-    for (int i = 0; i < KV_CAPTURED_BATCHES && step->batches[i] != NULL; i++) {
-        play(step->batches[i]);
+    static uint32_t tokens[BLOCKS_MAX * SIZE];
+    static uint64_t keys[BLOCKS_MAX];
+    uint32_t count = 0;
+
+    for (int run = 0; run < 2; run++) {
+        for (uint32_t i = 0; i < step->run[run][1]; i++) {
+            cr_assert_lt(count, BLOCKS_MAX * SIZE);
+            tokens[count++] = step->run[run][0] + i;
+        }
+    }
+    uint32_t blocks = (count - 1) / SIZE;
+    (void)key_chain(root_of(step->adapter, step->salt), tokens, blocks,
+                    SIZE * sizeof(uint32_t), keys);
+    return held(keys, blocks);
+}
+
+static uint32_t
+predict_seen(const struct kv_captured_seen *step)
+{
+    static uint64_t keys[BLOCKS_MAX];
+    struct token_media media = {.count = step->items};
+    uint32_t blocks = (step->count - 1) / SIZE;
+
+    for (uint32_t i = 0; i < step->items; i++) {
+        media.item[i] = (struct token_medium){
+            .identifier = key_digest(slice_of(step->item[i].name)),
+            .at = step->item[i].at,
+            .len = step->item[i].len};
+    }
+    token_media_chain(&media, root_of(NULL, step->salt), step->tokens, blocks,
+                      SIZE, keys);
+    return held(keys, blocks);
+}
+
+static void
+play_all(const char *const *batches)
+{
+    for (int i = 0; i < KV_CAPTURED_BATCHES && batches[i] != NULL; i++) {
+        play(batches[i]);
     }
 }
 
@@ -135,7 +171,7 @@ Test(node_kv_captured, one_group_of_full_attention_is_predicted_exactly)
             cr_expect_eq(predict(step), step->cached, "step %zu: %u", i,
                          predict(step));
         }
-        play_step(step);
+        play_all(step->batches);
     }
     cr_assert_gt(counter_read(&counters.blocks_removed), 0);
     cr_assert_gt(counter_read(&counters.duplicates), 0);
@@ -146,7 +182,7 @@ Test(node_kv_captured, a_reset_shows_with_the_next_step_only)
     for (size_t i = 0; i < STEPS(kv_captured_plain); i++) {
         const struct kv_captured *step = &kv_captured_plain[i];
         uint32_t predicted = predict(step);
-        play_step(step);
+        play_all(step->batches);
         if (step->after_reset) {
             cr_assert_gt(predicted, 0);
             cr_assert_eq(step->cached, 0);
@@ -167,8 +203,29 @@ Test(node_kv_captured, sliding_windows_are_predicted_exactly)
                          predicted, step->cached);
             limited += full > step->cached;
         }
-        play_step(step);
+        play_all(step->batches);
     }
     cr_assert_gt(limited, 0, "the capture shows windows that were not held");
     cr_assert_eq(counter_read(&counters.drop_group), 0);
+}
+
+Test(node_kv_captured, adapters_and_salts_have_caches_of_their_own)
+{
+    for (size_t i = 0; i < STEPS(kv_captured_owned); i++) {
+        const struct kv_captured *step = &kv_captured_owned[i];
+        cr_expect_eq(predict(step), step->cached, "step %zu: %u, not %u", i,
+                     predict(step), step->cached);
+        play_all(step->batches);
+    }
+    cr_assert_gt(counter_read(&counters.blocks_removed), 0);
+}
+
+Test(node_kv_captured, pictures_are_told_apart_by_content_and_by_uuid)
+{
+    for (size_t i = 0; i < STEPS(kv_captured_seen); i++) {
+        const struct kv_captured_seen *step = &kv_captured_seen[i];
+        cr_expect_eq(predict_seen(step), step->cached, "step %zu: %u, not %u",
+                     i, predict_seen(step), step->cached);
+        play_all(step->batches);
+    }
 }
