@@ -309,6 +309,16 @@ gossip_gauges_tick(struct gossip *g)
     }
 }
 
+void
+gossip_gauges_flush(struct gossip *g, uint64_t now_us)
+{
+    g->now_us = now_us;
+    if (g->gauge_due_us != UINT64_MAX) {
+        g->gauge_due_us = now_us;
+        gossip_gauges_tick(g);
+    }
+}
+
 uint64_t
 gossip_gauges_timer(const struct gossip *g)
 {

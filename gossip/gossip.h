@@ -605,6 +605,9 @@ struct gossip_gauge {
 bool gossip_gauge_set(struct gossip *g, uint64_t worker,
                       const struct gossip_gauge *gauge, uint64_t now_us);
 
+/* Sends this node's changed gauges at once, not after gauge_ms. */
+void gossip_gauges_flush(struct gossip *g, uint64_t now_us);
+
 /* The sum over this node's peers; blocks: the maximum. */
 struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
 

@@ -75,15 +75,25 @@ replay_record_of(const struct virtual_event *event)
 }
 
 struct replay_record *
-replay_record_new(uint32_t node, const uint64_t *words, uint32_t count)
+replay_record_blank(uint32_t node, uint32_t count)
 {
     struct replay_record *record =
-        malloc(sizeof(*record) + count * sizeof(*record->words));
+        calloc(1, sizeof(*record) + count * sizeof(*record->words));
 
     CHECK(count > 0);
     if (record != NULL) {
         record->node = node;
         record->count = count;
+    }
+    return record;
+}
+
+struct replay_record *
+replay_record_new(uint32_t node, const uint64_t *words, uint32_t count)
+{
+    struct replay_record *record = replay_record_blank(node, count);
+
+    if (record != NULL) {
         memcpy(record->words, words, count * sizeof(*words));
     }
     return record;
@@ -123,7 +133,8 @@ replay_flow_drop(struct replay_world *world)
 
     while (virtual_time_next(&world->time, VIRTUAL_TIME_NEVER, &event)) {
         if (event.kind == KIND_EVENTS || event.kind == KIND_GOSSIP ||
-            event.kind == KIND_BELIEF || event.kind == KIND_DECIDED) {
+            event.kind == KIND_BELIEF || event.kind == KIND_DECIDED ||
+            event.kind == KIND_QUEUED) {
             free(replay_record_of(&event));
         }
     }
@@ -155,6 +166,11 @@ happen(struct replay_world *world, const struct virtual_event *event)
         return replay_tell_gauges(world);
     case KIND_HEARD:
         replay_hear_gauges(world);
+        return 0;
+    case KIND_SOON:
+        return replay_tell_queued(world, event->who);
+    case KIND_QUEUED:
+        replay_hear_queued(world, event);
         return 0;
     case KIND_METRICS:
         break;

@@ -168,6 +168,9 @@ replay_arrive(struct replay_world *world, uint32_t number)
     count_mode(&world->result, &choice);
     world->rates[flight->node].sent++;
     int error = replay_tell_peers(world, KIND_OPENED, flight);
+    if (error == 0) {
+        error = replay_tell_soon(world, flight->node, flight->engine);
+    }
     if (error == 0 && tells_decisions(world)) {
         error = tell_decision(world, flight, &prompt, choice.known);
     }

@@ -2,6 +2,7 @@
 #include "chaos/replay/replay_flow_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* As node/peers/hints.c has them. */
 #define RATE_US   UINT64_C(500000)
@@ -98,22 +99,65 @@ measure_rate(struct replay_world *world, struct replay_rate *rate)
     rate->sent = 0;
 }
 
+/* A record has two engines in a word. */
+int
+replay_tell_queued(struct replay_world *world, uint32_t node)
+{
+    uint32_t engines = world->setup.engines;
+    uint32_t *told = world->told_queued + (size_t)node * engines;
+    bool changed = false;
+
+    CHECK(node < world->nodes_count && world->nodes_count > 1);
+    world->rates[node].soon = false;
+    world->rates[node].told_us = replay_now(world);
+    for (uint32_t e = 0; e < engines; e++) {
+        uint32_t queued = replay_node_queued(&world->nodes[node], e);
+        changed |= queued != told[e];
+        told[e] = queued;
+    }
+    if (!changed) {
+        return 0;
+    }
+    struct replay_record *record = replay_record_blank(node, (engines + 1) / 2);
+    if (record != NULL) {
+        memcpy(record->words, told, engines * sizeof(*told));
+    }
+    return replay_send(world, replay_now(world) + world->setup.gossip_us,
+                       KIND_QUEUED, node, record);
+}
+
+int
+replay_tell_soon(struct replay_world *world, uint32_t node, uint32_t engine)
+{
+    struct replay_rate *rate = &world->rates[node];
+    uint32_t told = world->told_queued[node * world->setup.engines + engine];
+    uint64_t at_us = rate->told_us + HINTS_SOON_US;
+
+    if (world->nodes_count == 1 || rate->soon ||
+        replay_node_queued(&world->nodes[node], engine) <
+            told + HINTS_SOON_TOKENS) {
+        return 0;
+    }
+    rate->soon = true;
+    return replay_schedule(
+        world, at_us > replay_now(world) ? at_us : replay_now(world), KIND_SOON,
+        node, 0);
+}
+
 /* Each node reports how much it sends and what waits at each engine, and
  * maintains its indexes. */
 int
 replay_tell_gauges(struct replay_world *world)
 {
-    uint32_t engines = world->setup.engines;
+    int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
 
-    for (uint32_t i = 0; i < world->nodes_count; i++) {
+    for (uint32_t i = 0; i < world->nodes_count && error == 0; i++) {
         replay_node_work(&world->nodes[i], replay_now(world));
         measure_rate(world, &world->rates[i]);
-        for (uint32_t e = 0; e < engines; e++) {
-            world->told_queued[i * engines + e] =
-                replay_node_queued(&world->nodes[i], e);
+        if (world->nodes_count > 1) {
+            error = replay_tell_queued(world, i);
         }
     }
-    int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
     if (error != 0 || world->nodes_count == 1) {
         return error;
     }
@@ -121,30 +165,35 @@ replay_tell_gauges(struct replay_world *world)
                            KIND_HEARD, 0, 0);
 }
 
-static void
-hear_queued(struct replay_world *world, uint32_t engine)
+/* What waits for one node's requests changes what its peers know of. */
+void
+replay_hear_queued(struct replay_world *world,
+                   const struct virtual_event *event)
 {
+    struct replay_record *record = replay_record_of(event);
     uint32_t engines = world->setup.engines;
-    uint32_t all = 0;
+    uint32_t *heard = world->heard_queued + (size_t)record->node * engines;
 
-    for (uint32_t i = 0; i < world->nodes_count; i++) {
-        all += world->told_queued[i * engines + engine];
+    CHECK(record->count == (engines + 1) / 2);
+    memcpy(heard, record->words, engines * sizeof(*heard));
+    for (uint32_t e = 0; e < engines; e++) {
+        uint32_t all = 0;
+        for (uint32_t i = 0; i < world->nodes_count; i++) {
+            all += world->heard_queued[i * engines + e];
+        }
+        for (uint32_t i = 0; i < world->nodes_count; i++) {
+            uint32_t own = world->heard_queued[i * engines + e];
+            CHECK(own <= all);
+            replay_node_peers_queued(&world->nodes[i], e, all - own);
+        }
     }
-    for (uint32_t i = 0; i < world->nodes_count; i++) {
-        uint32_t own = world->told_queued[i * engines + engine];
-        CHECK(own <= all);
-        replay_node_peers_queued(&world->nodes[i], engine, all - own);
-    }
+    free(record);
 }
 
 void
 replay_hear_gauges(struct replay_world *world)
 {
     uint64_t all = 0;
-
-    for (uint32_t e = 0; e < world->setup.engines; e++) {
-        hear_queued(world, e);
-    }
 
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         all += (world->rates[i].milli + 500) / 1000;

@@ -22,8 +22,10 @@ enum replay_kind {
     KIND_DECIDED, /* the same in kept keys (decided.h) */
     KIND_OPENED,  /* peers hear that node what sent a request to engine who */
     KIND_CLOSED,  /* peers hear that such a request has ended */
-    KIND_GAUGES,  /* nodes tell how much they send */
-    KIND_HEARD,   /* nodes hear it */
+    KIND_GAUGES,  /* nodes tell how much they send, and what waits */
+    KIND_HEARD,   /* nodes hear how much is sent */
+    KIND_SOON,    /* node who tells what waits, between such times */
+    KIND_QUEUED,  /* record what, of what waits for node who, reaches peers */
     KIND_METRICS, /* nodes look how full engines are */
 };
 
@@ -56,6 +58,8 @@ int replay_schedule(struct replay_world *world, uint64_t at_us,
                     enum replay_kind kind, uint32_t who, uint64_t what)
     MUST_CHECK;
 struct replay_record *replay_record_of(const struct virtual_event *event);
+/* Of zeros; the caller frees it. NULL: no memory. */
+struct replay_record *replay_record_blank(uint32_t node, uint32_t count);
 /* Copies the words; the caller frees the copy. NULL: no memory. */
 struct replay_record *replay_record_new(uint32_t node, const uint64_t *words,
                                         uint32_t count);
@@ -101,6 +105,12 @@ void replay_hear_belief(struct replay_world *world,
 void replay_hear_load(struct replay_world *world,
                       const struct virtual_event *event);
 int replay_tell_gauges(struct replay_world *world) MUST_CHECK;
+/* A prompt was sent to an engine: if it is a long one, its node is to tell. */
+int replay_tell_soon(struct replay_world *world, uint32_t node, uint32_t engine)
+    MUST_CHECK;
+int replay_tell_queued(struct replay_world *world, uint32_t node) MUST_CHECK;
+void replay_hear_queued(struct replay_world *world,
+                        const struct virtual_event *event);
 void replay_hear_gauges(struct replay_world *world);
 int replay_read_metrics(struct replay_world *world) MUST_CHECK;
 

@@ -183,8 +183,10 @@ open_nodes(struct replay_world *world)
     world->rates = calloc(world->nodes_count, sizeof(*world->rates));
     world->told_queued = calloc((size_t)world->nodes_count * setup->engines,
                                 sizeof(*world->told_queued));
+    world->heard_queued = calloc((size_t)world->nodes_count * setup->engines,
+                                 sizeof(*world->heard_queued));
     if (world->nodes == NULL || world->rates == NULL ||
-        world->told_queued == NULL) {
+        world->told_queued == NULL || world->heard_queued == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
@@ -269,6 +271,7 @@ replay_world_fini(struct replay_world *world)
     free(world->nodes);
     free(world->rates);
     free(world->told_queued);
+    free(world->heard_queued);
     free(world->flights);
     free(world->ttft_us);
     free(world->whole_us);

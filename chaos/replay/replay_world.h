@@ -9,9 +9,9 @@
  * the end of the step, and to the others gossip_us after that. Decisions, where
  * they travel at all (belief), take gossip_us; so does word of each request
  * that a node sent out, or that ended. Every gauge_us each node tells how many
- * prompt tokens of its requests wait at each engine, and how many requests it
- * sends out per second, from which its peers infer what they have not heard of
- * yet; every metrics_us a node learns how full the engines are.
+ * prompt tokens of its requests wait at each engine (sooner once they have grown
+ * by much), and how many requests it sends out per second, from which its peers
+ * infer what they have not heard of yet; every metrics_us a node learns how full the engines are.
  *
  * Three rows are no router that could be built. They look into the engines'
  * block pools at the moment of the election, know what is queued there and what
@@ -173,8 +173,10 @@ struct replay_flight {
 
 /* How many requests a node sends out, evened out as node/peers/hints.c does it. */
 struct replay_rate {
-    uint32_t sent;  /* since it told last */
-    uint64_t milli; /* per second, in thousandths */
+    uint32_t sent;    /* since it told last */
+    uint64_t milli;   /* per second, in thousandths */
+    uint64_t told_us; /* when it told last what waits */
+    bool soon;        /* it is about to tell */
 };
 
 struct replay_world {
@@ -197,7 +199,8 @@ struct replay_world {
     uint64_t first_us;
     uint64_t last_us;
     uint64_t root;
-    uint32_t *told_queued; /* tokens, node by node, by engine */
+    uint32_t *told_queued;  /* tokens, node by node, by engine */
+    uint32_t *heard_queued; /* the same, when the others have heard it */
     struct elect_state oracle;
     struct replay_result result;
 };

@@ -275,7 +275,9 @@ on_work(uv_timer_t *timer)
 static void
 on_hints(uv_timer_t *timer)
 {
-    (void)timer; /* it is for the loop to go round */
+    struct control *control = timer->loop->data;
+
+    control->telling_us = 0; /* the loop goes round, and sets it again */
 }
 
 static void
@@ -298,6 +300,21 @@ look_at_queue(struct control *control, uint64_t now_us)
     (void)uv_timer_start(&control->waiting, on_waiting, ms + 1, 0);
 }
 
+/* A long prompt brings the time forward. */
+static void ON_CONTROL
+tell_when_due(struct control *control, uint64_t now_us)
+{
+    uint64_t due_us = hints_deadline(&control->hints);
+
+    if (due_us == control->telling_us || due_us == UINT64_MAX) {
+        return;
+    }
+    uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
+    control->telling_us = due_us;
+    (void)uv_timer_start(&control->telling, on_hints, (wait_us + 999) / 1000,
+                         0);
+}
+
 /* After each look at the sockets: peers' gauges go on the board at once. */
 static void
 on_look(uv_check_t *look)
@@ -308,10 +325,7 @@ on_look(uv_check_t *look)
     uint64_t now_us = control_now_us(control);
     bool tells = hints_tick(&control->hints, now_us);
     control_limits_look(&control->limits, &control->hints, tells, now_us);
-    if (tells) {
-        uint64_t wait_us = hints_deadline(&control->hints) - now_us;
-        (void)uv_timer_start(&control->telling, on_hints, wait_us / 1000, 0);
-    }
+    tell_when_due(control, now_us);
     look_at_queue(control, now_us);
 }
 

@@ -52,13 +52,14 @@ struct control {
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
     struct renderers renderers;   /* what workers answered to it */
     struct rng rng;
-    uv_async_t wake;    /* lanes have facts */
-    uv_timer_t facts;   /* while awake: looks at the rings again and again */
-    uv_timer_t work;    /* belief's background work, reclamation */
-    uv_timer_t telling; /* our own load must be told to peers */
-    uv_timer_t tokens;  /* looks whether admin.token_file has changed */
-    uv_timer_t waiting; /* one that waits for a worker must be looked at */
-    uv_check_t look;    /* peers' load must be put on the board */
+    uv_async_t wake;     /* lanes have facts */
+    uv_timer_t facts;    /* while awake: looks at the rings again and again */
+    uv_timer_t work;     /* belief's background work, reclamation */
+    uv_timer_t telling;  /* our own load must be told to peers */
+    uint64_t telling_us; /* when that timer fires */
+    uv_timer_t tokens;   /* looks whether admin.token_file has changed */
+    uv_timer_t waiting;  /* one that waits for a worker must be looked at */
+    uv_check_t look;     /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */
     struct speed speed;    /* of workers, as this node saw them */

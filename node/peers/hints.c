@@ -203,6 +203,19 @@ tell_open(struct hints *hints, const struct fleet_view *view, uint64_t now_us)
 }
 
 static void
+tell_workers(struct hints *hints, const struct fleet_view *view,
+             uint64_t now_us)
+{
+    hints->soon_us = UINT64_MAX;
+    hints->workers_told_us = now_us;
+    WORKER_SET_EACH (slot, &view->present) {
+        struct gossip_gauge gauge = own_of(hints, slot);
+        tell(hints, view->identity[slot], &gauge, now_us);
+        hints->queued_told[slot] = (uint32_t)gauge.queued_tokens;
+    }
+}
+
+static void
 tell_own(struct hints *hints, uint64_t now_us)
 {
     const struct fleet_view *view = view_of(hints);
@@ -213,10 +226,7 @@ tell_own(struct hints *hints, uint64_t now_us)
     struct gossip_gauge rate = {
         .inflight = (uint32_t)((hints->rate_milli + 500) / 1000)};
     tell(hints, NODE_GAUGE, &rate, now_us);
-    WORKER_SET_EACH (slot, &view->present) {
-        struct gossip_gauge gauge = own_of(hints, slot);
-        tell(hints, view->identity[slot], &gauge, now_us);
-    }
+    tell_workers(hints, view, now_us);
     WORKER_SET_EACH (slot, &ranked) {
         struct gossip_gauge gauge = {
             .inflight = gauge_read(&hints->world.rank_inflight[slot])};
@@ -339,7 +349,8 @@ hints_init(struct hints *hints, const struct hints_world *world)
     CHECK(world->board != NULL && world->belief != NULL);
     CHECK(world->mirror != NULL && world->mirror_view != NULL);
     CHECK(world->rank_inflight != NULL && world->rank_peers != NULL);
-    *hints = (struct hints){.world = *world, .due_us = UINT64_MAX};
+    *hints = (struct hints){
+        .world = *world, .due_us = UINT64_MAX, .soon_us = UINT64_MAX};
 }
 
 void
@@ -351,6 +362,7 @@ hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
     hints->gauge_ms = gauge_ms;
     hints->told_us = now_us;
     hints->due_us = gossip != NULL ? now_us : UINT64_MAX;
+    hints->soon_us = UINT64_MAX;
     hints->heard = 0;
     clear_board(hints);
 }
@@ -367,6 +379,10 @@ hints_tick(struct hints *hints, uint64_t now_us)
         tell_own(hints, now_us);
         hints->told_us = now_us;
         hints->due_us = now_us + (uint64_t)hints->gauge_ms * TELL_US_PER_MS;
+    } else if (now_us >= hints->soon_us) {
+        tell_workers(hints, view_of(hints), now_us);
+        gossip_gauges_flush(hints->gossip, now_us);
+        hints->stats.soon++;
     }
     uint64_t heard = gossip_gauges_heard(hints->gossip);
     uint64_t version = view_of(hints)->version;
@@ -381,7 +397,7 @@ hints_tick(struct hints *hints, uint64_t now_us)
 uint64_t
 hints_deadline(const struct hints *hints)
 {
-    return hints->due_us;
+    return hints->soon_us < hints->due_us ? hints->soon_us : hints->due_us;
 }
 
 /* Belief */
@@ -413,11 +429,28 @@ tell_request(struct hints *hints, uint32_t slot, uint32_t generation,
     }
 }
 
+/* The slot's worker was sent a prompt: if it is a long one, peers are not to wait
+ * until the next gauges are due. */
+static void
+tell_soon(struct hints *hints, uint32_t slot, uint64_t now_us)
+{
+    uint32_t told = hints->queued_told[slot];
+    uint32_t queued = gauge_read(&hints->world.board->queued_tokens[slot]);
+    uint64_t soon_us = hints->workers_told_us + HINTS_SOON_US;
+
+    CHECK(slot < WORKERS_MAX);
+    if (hints->gossip != NULL && hints->soon_us == UINT64_MAX &&
+        queued >= HINTS_SOON_TOKENS && queued - HINTS_SOON_TOKENS >= told) {
+        hints->soon_us = soon_us > now_us ? soon_us : now_us;
+    }
+}
+
 void
 hints_sent(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
 {
     CHECK(fact->kind == FACT_LEARN);
     tell_request(hints, fact->slot, fact->generation, false, now_us);
+    tell_soon(hints, fact->slot, now_us);
 }
 
 void

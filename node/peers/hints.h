@@ -10,6 +10,13 @@
  * and are never mixed with them: the election's load is own + peers + foreign,
  * each of which counts different requests (fleet_view.h).
  *
+ * Prompts differ a thousandfold in what they cost, so a worker's waiting tokens
+ * are told sooner, with those of all workers, once they have grown by
+ * HINTS_SOON_TOKENS since they were told: a peer that gets a long prompt, too,
+ * would choose the same worker. An engine computes some ten thousand tokens a
+ * second, which bounds how often that happens; a node tells so each
+ * HINTS_SOON_US at most.
+ *
  * Peers' numbers are old when they arrive: half a gauge_ms on average, plus the
  * transit, and they stay until the next ones. Nodes that decide by the same old
  * numbers would all send to the worker that had the least load then. So the
@@ -79,6 +86,9 @@
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
 
+#define HINTS_SOON_TOKENS 512U
+#define HINTS_SOON_US     UINT64_C(5000)
+
 /* In the rank of an expectation: its blocks are not on their way any more. */
 #define HINTS_TAKEN_BACK (UINT32_C(1) << 31)
 /* ... an answer proved them; with the other one: it disproved them. A node of an
@@ -117,6 +127,7 @@ struct hints_stats {
     uint64_t gauges_failed;  /* numbers of a worker that gossip had no room
                                for */
     uint64_t rounds;         /* of telling own numbers */
+    uint64_t soon;           /* ... of workers alone, for a long prompt */
 };
 
 struct hints {
@@ -125,6 +136,9 @@ struct hints {
     uint32_t gauge_ms;
     uint64_t told_us; /* when the own numbers were last told */
     uint64_t due_us;
+    uint64_t workers_told_us; /* when the workers' were, with the others or
+                                 sooner */
+    uint64_t soon_us;         /* when they are told sooner; or UINT64_MAX */
     uint64_t heard;      /* gossip_gauges_heard() as of the board's contents */
     uint64_t view_heard; /* version of the view it was put there by */
     uint64_t requests;   /* sent out up to told_us */
@@ -133,6 +147,7 @@ struct hints {
     uint64_t files_told; /* ... as told */
     uint64_t open[WORKERS_MAX]; /* by slot: the worker whose breaker was told
                                    to be open, or 0 */
+    uint32_t queued_told[WORKERS_MAX]; /* by slot: waiting tokens as told */
     struct hints_stats stats;
 };
 

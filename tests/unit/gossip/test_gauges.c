@@ -91,6 +91,21 @@ Test(gossip_gauges, changes_travel_at_most_every_gauge_ms)
     cr_assert_geq(others(1, 7), 500 - config.gauge_ms - 1);
 }
 
+Test(gossip_gauges, may_be_sent_before_they_are_due)
+{
+    set(0, 7, 1);
+    lab_run(&lab, 1);
+    uint64_t before = lab.types[8];
+    set(0, 7, 2);
+    gossip_gauges_flush(lab.nodes[0].g, lab.now_us);
+    lab_run(&lab, 3);
+    cr_assert_eq(others(1, 7), 2);
+    cr_assert_eq(lab.types[8] - before, 2, "one for each peer");
+    gossip_gauges_flush(lab.nodes[0].g, lab.now_us);
+    lab_run(&lab, 3);
+    cr_assert_eq(lab.types[8] - before, 2, "nothing has changed");
+}
+
 Test(gossip_gauges, are_gone_with_their_origin)
 {
     set(0, 7, 3);

@@ -391,6 +391,72 @@ Test(node_hints, a_decision_is_load_at_once)
     cr_assert_eq(peers_of(1, 1), 1);
 }
 
+/* Until node 0 has just told its numbers. */
+static void
+pass_to_gauges(void)
+{
+    uint64_t rounds = nodes[0].hints.stats.rounds;
+
+    for (uint32_t i = 0; nodes[0].hints.stats.rounds == rounds; i++) {
+        cr_assert_lt(i, 100);
+        pass(1);
+    }
+}
+
+/* Node 0 sends a prompt of so many tokens to worker 1. */
+static void
+send_prompt(int32_t tokens)
+{
+    gauge_add(&nodes[0].board->inflight[slot_at(0, 1)], 1);
+    gauge_add(&nodes[0].board->queued_tokens[slot_at(0, 1)], tokens);
+    decide(0, 1, 0);
+}
+
+static uint32_t
+peers_queued(void)
+{
+    return gauge_read(&nodes[1].board->peers_queued_tokens[slot_at(1, 1)]);
+}
+
+Test(node_hints, a_long_prompt_is_told_before_gauges_are_due)
+{
+    pass_to_gauges();
+    send_prompt(4000);
+    pass(6);
+    cr_assert_eq(nodes[0].hints.stats.soon, 1);
+    cr_assert_eq(peers_queued(), 4000);
+    cr_assert_eq(peers_of(1, 1), 1, "the decision counts once");
+    pass_to_gauges();
+    pass(10);
+    cr_assert_eq(peers_queued(), 4000);
+    cr_assert_eq(peers_of(1, 1), 1);
+    cr_assert_eq(nodes[0].hints.stats.soon, 1);
+}
+
+Test(node_hints, short_prompts_wait_until_they_are_many)
+{
+    pass_to_gauges();
+    send_prompt((int32_t)HINTS_SOON_TOKENS - 1);
+    pass(10);
+    cr_assert_eq(peers_queued(), 0);
+    send_prompt(1);
+    pass(6);
+    cr_assert_eq(peers_queued(), HINTS_SOON_TOKENS);
+}
+
+Test(node_hints, long_prompts_are_told_together_if_they_are_many)
+{
+    pass_to_gauges();
+    for (uint32_t i = 0; i < 40; i++) {
+        send_prompt(4000);
+        pass(1);
+    }
+    pass(6);
+    cr_assert_leq(nodes[0].hints.stats.soon, 40000 / HINTS_SOON_US + 1);
+    cr_assert_geq(nodes[0].hints.stats.soon, 6);
+    cr_assert_eq(peers_queued(), 160000);
+}
+
 Test(node_hints, the_rate_of_peers_says_what_is_unseen)
 {
     for (uint32_t i = 0; i < 3000; i++) {
