@@ -16,6 +16,7 @@
 #include "node/text/url.h"
 
 #define LINE_MAX_BYTES (HTTP_TOKEN_MAX + 64) /* of one header */
+#define OWN_MAX_BYTES  ((size_t)2 * LINE_MAX_BYTES)
 
 #define AT(member) offsetof(struct cli_admin, member)
 
@@ -135,17 +136,29 @@ on_done(void *context, const struct httpc_answer *answer)
     buf_add_slice(&kept->body, answer->body);
 }
 
-/* 0 and an answer, or -errno. */
+/* Adds the header that says whose request it would be, if that was asked. */
+static void
+add_tenant(const struct cli_admin *cli, char line[OWN_MAX_BYTES])
+{
+    size_t len = strlen(line);
+
+    if (cli->tenant != NULL) {
+        CHECK(strlen(cli->tenant) <= CLI_ADMIN_TENANT_MAX);
+        (void)snprintf(line + len, OWN_MAX_BYTES - len,
+                       "x-kvasir-tenant: %s\r\n", cli->tenant);
+    }
+}
+
+/* 0 and an answer, or -errno. own: header lines. */
 static int
-ask(const struct url *url, const struct sock_tls_context *tls,
-    const char *token, const char *target, struct slice body,
-    struct answer *answer)
+ask(const struct url *url, const struct sock_tls_context *tls, const char *own,
+    const char *target, struct slice body, struct answer *answer)
 {
     const char *type =
         body.len != 0 ? "Content-Type: application/json\r\n" : "";
-    char lines[2 * LINE_MAX_BYTES];
+    char lines[3 * LINE_MAX_BYTES];
 
-    (void)snprintf(lines, sizeof lines, "%s%s", type, token);
+    (void)snprintf(lines, sizeof lines, "%s%s", type, own);
     struct httpc_request request = {
         .host = url->host,
         .port = url->port,
@@ -261,16 +274,17 @@ cli_admin_fetch(const struct cli_admin *cli, const char *target,
     struct answer answer = {.outcome = HTTPC_CLOSED};
     struct sock_tls_context *tls;
     struct url url;
-    char token[LINE_MAX_BYTES];
+    char own[OWN_MAX_BYTES];
 
     buf_clear(text);
     buf_clear(fault);
-    if (!find_node(cli, &url, fault) || !token_line(cli, token, fault) ||
+    if (!find_node(cli, &url, fault) || !token_line(cli, own, fault) ||
         !find_tls(cli, &url, &tls, fault)) {
         return CMD_USAGE;
     }
+    add_tenant(cli, own);
     answer.body = *text;
-    int rc = ask(&url, tls, token, target, body, &answer);
+    int rc = ask(&url, tls, own, target, body, &answer);
     sock_tls_context_free(tls);
     *text = answer.body;
     if (rc != 0) {

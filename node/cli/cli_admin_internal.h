@@ -17,6 +17,7 @@
 #define CLI_ADMIN_ANSWER_MAX ((size_t)32 << 20)
 #define CLI_ADMIN_FAULT_MAX  ((size_t)4096)
 #define CLI_ADMIN_TIMEOUT_MS 10000
+#define CLI_ADMIN_TENANT_MAX 64U
 
 struct cli_admin {
     const char *command; /* "status": starts each line on stderr */
@@ -25,6 +26,8 @@ struct cli_admin {
     const char *ca;      /* from --ca; NULL: the system's authorities */
     const char *token_file; /* from --token-file; NULL: from
                                KVASIR_ADMIN_TOKEN_FILE, or no token */
+    const char *tenant;     /* sent as x-kvasir-tenant, of visible ASCII and
+                               CLI_ADMIN_TENANT_MAX at most; NULL: it is not */
     bool json;              /* --json */
     bool help;              /* -h */
 };

@@ -14,20 +14,25 @@
 static const char help[] =
     "usage: kvasir explain [--admin HOST:PORT] [--ca FILE] [--token-file "
     "FILE]\n"
-    "                      [--json] [--path PATH] < REQUEST.json\n"
+    "                      [--json] [--path PATH] [--tenant NAME]\n"
+    "                      < REQUEST.json\n"
     "\n"
     "Reads an OpenAI request body from stdin and shows where a running node\n"
-    "would send it and why: each worker with its overlap, load and verdict.\n"
-    "The request is not forwarded.\n"
+    "would send it and why: each worker with its overlap, load and verdict;\n"
+    "before that the limits that it would meet, and whether it passes them.\n"
+    "The request is not forwarded, and nothing is taken of the limits.\n"
     "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/explain unchanged\n"
     "  --path PATH        where the request would be sent, as /v1/messages;\n"
     "                     default: guessed by what the body has\n"
+    "  --tenant NAME      whose request it would be, by keys.file; default:\n"
+    "                     default\n"
     "  -h, --help         this text\n"
     "\n"
     "examples:\n"
     "  kvasir explain < request.json\n"
     "  kvasir explain --path /v1/messages < request.json\n"
+    "  kvasir explain --tenant shop < request.json\n"
     "  echo '{\"model\":\"m\",\"prompt\":\"Once upon a time\"}' | kvasir "
     "explain\n";
 
@@ -44,6 +49,7 @@ static const struct flag table[] = {
     {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
     {.name = "json", .kind = FLAG_SWITCH, .at = AT(cli.json)},
     {.name = "path", .kind = FLAG_ANY, .at = AT(path)},
+    {.name = "tenant", .kind = FLAG_ANY, .at = AT(cli.tenant)},
     {.name = "help", .kind = FLAG_SWITCH, .at = AT(cli.help), .letter = 'h'},
 };
 
@@ -68,6 +74,23 @@ make_target(const char *path, char target[TARGET_MAX])
     (void)snprintf(target, TARGET_MAX, "/admin/explain%s%s",
                    path != NULL ? "?path=" : "", path != NULL ? path : "");
     return true;
+}
+
+/* False: it is no tenant's name, which was printed. */
+static bool
+is_tenant(const char *name)
+{
+    size_t len = name != NULL ? strlen(name) : 0;
+    bool plain = name == NULL || (len != 0 && len <= CLI_ADMIN_TENANT_MAX);
+
+    for (size_t i = 0; i < len && plain; i++) {
+        plain = name[i] > ' ' && name[i] < 0x7f;
+    }
+    if (!plain) {
+        (void)fprintf(stderr, "kvasir explain: --tenant: expected a name of "
+                              "keys.file\n");
+    }
+    return plain;
 }
 
 /* Reads all of stdin. False: it was empty, too large or unreadable, which was
@@ -115,7 +138,7 @@ cmd_explain(char *const *argv)
     if (wish.cli.help) {
         return cli_print("explain", SLICE(help));
     }
-    if (!make_target(wish.path, target)) {
+    if (!make_target(wish.path, target) || !is_tenant(wish.cli.tenant)) {
         return CMD_USAGE;
     }
     buf_init(&body, BODY_MAX + 65536);

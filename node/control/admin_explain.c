@@ -11,6 +11,7 @@
 #include "node/control/admin_snapshot.h"
 #include "node/local/local_tokens.h"
 #include "node/route/route_local.h"
+#include "node/route/route_needs.h"
 
 /* A request whose tokens were asked for. */
 struct explaining {
@@ -19,6 +20,28 @@ struct explaining {
     struct token_question *question;
     enum scan_api api;
 };
+
+/* What is known of a request beside the scratch. */
+struct asked {
+    const char *tokens_by;
+    size_t body_len;
+    uint32_t tenant;
+};
+
+#define TENANT_FIELD SLICE("x-kvasir-tenant")
+
+/* Who would ask; without the header, or by a name that is none, the first. */
+static uint32_t
+tenant_of(const struct control *control, const struct httpd_request *request)
+{
+    const struct keys *keys = publish_get(&control->node->keys);
+    const struct http_header *tenant =
+        http_head_find_name(httpd_head(request), TENANT_FIELD);
+
+    return keys != NULL && tenant != NULL
+               ? keys_find_tenant(keys, tenant->value)
+               : 0;
+}
 
 /* What beyond the events' word is predicted, and whether it is blocks that were
  * sent there a moment ago, or blocks that answers proved. */
@@ -215,10 +238,29 @@ put_candidates(struct control *control, const struct route_world *world,
     json_out_array_end(json);
 }
 
+/* Its tenant's limits, and what would become of it. */
+static void ON_CONTROL
+put_admission(struct control *control, const struct asked *asked, int outcome,
+              struct json_out *json)
+{
+    const struct route_scratch *route = &control->explain;
+    struct route_needs needs = route_needs(route, asked->body_len);
+    uint64_t tokens = needs.prompt + needs.answer;
+
+    bool passes =
+        control_limits_explain(&control->limits, asked->tenant, route->model,
+                               tokens != 0 ? tokens : 1, json);
+    json_out_put_text(json, "admission",
+                      !passes                   ? "limited"
+                      : outcome == ROUTE_E_FULL ? "queued"
+                      : outcome != 0            ? "refused"
+                                                : "passes");
+}
+
 /* The route scratch has read the request, and knows its tokens if it can. */
-static void
-put_explain(struct control *control, const struct route_world *world,
-            const char *tokens_by, struct json_out *json)
+static void ON_CONTROL
+put_explain(struct control *control, const struct asked *asked,
+            const struct route_world *world, struct json_out *json)
 {
     struct route_scratch *route = &control->explain;
     struct worker_set tried;
@@ -239,7 +281,8 @@ put_explain(struct control *control, const struct route_world *world,
                           : outcome == ROUTE_E_FULL   ? "waits"
                                                       : "no_worker");
     }
-    put_request(json, route, tokens_by);
+    put_request(json, route, asked->tokens_by);
+    put_admission(control, asked, outcome, json);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, &config);
     put_candidates(control, world, &config, &input, &choice, json);
@@ -250,20 +293,24 @@ static void
 answer(struct control *control, const struct route_world *world,
        const char *tokens_by, struct httpd_request *request)
 {
+    struct asked asked = {
+        .tokens_by = tokens_by,
+        .body_len = httpd_body(request).len,
+        .tenant = tenant_of(control, request),
+    };
     struct buf body;
     struct json_out json;
 
+    role_is_control();
     buf_init(&body, ADMIN_BYTES_MAX);
     json_out_init(&json, &body);
-    put_explain(control, world, tokens_by, &json);
+    put_explain(control, &asked, world, &json);
     buf_add(&body, "\n", 1);
     admin_answer(request, "application/json", &body);
     buf_fini(&body);
 }
 
 /* Tokens */
-
-#define TENANT_FIELD SLICE("x-kvasir-tenant")
 
 /* Reads the request's body: route_read(). */
 static int

@@ -315,6 +315,60 @@ control_limits_put(struct control_limits *cl, struct json_out *json)
     json_out_array_end(json);
 }
 
+/* A limit that one request meets. */
+static bool
+explain_gate(const struct control_limits *cl, const struct limits_gate *gate,
+             uint64_t needs, struct json_out *json)
+{
+    const struct limits_rule *rule =
+        limits_table_rule(cl->table, limits_table_of(cl->table, gate));
+    struct limits_standing s = limits_gate_standing(gate, needs);
+    uint64_t room = limits_gate_room(gate);
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "of", limits_of_name(rule->of));
+    json_out_put_text(json, "model", rule->model);
+    json_out_put_uint(json, "limit", s.limit);
+    json_out_put_uint(json, "window_s", rule->rate.window_ms / 1000);
+    json_out_put_uint(json, "needs", needs);
+    json_out_put_uint(json, "left", s.left);
+    json_out_put_uint(json, "left_here", room);
+    json_out_put_uint(json, "reset_ms", s.reset_ms);
+    json_out_put_text(json, "verdict",
+                      needs > s.limit  ? "can never fit"
+                      : needs > s.left ? "over the limit"
+                      : needs > room   ? "not at hand here"
+                                       : "passes");
+    json_out_object_end(json);
+    return needs <= room;
+}
+
+bool
+control_limits_explain(const struct control_limits *cl, uint32_t tenant,
+                       struct slice model, uint64_t tokens,
+                       struct json_out *json)
+{
+    const struct limits_view *view = publish_get(&cl->node->limits);
+    struct limits_gates gates;
+    bool passes = true;
+
+    json_out_put_text(json, "tenant", control_keys_tenant(cl->node, tenant));
+    json_out_key(json, "limits");
+    json_out_array_begin(json);
+    bool any = view != NULL && limits_view_find(view, tenant, model, &gates);
+    for (unsigned of = 0; any && of < LIMITS_OFS; of++) {
+        const struct limits_gate *pair[] = {gates.tenant[of], gates.model[of]};
+        uint64_t needs = of == LIMITS_TOKENS ? tokens : 1;
+        for (unsigned i = 0; i < 2; i++) {
+            if (pair[i] != NULL && !explain_gate(cl, pair[i], needs, json)) {
+                passes = false;
+            }
+        }
+    }
+    json_out_array_end(json);
+    return passes;
+}
+
 enum number {
     NUMBER_LIMIT,
     NUMBER_USED,

@@ -14,13 +14,12 @@
 #include "node/edge/edge_internal.h"
 #include "node/http/http_status.h"
 #include "node/limits/limits_text.h"
+#include "node/route/route_needs.h"
 
-#define BYTES_PER_TOKEN 4U  /* of text, about */
-#define BYTES_PER_ID    6U  /* of a list of tokens */
-#define EVENTS_SLACK    8U  /* of a stream: those that have no token */
-#define EVENTS_STEP     32U /* settled at one time */
-#define MESSAGE_MAX     256U
-#define SECOND_LEN      19U /* of 2024-05-01T10:00:59 */
+#define EVENTS_SLACK 8U  /* of a stream: those that have no token */
+#define EVENTS_STEP  32U /* settled at one time */
+#define MESSAGE_MAX  256U
+#define SECOND_LEN   19U /* of 2024-05-01T10:00:59 */
 
 /* Gates */
 
@@ -77,54 +76,6 @@ counts_tokens(const struct edge_limit *limit)
 {
     return limit->holds && (limit->gates.tenant[LIMITS_TOKENS] != NULL ||
                             limit->gates.model[LIMITS_TOKENS] != NULL);
-}
-
-/* Tokens */
-
-/* Its prompt's, as far as the scratch knows. */
-static uint64_t
-prompt_tokens(const struct exchange *x, bool *counted)
-{
-    const struct route_scratch *route = &x->client->lane->route;
-    const struct scan *scan = &route->scan;
-    uint64_t bytes = 0;
-    uint64_t tokens = 0;
-
-    *counted = route->tokens.known && route->tokens.prompt.whole;
-    if (route->tokens.known) {
-        return route->tokens.prompt.tokens;
-    }
-    if (scan->spans_truncated) {
-        return x->body.len / BYTES_PER_TOKEN;
-    }
-    for (uint32_t i = 0; i < scan->spans_count; i++) {
-        const struct scan_span *span = &scan->spans[i];
-        if (span->kind == SCAN_IDS) {
-            tokens += span->len / BYTES_PER_ID;
-        } else if (span->kind != SCAN_MEDIA) {
-            bytes += span->len;
-        }
-    }
-    return (tokens + bytes / BYTES_PER_TOKEN) * scan->prompts;
-}
-
-/* The longest answer that it allows, or a usual one. */
-static uint64_t
-answer_tokens(const struct exchange *x)
-{
-    const struct scan *scan = &x->client->lane->route.scan;
-    uint64_t answer = ELECT_REQUEST_TOKENS;
-
-    if (x->api == SCAN_API_EMBEDDINGS || x->api == SCAN_API_OTHER) {
-        return 0;
-    }
-    if (scan->has_max_tokens && scan->max_tokens >= 0) {
-        uint64_t asked = (uint64_t)scan->max_tokens;
-        answer = asked < LIMITS_AMOUNT_MAX ? asked : LIMITS_AMOUNT_MAX;
-    }
-    uint64_t times = (uint64_t)scan->n * scan->prompts;
-    uint64_t most = 2 * (uint64_t)LIMITS_AMOUNT_MAX; /* more than any limit */
-    return answer != 0 && times > most / answer ? most : answer * times;
 }
 
 /* Refusing */
@@ -239,11 +190,13 @@ limit_tokens(struct exchange *x)
         return true;
     }
     if (counts_tokens(limit)) {
-        limit->prompt =
-            x->dispatch.routed ? prompt_tokens(x, &limit->counted) : 0;
-        uint64_t answer = x->dispatch.routed ? answer_tokens(x) : 0;
-        uint64_t needs =
-            limit->prompt + answer != 0 ? limit->prompt + answer : 1;
+        struct route_needs of = {.prompt = 0};
+        if (x->dispatch.routed) {
+            of = route_needs(&x->client->lane->route, x->body.len);
+        }
+        limit->prompt = of.prompt;
+        limit->counted = of.counted;
+        uint64_t needs = of.prompt + of.answer != 0 ? of.prompt + of.answer : 1;
         if (!take(x, LIMITS_TOKENS, needs)) {
             settle(x, LIMITS_REQUESTS, 1, 0);
             settle(x, LIMITS_CONCURRENT, 1, 0);
@@ -266,7 +219,9 @@ limit_recount(struct exchange *x)
         return;
     }
     uint64_t before = limit->prompt;
-    limit->prompt = prompt_tokens(x, &limit->counted);
+    struct route_needs of = route_needs(&x->client->lane->route, x->body.len);
+    limit->prompt = of.prompt;
+    limit->counted = of.counted;
     uint64_t n = limit->taken;
     uint64_t rest = n > before ? n - before : 0;
     limit->taken = rest + limit->prompt;

@@ -40,6 +40,16 @@ struct limits_standing {
     uint64_t wait_ms;  /* until there is probably enough for who was refused */
 };
 
+/* The most that one request may take at this node now. */
+static inline uint64_t
+limits_gate_room(const struct limits_gate *gate)
+{
+    uint64_t level = counter_read(&gate->level);
+    uint64_t most = counter_read(&gate->most);
+
+    return level < counter_read(&gate->open) && level < most ? most - level : 0;
+}
+
 /* Takes n, 1 or more. False: there is not so much, and it is counted. */
 static inline bool
 limits_gate_take(struct limits_gate *gate, uint64_t n)

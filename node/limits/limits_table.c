@@ -154,6 +154,14 @@ limits_table_meter(struct limits_table *table, uint32_t at)
     return &table->meter[at];
 }
 
+uint32_t
+limits_table_of(const struct limits_table *table,
+                const struct limits_gate *gate)
+{
+    CHECK(gate >= table->gate && gate < table->gate + table->count);
+    return (uint32_t)(gate - table->gate);
+}
+
 struct limits_told
 limits_table_tell(const struct limits_table *table, uint32_t at)
 {

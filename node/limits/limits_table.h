@@ -89,6 +89,10 @@ struct limits_gate *limits_table_gate(struct limits_table *table, uint32_t at);
 struct limits_meter *limits_table_meter(struct limits_table *table,
                                         uint32_t at);
 
+/* The rule of a gate that a view found. */
+uint32_t limits_table_of(const struct limits_table *table,
+                         const struct limits_gate *gate);
+
 /* What a node tells of a rule: nothing (all zero) while it is not in force. */
 struct limits_told limits_table_tell(const struct limits_table *table,
                                      uint32_t at);

@@ -281,8 +281,11 @@ class Admin(http.server.BaseHTTPRequestHandler):
     """A node's admin port with canned answers."""
     answers = {}
     asked = []
+    tenants = []
 
     def answer(self):
+        Admin.tenants += [self.headers[name] for name in self.headers
+                          if name.lower() == "x-kvasir-tenant"]
         size = int(self.headers.get("Content-Length") or 0)
         Admin.asked.append((self.command, self.path, self.rfile.read(size)))
         status, body = Admin.answers[self.path]
@@ -307,6 +310,7 @@ class Asking(unittest.TestCase):
         self.addCleanup(server.shutdown)
         self.address = "127.0.0.1:%d" % server.server_port
         Admin.asked = []
+        Admin.tenants = []
 
     def test_status_is_a_table_or_the_answer_itself(self):
         body = json.dumps({"node": "n1", "ready": True, "workers": [
@@ -346,6 +350,16 @@ class Asking(unittest.TestCase):
                              (2, "kvasir explain: --path: expected a path, as "
                                  "/v1/chat/completions\n"))
         self.assertEqual(len(Admin.asked), 1)
+
+    def test_explain_names_the_tenant_that_is_meant(self):
+        Admin.answers = {"/admin/explain": (200, b'{"worker":"gpu-1"}')}
+        told = run("explain", "--admin", self.address, "--tenant", "shop", stdin="{}")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertEqual(Admin.tenants, ["shop"])
+        for wrong in ("", "a b", "a\r\nx: y", "n" * 65):
+            told = run("explain", "--admin", self.address, "--tenant", wrong, stdin="{}")
+            self.assertEqual((told.returncode, told.stderr),
+                             (2, "kvasir explain: --tenant: expected a name of keys.file\n"))
 
     def test_explain_without_a_request_is_bad_usage(self):
         told = run("explain", "--admin", self.address)

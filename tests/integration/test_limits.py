@@ -1,6 +1,7 @@
 """Limits of tenants: what is let through, what a client is told, and what nodes
 of a mesh let through together. Windows are hours, so that no test has to be
 fast."""
+import json
 import re
 import threading
 
@@ -78,6 +79,40 @@ class Limits(Proxy):
         self.assertEqual(decided[0]["reason"], "over its tenant's limit of requests")
         shown = self.run_once("kvasir", "status", "--admin", "%s:%d" % self.node.at("admin"))
         self.assertRegex(shown.stdout, r"limits\s*:?[\s\S]*requests")
+
+    def test_explain_says_what_limits_a_request_meets_and_takes_nothing(self):
+        line = self.run_once("kvasir", "key").stdout.split()[1]
+        self.write_keys(shop=(line, "{requests: 2/h, tokens: 1000/h, "
+                              "models: {'m*': {concurrent: 3}}}"))
+        self.serve_limited("--keys.file", self.keys)
+
+        def explain(tenant, **more):
+            return harness.request(self.node.at("admin"), "POST", "/admin/explain",
+                                   {**chat("four" * 10, max_tokens=100), **more},
+                                   {"x-kvasir-tenant": tenant}).json()
+        for _ in range(3):
+            got = explain("shop")
+            rows = [(r["of"], r["model"], r["limit"], r["needs"], r["left"], r["left_here"],
+                     r["verdict"]) for r in got["limits"]]
+            tokens = got["limits"][1]["needs"]
+            self.assertTrue(100 < tokens < 130, tokens)
+            self.assertEqual(rows, [("requests", "", 2, 1, 2, 2, "passes"),
+                                    ("tokens", "", 1000, tokens, 1000, 1000, "passes"),
+                                    ("concurrent", "m*", 3, 1, 3, 3, "passes")])
+            self.assertEqual((got["tenant"], got["admission"]), ("shop", "passes"))
+        got = explain("shop", max_tokens=990)
+        self.assertEqual((got["admission"], [r["verdict"] for r in got["limits"]]),
+                         ("limited", ["passes", "can never fit", "passes"]))
+        self.assertEqual(explain("nobody")["tenant"], "default")
+
+    def test_explain_says_when_a_limit_is_used_up(self):
+        self.serve_limited("--limits.tenant_requests", "1/h")
+        self.assertEqual(self.post().status, 200)
+        self.uses("requests", 1)
+        shown = self.run_once("kvasir", "explain", "--admin", "%s:%d" % self.node.at("admin"),
+                              stdin=json.dumps(chat()))
+        self.assertRegex(shown.stdout, r"admission\s*:?\s*limited")
+        self.assertIn("over the limit", shown.stdout)
 
     def test_tokens_are_reserved_before_and_charged_after(self):
         self.serve_limited("--limits.tenant_tokens", "1000/h")

@@ -135,6 +135,23 @@ Test(limits_table, nodes_name_a_rule_alike_and_no_two_rules)
     limits_table_free(other);
 }
 
+Test(limits_table, a_gate_that_was_found_tells_its_rule)
+{
+    const struct limits_want wants[] = {
+        {3, "shop", LIMITS_REQUESTS, MINUTE(5), ""},
+        {3, "shop", LIMITS_REQUESTS, MINUTE(2), "m*"},
+        {4, "lab", LIMITS_REQUESTS, MINUTE(7), ""},
+    };
+    struct limits_gates gates;
+
+    want(wants, 3);
+    cr_assert(limits_view_find(view, 3, SLICE("m1"), &gates));
+    cr_assert_eq(limits_table_of(table, gates.tenant[LIMITS_REQUESTS]), 0);
+    cr_assert_eq(limits_table_of(table, gates.model[LIMITS_REQUESTS]), 1);
+    cr_assert(limits_view_find(view, 4, SLICE("m1"), &gates));
+    cr_assert_eq(limits_table_of(table, gates.tenant[LIMITS_REQUESTS]), 2);
+}
+
 Test(limits_table, too_many_rules_are_refused_and_change_nothing)
 {
     static struct limits_want wants[LIMITS_RULES_MAX];

@@ -1,0 +1,58 @@
+/* Tokens that a request may need. */
+#include "node/route/route_needs.h"
+
+#include "node/limits/limits_rate.h"
+
+#define BYTES_PER_TOKEN 4U /* of text, about */
+#define BYTES_PER_ID    6U /* of a list of tokens */
+
+static uint64_t
+prompt_of(const struct route_scratch *scratch, size_t body_len)
+{
+    const struct scan *scan = &scratch->scan;
+    uint64_t bytes = 0;
+    uint64_t tokens = 0;
+
+    if (scratch->tokens.known) {
+        return scratch->tokens.prompt.tokens;
+    }
+    if (scan->spans_truncated) {
+        return body_len / BYTES_PER_TOKEN;
+    }
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_IDS) {
+            tokens += span->len / BYTES_PER_ID;
+        } else if (span->kind != SCAN_MEDIA) {
+            bytes += span->len;
+        }
+    }
+    return (tokens + bytes / BYTES_PER_TOKEN) * scan->prompts;
+}
+
+static uint64_t
+answer_of(const struct scan *scan)
+{
+    uint64_t answer = ELECT_REQUEST_TOKENS;
+
+    if (scan->api == SCAN_API_EMBEDDINGS || scan->api == SCAN_API_OTHER) {
+        return 0;
+    }
+    if (scan->has_max_tokens && scan->max_tokens >= 0) {
+        uint64_t asked = (uint64_t)scan->max_tokens;
+        answer = asked < LIMITS_AMOUNT_MAX ? asked : LIMITS_AMOUNT_MAX;
+    }
+    uint64_t times = (uint64_t)scan->n * scan->prompts;
+    uint64_t most = 2 * (uint64_t)LIMITS_AMOUNT_MAX; /* more than any limit */
+    return answer != 0 && times > most / answer ? most : answer * times;
+}
+
+struct route_needs
+route_needs(const struct route_scratch *scratch, size_t body_len)
+{
+    return (struct route_needs){
+        .prompt = prompt_of(scratch, body_len),
+        .counted = scratch->tokens.known && scratch->tokens.prompt.whole,
+        .answer = answer_of(&scratch->scan),
+    };
+}
