@@ -388,6 +388,18 @@ warn_of_sharing(struct control *control, const struct fleet_worker *worker)
     }
 }
 
+void
+control_warn_of_sharing(struct control *control)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    WORKER_SET_EACH (slot, &view->present) {
+        if (view->worker[slot]->kind != ENGINE_OTHER) {
+            warn_of_sharing(control, view->worker[slot]);
+        }
+    }
+}
+
 static void
 on_fleet_event(void *context, const struct fleet_out *out)
 {

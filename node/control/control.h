@@ -106,6 +106,10 @@ const char *control_unready(const struct control *control);
  * date. */
 void control_take_facts(struct control *control) ON_CONTROL;
 
+/* Keys were read that isolate tenants, and those before did not: names the
+ * workers whose engines cannot, as each is named once it is recognised. */
+void control_warn_of_sharing(struct control *control) ON_CONTROL;
+
 /* Certificates were read: what asks workers from here uses them. */
 void control_use_tls(struct control *control) ON_CONTROL;
 

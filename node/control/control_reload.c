@@ -353,7 +353,12 @@ control_reload(struct control *control, struct json_out *json,
         outcome = shared_publish(control->node, &mixed);
     }
     if (outcome == 0) {
+        const struct keys *before = publish_get(&control->node->keys);
+        bool isolated = before != NULL && keys_isolates(before);
         control_keys_publish(control->node, keys);
+        if (!isolated) {
+            control_warn_of_sharing(control);
+        }
         control_jwt_publish(&control->jwt, jwks);
         control_jwt_again(&control->jwt);
         control_limits_publish(&control->limits, &limits,

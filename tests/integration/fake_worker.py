@@ -109,6 +109,7 @@ class FakeWorker:
         self.models = list(models)
         self.healthy = True
         self.facts = {}  # of each model
+        self.metrics = b"vllm:num_requests_running 0\n"
         self.base = ""
         self.requests = []
         self.connections = 0
@@ -197,7 +198,7 @@ class FakeWorker:
                 {"id": name, "object": "model", "created": 1, "owned_by": "vllm", **self.facts}
                 for name in self.models]})
         elif target == "/metrics":
-            peer.answer(200, b"vllm:num_requests_running 0\n")
+            peer.answer(200, self.metrics)
         else:
             return False
         return True

@@ -114,6 +114,33 @@ class Bodies(IsolationCase):
             harness.wait_until(lambda t=tenant, k=known: (overlap(t) > 0) == k, tenant)
 
 
+class Sharing(IsolationCase):
+    def reload(self):
+        got = harness.request(self.node.at("admin"), "POST", "/admin/reload", {})
+        self.assertEqual(got.status, 200, got.text)
+
+    def test_an_engine_without_salts_is_named_whenever_isolation_begins(self):
+        strict = self.file.read_text()
+        self.file.write_text(strict.replace("strict", "shared"))
+        worker = FakeWorker(self, lambda peer, request: peer.json({}))
+        worker.metrics = b"llamacpp:requests_processing 0\n"
+        self.node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
+                               "127.0.0.1:0", "--keys.file", self.file, "--worker", worker.url)
+        harness.wait_until(lambda: "worker_recognised" in self.node.log(), "it is recognised")
+
+        def named():
+            return self.node.log().count(f"isolation_incomplete worker={worker.id}")
+        self.assertEqual(named(), 0)
+        self.file.write_text(strict)
+        for _ in range(2):
+            self.reload()
+            self.assertEqual(named(), 1)
+        for text in (strict.replace("strict", "shared"), strict):
+            self.file.write_text(text)
+            self.reload()
+        self.assertEqual(named(), 2)
+
+
 class Predictions(IsolationCase):
     def test_what_is_predicted_is_what_engines_report_tenant_by_tenant(self):
         engines = [self.engine("e0")]
