@@ -48,8 +48,9 @@
  * every node that followed the higher number follows again. If the intake finds
  * another process instead, it begins to read that one, and the reader joins the
  * epoch that it met or mints one. Answers are lost, and processes stand still:
- * the reader has 20 judge_ms for an answer, and only time in which it runs
- * counts. After that it follows the number, too, and reads again from the start.
+ * the reader has 20 judge_ms for an answer (300 where no reader of the other
+ * epoch is known), and only time in which it runs counts. After that it follows
+ * the number, too, and reads again from the start.
  * Of two readers that have both proved their epochs 20 times (3 times while the
  * stream is contested, see below), the number decides. An answer counts only if it was begun after the question: every
  * REREAD has a number, and the answer repeats it. A reading that was already under way says nothing about an

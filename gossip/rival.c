@@ -13,6 +13,10 @@
  * many judge_ms it may try. */
 #define PROOFS 20U
 
+/* For how many judge_ms it may try where no reader of the other epoch is known:
+ * the engine may stand still as well as be gone, and nobody can tell. */
+#define PROOFS_UNREAD 300U
+
 /* The same while the stream is contested: two processes take turns soon, and
  * one that is dead does not displace the one that lives. */
 #define PROOFS_CONTESTED 3U
@@ -124,13 +128,16 @@ challenge(struct gossip *g, struct gossip_stream *s, bool certain)
 
 /* The intake was asked for proof, and gave none although it had the time: many
  * times that of an answer, because answers are lost, and only while this
- * process ran. */
+ * process ran. An epoch that nobody is known to read is waited for longer. */
 static bool
-is_unproved(const struct gossip *g, const struct gossip_stream *s)
+is_unproved(const struct gossip *g, const struct gossip_stream *s,
+            const struct gossip_met *met)
 {
+    uint32_t times = met->lives ? PROOFS : PROOFS_UNREAD;
+
     return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
            gossip_awake(g) - s->asked_us >=
-               PROOFS * gossip_us(g->config.judge_ms);
+               times * gossip_us(g->config.judge_ms);
 }
 
 void
@@ -180,7 +187,7 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
     if (s->pos == 0 || gossip_is_torn(s)) {
         return true;
     }
-    if (leads && !is_unproved(g, s)) {
+    if (leads && !is_unproved(g, s, met)) {
         (void)meet_rival(g, s, met);
         challenge(g, s, true);
         return false;
@@ -228,7 +235,7 @@ yields_to_more(struct gossip *g, struct gossip_stream *s,
         return false;
     }
     (void)meet_rival(g, s, met);
-    if (s->pos == 0 || is_unproved(g, s)) {
+    if (s->pos == 0 || is_unproved(g, s, met)) {
         return true;
     }
     challenge(g, s, known);
@@ -285,7 +292,7 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     /* Two processes, or one that the peer's epoch does not go on with: ours must
      * prove that it lives. */
     (void)meet_rival(g, s, met);
-    if (is_unproved(g, s) ||
+    if (is_unproved(g, s, met) ||
         s->rival.proofs >=
             (gossip_is_contested(s, g->now_us) ? PROOFS_CONTESTED : PROOFS)) {
         return true; /* both prove it: two processes, or one under two ids */

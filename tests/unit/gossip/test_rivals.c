@@ -282,6 +282,29 @@ Test(gossip_rivals, who_proves_nothing_in_time_follows_the_higher_number)
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
 }
 
+/* Node 2 has an epoch of a higher number, of a process that is dead. */
+static void
+meet_a_dead_process(void)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_stop(&lab, 1);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 2);
+}
+
+Test(gossip_rivals, who_proves_nothing_waits_longer_where_nobody_reads)
+{
+    meet_a_dead_process();
+    lab_run(&lab, 299 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "the engine stands still");
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
+
 Test(gossip_rivals, who_stood_still_has_all_its_time_left)
 {
     lab_unlink(&lab, 0, 2);
@@ -358,19 +381,6 @@ Test(gossip_rivals, a_proof_is_no_answer_to_another_question)
     lab_begin_reading(&lab, 0, 77, true); /* the answer: what was is gone */
     lab_pull(&lab);
     cr_assert_eq(lab.nodes[0].resets, resets + 1);
-}
-
-/* Node 2 has an epoch of a higher number, of a process that is dead. */
-static void
-meet_a_dead_process(void)
-{
-    lab_unlink(&lab, 0, 2);
-    lab_unlink(&lab, 1, 2);
-    lab_stop(&lab, 1);
-    lab_begin_reading(&lab, 2, 60, true);
-    lab_begin_reading(&lab, 2, 61, true);
-    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
-    lab_link(&lab, 0, 2);
 }
 
 Test(gossip_rivals, a_contested_stream_asks_for_proof_too)
