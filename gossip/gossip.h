@@ -80,7 +80,9 @@
  *
  * A partial epoch that is complete, because its process cleared its cache
  * meanwhile, counts as a whole one in all this. Between two partial epochs that
- * are not complete, the number decides.
+ * are not complete, the number decides, unless fingerprints show that both are of
+ * one process: then a reader that reads on in the one with more blocks keeps it,
+ * and raises its number (20 times at most against the same epoch).
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a

@@ -132,8 +132,10 @@ struct gossip_met {
     bool lives;     /* the peer has a live reading that leads it */
     bool names;     /* the peer has its names as of pos */
     bool has_print; /* of the batch at pos */
+    bool counts;    /* count is known */
     uint32_t print;
     uint64_t pos;
+    uint64_t count; /* of blocks that the peer's replica holds */
 };
 
 /* The open question for records. */

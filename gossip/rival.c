@@ -1,10 +1,11 @@
 /*
  * Decides which of two epochs a stream keeps when a peer is in another one. The
- * epochs' numbers decide, with three exceptions. A node whose live reading
+ * epochs' numbers decide, with four exceptions. A node whose live reading
  * leads keeps its epoch and proves that its process lives. A replica that knows
  * more waits a while for readers that could go on in its epoch. A reading that
- * knows less gives way to an epoch of the same process that goes on. gossip.h
- * has the reasons.
+ * knows less gives way to an epoch of the same process that goes on. Of two
+ * partial epochs of one process the one with more blocks stays. gossip.h has the
+ * reasons.
  */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
@@ -55,19 +56,22 @@ is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
            (epoch.no == s->epoch.no && epoch.id > s->epoch.id);
 }
 
-/* Keeps the epoch, under a number above all others, so that peers in a rival
- * epoch follow. */
+/* Keeps the epoch, under a number above this one, so that peers in a rival epoch
+ * follow. */
 static void
-raise_no(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+raise_above(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+            uint32_t no)
 {
     uint64_t wait_us = gossip_us(g->config.question_ms);
 
+    CHECK(no <= s->no_max);
     if ((s->raised_us != 0 && g->now_us - s->raised_us < wait_us) ||
-        s->no_max >= GOSSIP_NO_MAX) {
+        no >= GOSSIP_NO_MAX) {
         return;
     }
     s->raised_us = g->now_us;
-    s->epoch.no = ++s->no_max;
+    s->epoch.no = no + 1;
+    s->no_max = s->epoch.no > s->no_max ? s->epoch.no : s->no_max;
     g->stats.epochs_raised++;
     if (gossip_peer_at(g, peer) != GOSSIP_PEER_NONE) {
         gossip_vector_send(g, peer, true);
@@ -145,7 +149,7 @@ gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
 {
     if (s->rival.epoch.no != 0 && is_above(s, s->rival.epoch) &&
         (s->rival.certain || is_overdue(g, s))) {
-        raise_no(g, s, s->rival.peer);
+        raise_above(g, s, s->rival.peer, s->no_max);
     }
 }
 
@@ -242,6 +246,33 @@ yields_to_more(struct gossip *g, struct gossip_stream *s,
     return false;
 }
 
+/* Both epochs are partial. Ours, in which this node reads on, stays if it is of
+ * the same process and has more blocks. Where records alone tell of the other
+ * one, its vector is waited for. */
+static bool
+holds_more(struct gossip *g, struct gossip_stream *s,
+           const struct gossip_met *met)
+{
+    uint32_t print = 0;
+    bool same = met->has_print && gossip_print_at(s, met->pos, &print);
+    bool first = meet_rival(g, s, met);
+
+    CHECK(!s->whole && !met->whole);
+    if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
+        gossip_vector_send(g, met->peer, true);
+    }
+    if (!same || !met->counts || !s->digest_known) {
+        return s->pos != 0 && !is_known_for(g, s, g->config.judge_ms / 2);
+    }
+    if (print != met->print || s->digest_count <= met->count ||
+        s->rival.proofs++ >= PROOFS) {
+        return false;
+    }
+    /* Not above a complete one of which nobody is heard just now. */
+    raise_above(g, s, met->peer, met->epoch.no);
+    return true;
+}
+
 /* The epoch is of the same process, goes less far than ours, and nobody reads on
  * in it, as far as is known. */
 static bool
@@ -278,8 +309,11 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (mine && !theirs) {
         return yields_to_less(g, s, met, leads);
     }
+    if (leads && s->reading.live && !mine && !theirs && holds_more(g, s, met)) {
+        return false;
+    }
     if (!leads && mine && is_behind(s, met)) {
-        raise_no(g, s, met->peer); /* who is there is to follow */
+        raise_above(g, s, met->peer, s->no_max); /* who is there follows */
         return false;
     }
     if (!leads && mine && theirs && !met->lives && s->pos != 0 &&

@@ -244,8 +244,10 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
         .lives = (entry->flags & ENTRY_LIVES) != 0,
         .names = (entry->flags & ENTRY_NAMES) != 0,
         .has_print = (entry->flags & ENTRY_PRINT) != 0,
+        .counts = (entry->flags & ENTRY_DIGEST) != 0,
         .print = entry->print,
         .pos = entry->pos,
+        .count = entry->count,
     };
     bool complete = (entry->flags & ENTRY_COMPLETE) != 0;
 

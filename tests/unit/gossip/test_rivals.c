@@ -450,3 +450,69 @@ Test(gossip_rivals, of_two_epochs_of_one_process_the_further_one_stays)
         cr_assert_eq(lab_held(&lab, i), 30);
     }
 }
+
+/* Nodes 0 and 2 each read on in the middle of one process; node 0 has read more
+ * of it, node 2's epoch has the higher number. */
+static void
+part_twice_in_the_middle(uint64_t last)
+{
+    for (uint32_t a = 0; a < 3; a++) {
+        lab_unlink(&lab, a, (a + 1) % 3);
+    }
+    lab_begin_reading(&lab, 0, 400, false);
+    lab_begin_reading(&lab, 2, 499, false);
+    lab_begin_reading(&lab, 2, 500, false);
+    for (uint32_t i = 100; i < 110; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    for (uint32_t i = 106; i <= last; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    cr_assert_not(lab_status(&lab, 0).complete || lab_status(&lab, 2).complete);
+    cr_assert_gt(lab_status(&lab, 2).epoch.no, lab_status(&lab, 0).epoch.no);
+}
+
+Test(gossip_rivals, of_two_parts_of_one_process_the_larger_one_stays)
+{
+    for (uint64_t last = 108; last < 111; last++) { /* as far as node 0: 109 */
+        part_twice_in_the_middle(last);
+        uint32_t resets = lab.nodes[0].resets;
+        lab_link(&lab, 0, 2);
+        if (last > 109) {
+            lab_run(&lab, 10);
+            lab_read(&lab, 0, 110, EVENT_STORE, 110); /* a moment later */
+        }
+        lab_run(&lab, 2 * config.judge_ms);
+        for (uint32_t i = 0; i < 3; i += 2) {
+            cr_assert_eq(lab_status(&lab, i).epoch.id, 400, "to %lu", last);
+            cr_assert_eq(lab_held(&lab, i), last > 109 ? 11 : 10);
+        }
+        cr_assert_eq(lab.nodes[0].resets, resets);
+        teardown();
+        setup();
+    }
+}
+
+Test(gossip_rivals, of_parts_of_two_processes_the_number_decides)
+{
+    uint64_t room[16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+
+    part_twice_in_the_middle(105);
+    for (uint32_t i = 106; i < 109; i++) {
+        record->seq = i;
+        gossip_local_record(lab.nodes[2].g, lab_stream, record, 0xbad + i, true,
+                            lab.now_us);
+    }
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+}
+
+Test(gossip_rivals, a_part_that_nothing_compares_with_gives_way_to_the_number)
+{
+    part_twice_in_the_middle(130);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+}
