@@ -730,6 +730,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .torn = gossip_is_torn(s),
         .names_known = s->names.known,
         .names_pos = s->names.pos,
+        .names_kept = s->names.spare != NULL ? s->names.spare->pos : 0,
         .names_count = s->names.table.count,
         .names_digest = s->names.table.digest,
     };

@@ -655,7 +655,9 @@ struct gossip_status {
     bool torn;     /* between the first page of a transfer and its end */
     bool transfers;
     bool names_known;
-    uint64_t names_pos; /* of the batch that they are as of */
+    uint64_t names_pos;  /* of the batch that they are as of */
+    uint64_t names_kept; /* the same of older ones, kept while a peer is asked
+                            for newer ones; 0: none */
     uint64_t names_count;
     uint64_t names_digest;
 };

@@ -68,14 +68,16 @@ is_of_living(const struct sim_engine *e, const struct gossip_status *s)
 }
 
 /* How many batches of the living process it knows the outcome of, the engine's
- * names of the blocks included. */
+ * names of the blocks included. Who asks a peer for newer names keeps its own
+ * until they are there. */
 static uint32_t
 known_of(const struct sim_world *w, uint32_t engine,
          const struct gossip_status *s)
 {
-    bool whole = s->complete && !s->torn && s->names_known &&
-                 is_of_living(&w->engines[engine], s);
-    uint64_t pos = s->names_pos < s->pos ? s->names_pos : s->pos;
+    bool whole =
+        s->complete && !s->torn && is_of_living(&w->engines[engine], s);
+    uint64_t names = s->names_known ? s->names_pos : s->names_kept;
+    uint64_t pos = names < s->pos ? names : s->pos;
 
     return whole ? (uint32_t)((pos + 1) >> 8) : 0;
 }
