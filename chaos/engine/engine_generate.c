@@ -171,6 +171,23 @@ keep_salt(struct engine_server *server, struct engine_call *call)
     return call->salt != NULL;
 }
 
+/* The words of the answer come from the prompt. They go on as they would have
+ * where the prompt has a part of them: a message that is continued, or the text
+ * of a completion, whose words come from its first token and their places. */
+static void
+set_reply(const struct engine_server *server, struct engine_call *call)
+{
+    const struct engine_prompt *prompt = &server->prompt;
+    const struct engine_ids *ids = &prompt->ids;
+    bool text = call->api == SCAN_API_TEXT;
+    size_t from = text ? 1 : prompt->continues ? prompt->spoken_at : ids->count;
+
+    CHECK(from <= ids->count);
+    call->reply_hash =
+        key_next(0, ids->ids, from * sizeof(*ids->ids)) + (ids->count - from);
+    call->reply_spaced = text || from < ids->count;
+}
+
 /*
  * Puts the rendered prompt into the model's queue. False: refused and
  * answered.
@@ -182,9 +199,9 @@ submit(struct engine_server *server, struct engine_call *call)
     size_t prompt_len = ids->count;
     struct httpd_request *request = call->request;
 
-    call->reply_hash = key_next(0, ids->ids, prompt_len * sizeof(*ids->ids));
+    set_reply(server, call);
     engine_ids_add_reply(ids, call->reply_hash, call->output_len,
-                         call->api == SCAN_API_TEXT);
+                         call->reply_spaced);
     struct engine_request wanted = {
         .root = namespace_of(server, call->model),
         .user = (uint64_t)(call - server->calls),

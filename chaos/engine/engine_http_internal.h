@@ -36,6 +36,7 @@ struct engine_call {
     uint64_t ticket;     /* of its rank's model; 0: hangs on purpose */
     uint64_t number;     /* its id */
     uint64_t reply_hash; /* what its words come from */
+    bool reply_spaced;   /* the first begins with a space */
     uint64_t created_s;  /* wall clock */
     uint64_t token_us;   /* model's clock: the last token */
     char *salt;          /* of its namespace; NULL: none */

@@ -111,6 +111,14 @@ add_media(struct engine_ids *ids, struct slice identity)
     engine_ids_add(ids, 0x03000000 | (uint32_t)(digest >> 16 & 0xFFFFFF));
 }
 
+static bool
+is_true(const struct engine_prompt *prompt, enum scan_option option)
+{
+    const struct scan_text *raw = &prompt->scan.options[option];
+
+    return raw->present && prompt->body.ptr[raw->at] == 't';
+}
+
 /* Where in the template a span stands. */
 struct place {
     bool chat;       /* the prompt is messages */
@@ -132,6 +140,9 @@ add_span(struct engine_prompt *prompt, const struct scan_span *span,
         }
         place->in_message = true;
         add_role(ids, text);
+        prompt->spoken_at = ids->count;
+        prompt->continues = slice_equal(text, SLICE("assistant")) &&
+                            is_true(prompt, SCAN_CONTINUE_FINAL_MESSAGE);
         return true;
     case SCAN_TEXT:
     case SCAN_TOOLS:
@@ -186,6 +197,7 @@ engine_prompt_render(struct engine_prompt *prompt, bool speak)
     CHECK(scan->fault == NULL && scan->spans_count <= ENGINE_SPANS_MAX);
     prompt->ids.count = 0;
     prompt->ids.failed = false;
+    prompt->continues = false;
     int by_files = render_by_files(prompt);
     if (by_files != ENGINE_FILES_E_OWN) {
         return by_files != 0        ? ENGINE_PROMPT_E_BAD
@@ -207,10 +219,10 @@ engine_prompt_render(struct engine_prompt *prompt, bool speak)
             return bad(prompt, "token ids must be integers from 0 to 2^32 - 1");
         }
     }
-    if (place.in_message) {
+    if (place.in_message && !prompt->continues) {
         engine_ids_add(&prompt->ids, ENGINE_SPECIAL_END);
     }
-    if (place.chat && speak) {
+    if (place.chat && speak && !prompt->continues) {
         engine_ids_add(&prompt->ids, ENGINE_SPECIAL_ASSISTANT);
     }
     if (prompt->ids.failed) {

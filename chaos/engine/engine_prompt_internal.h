@@ -35,6 +35,8 @@ struct engine_prompt {
     struct scan scan; /* of the body read last */
     struct slice body;
     struct engine_ids ids;
+    size_t spoken_at;           /* ids before what the assistant says last */
+    bool continues;             /* ... with which the answer goes on */
     struct engine_files *files; /* a real model's, borrowed; NULL: none */
     struct buf text;            /* unescaped strings */
     struct scan_span spans[ENGINE_SPANS_MAX];

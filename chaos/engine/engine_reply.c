@@ -196,7 +196,7 @@ engine_reply_put(struct engine_server *server, const struct engine_call *call)
     ids->count = 0;
     ids->failed = false;
     engine_ids_add_reply(ids, call->reply_hash, call->output_len,
-                         call->api == SCAN_API_TEXT);
+                         call->reply_spaced);
     for (size_t i = 0; i < ids->count; i++) {
         size_t len = engine_token_text(ids->ids[i], text);
         buf_add(&server->out, text, len);

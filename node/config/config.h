@@ -264,6 +264,7 @@ config_statuses_has(const struct config_statuses *set, unsigned status)
 struct config_retries {
     struct config_statuses statuses; /* that count as a failure */
     uint32_t after_send; /* times that a request is sent again in full */
+    uint32_t streams;    /* enum resume_rule */
 };
 
 /* Where to look for other nodes. */

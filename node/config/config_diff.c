@@ -17,6 +17,7 @@ static const char *const live_keys[] = {
     "models",
     "retries.statuses",
     "retries.after_send",
+    "retries.streams",
     "affinity.mode",
     "affinity.headers",
     "affinity.fields",

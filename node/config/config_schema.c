@@ -57,6 +57,7 @@ static const char *const format_choices[] = {
     [LOG_FORMAT_JSON + 1] = NULL,
 };
 
+static const char *const resume_choices[] = {"off", "greedy", "always", NULL};
 static const char *const affinity_choices[] = {"off", "soft", "hard", NULL};
 
 static const char *const switch_choices[] = {"off", "on", NULL};
@@ -179,6 +180,8 @@ static const struct config_key node_keys[] = {
      "Answers that are failures of the worker, so that another one is asked; none: no answer is. A 429 or 503 with Retry-After always goes to another worker."},
     {"retries.after_send", CONFIG_COUNT, AT(retries.after_send), "1", 0, CONFIG_ATTEMPTS_MAX - 1, NULL,
      "How often a request that a worker got whole, and failed, is sent again; so one that ends its engine ends no more than one other."},
+    {"retries.streams", CONFIG_CHOICE, AT(retries.streams), "greedy", 0, 0, resume_choices,
+     "Which streamed chats and completions go on at another worker when theirs breaks off. greedy: those with temperature 0, whose text is the same everywhere, and is checked where the two meet; always: others as well, whose text another worker goes on with as it would. Such a stream passes in whole events, and its request is kept until it ends."},
 
     {"belief.block_bytes", CONFIG_SIZE, AT(belief.block_bytes), "128", 16, 4 * KIB, NULL,
      "Bytes of prompt text that make one block."},

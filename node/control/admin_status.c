@@ -305,6 +305,7 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_uint(json, "attempts", d->attempts);
     json_out_put_uint(json, "status", d->status);
     json_out_put_bool(json, "stream", d->stream);
+    json_out_put_uint(json, "resumed", d->resumed);
     json_out_put_bool(json, "severed", d->severed);
     json_out_put_bool(json, "cancelled", d->cancelled);
     json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);

@@ -13,6 +13,7 @@
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
+ *   resuming.c  streams that go on at another worker
  *   reply.c     answers of our own
  *
  * A client has at most one exchange at a time, an exchange at most one
@@ -49,6 +50,7 @@
 #include "node/limits/limits_table.h"
 #include "node/local/local_tokens.h"
 #include "node/route/dispatch.h"
+#include "node/route/resume.h"
 #include "node/route/route.h"
 #include "node/route/session.h"
 #include "node/route/shared.h"
@@ -234,13 +236,6 @@ struct edge_ask {
     struct scan_usage lack;
 };
 
-/* Some bytes of a body that give way to others. */
-struct edge_edit {
-    uint32_t at;
-    uint32_t cut;
-    struct slice text;
-};
-
 /* The salt of an isolated tenant, in place of what the body says. */
 struct edge_salt {
     bool possible; /* such bodies have one */
@@ -251,14 +246,24 @@ struct edge_salt {
     char text[KEYS_CACHE_SALT_ROOM + 20]; /* a value, or a member */
 };
 
-#define EDGE_EDITS_MAX 2U
+#define EDGE_EDITS_MAX (2U + RESUME_EDITS_MAX)
 
 /* What the attempt's worker gets instead of the body as it came. */
 struct edge_edits {
     uint32_t count;
     uint32_t length_len;
     char length[32]; /* of the body then, to the head's end */
-    struct edge_edit edit[EDGE_EDITS_MAX]; /* by rising place */
+    struct body_edit edit[EDGE_EDITS_MAX]; /* by rising place */
+};
+
+/* A stream that may go on at another worker. */
+struct edge_resuming {
+    bool possible; /* such a request's may */
+    bool exact;    /* its text is the same everywhere */
+    bool usage;    /* the client wants to be told of the usage */
+    bool framed;   /* the answer passes in whole events */
+    uint32_t asks; /* edits that ask for the rest of it */
+    struct body_edit ask[RESUME_EDITS_MAX];
 };
 
 /* Where one that waits for room is found by its id. */
@@ -304,7 +309,8 @@ struct exchange {
     bool shown; /* its client may be told where it went */
     bool read;  /* the lane's route scratch holds it; not once it waits */
     enum scan_api api; /* of its path */
-    struct slice body; /* in client->in, until the answer begins */
+    struct slice body; /* in client->in, until the answer begins, or as long
+                          as that may be resumed */
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
      * depends on the worker goes in between: see gather() in upstream.c. */
@@ -315,6 +321,7 @@ struct exchange {
     size_t fields_end;
     struct edge_ask ask;
     struct edge_salt salt;
+    struct edge_resuming resuming;
     struct edge_edits edits;
 
     uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
@@ -349,6 +356,7 @@ struct exchange {
     /* With large buffers, which need no zeroes. */
     struct usage_watch watch;
     struct usage_strip strip;
+    struct resume resume;
 };
 
 enum upstream_state {
@@ -485,6 +493,24 @@ void inquiry_leave(struct exchange *x) ON_LANE;
 void inquiry_cancel(struct exchange *x) ON_LANE;
 /* Whether x waits for a thread of this node. */
 bool inquiry_is_local(const struct exchange *x);
+
+/* resuming.c */
+
+/* Whether the answer to x, which was just read, may be resumed. */
+void resuming_init(struct exchange *x, const struct scan *scan) ON_LANE;
+/* A good stream begins. */
+void resuming_begin(struct exchange *x) ON_LANE;
+/* As resume_give(), with room for it if there is any. */
+void resuming_give(struct exchange *x, struct slice piece) ON_LANE;
+/* Bytes have passed: a request that is not needed any more is let go. */
+void resuming_settle(struct exchange *x) ON_LANE;
+/* The answer broke off. True: x asks for the rest of it, if another worker
+ * takes it. */
+bool resuming_ask(struct exchange *x) ON_LANE MUST_CHECK;
+/* Whether the worker of x's pool can go on with the answer. */
+bool resuming_suits(const struct exchange *x) ON_LANE;
+/* x ends. */
+void resuming_fini(struct exchange *x) ON_LANE;
 
 /* limit.c */
 

@@ -32,6 +32,7 @@ exchange_new(struct client *client)
     }
     memset(x, 0, offsetof(struct exchange, watch));
     usage_watch_init(&x->watch);
+    resume_init(&x->resume);
     x->head = head;
     x->client = client;
     dispatch_init(&x->dispatch, &lane->dispatch, lane_clock_us());
@@ -94,17 +95,21 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
         .now_us = lane_clock_us(),
         .wall_ms = wall_ms(),
     };
+    bool judged = false; /* the engine's counts are those of this prompt */
 
     CHECK(x->client->exchange == x);
     if (how != DISPATCH_DONE) {
         limit_end(x, NULL);
     } else {
         usage_watch_end(&x->watch, &report.usage);
-        inquiry_judge(x, &report.usage);
+        judged = x->dispatch.resumed == 0;
+        if (judged) {
+            inquiry_judge(x, &report.usage);
+        }
         admit_count(x, &report.usage);
         limit_end(x, &report.usage);
     }
-    inquiry_ended(x, how == DISPATCH_DONE ? &report.usage : NULL);
+    inquiry_ended(x, judged ? &report.usage : NULL);
     waiting_end(x);
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
@@ -112,6 +117,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     inquiry_leave(x);
     deadline_clear(&x->deadline);
     leave_pool(x);
+    resuming_fini(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -278,6 +284,18 @@ read_again(struct exchange *x)
     x->read = true;
 }
 
+static void
+add_edit(struct edge_edits *edits, struct body_edit edit)
+{
+    uint32_t at = edits->count++;
+
+    CHECK(edits->count <= EDGE_EDITS_MAX);
+    for (; at > 0 && edits->edit[at - 1].at > edit.at; at--) {
+        edits->edit[at] = edits->edit[at - 1];
+    }
+    edits->edit[at] = edit;
+}
+
 /* What the body becomes for this worker. */
 static void
 set_edits(struct exchange *x)
@@ -288,16 +306,17 @@ set_edits(struct exchange *x)
     size_t size = x->body.len;
 
     edits->count = 0;
-    if (ask->asks) {
-        edits->edit[edits->count++] = (struct edge_edit){
-            ask->lack.at, ask->lack.cut, scan_usage_text(ask->lack.lack)};
-    }
     if (salt->sent) {
-        unsigned at = ask->asks && ask->lack.at < salt->at ? 1 : 0;
-        edits->edit[1] = edits->edit[0];
-        edits->edit[at] = (struct edge_edit){
-            salt->at, salt->cut, (struct slice){salt->text, salt->len}};
-        edits->count++;
+        add_edit(edits,
+                 (struct body_edit){salt->at, salt->cut,
+                                    (struct slice){salt->text, salt->len}});
+    }
+    if (ask->asks) {
+        add_edit(edits, (struct body_edit){ask->lack.at, ask->lack.cut,
+                                           scan_usage_text(ask->lack.lack)});
+    }
+    for (uint32_t i = 0; i < x->resuming.asks; i++) {
+        add_edit(edits, x->resuming.ask[i]);
     }
     for (uint32_t i = 0; i < edits->count; i++) {
         size = size - edits->edit[i].cut + edits->edit[i].text.len;
@@ -351,7 +370,8 @@ static void ON_LANE
 connect_upstream(struct exchange *x)
 {
     struct dispatch_failure failure = {.fault = DISPATCH_UNREACHABLE};
-    int outcome = x->pool != NULL ? upstream_begin(x) : UPSTREAM_E_EXHAUSTED;
+    bool suits = x->pool != NULL && resuming_suits(x);
+    int outcome = suits ? upstream_begin(x) : UPSTREAM_E_EXHAUSTED;
 
     if (outcome == 0) {
         return;
@@ -479,6 +499,10 @@ void
 exchange_late(struct exchange *x)
 {
     CHECK(x->upstream == NULL);
+    if (x->dispatch.state == DISPATCH_STREAMING) {
+        exchange_broke_off(x);
+        return;
+    }
     dispatch_expired(&x->dispatch);
     run(x);
 }
@@ -498,7 +522,12 @@ exchange_answered(struct exchange *x, unsigned status)
 void
 exchange_broke_off(struct exchange *x)
 {
-    dispatch_broke_off(&x->dispatch);
+    if (resuming_ask(x)) {
+        let_go_of_upstream(x);
+        dispatch_resumes(&x->dispatch);
+    } else {
+        dispatch_broke_off(&x->dispatch);
+    }
     run(x);
 }
 

@@ -144,7 +144,8 @@ request_is_encoded(const struct http_head *head)
 static bool
 is_unwanted(const struct exchange *x, const struct http_header *h)
 {
-    return x->ask.possible && h->field == HTTP_FIELD_OTHER &&
+    return (x->ask.possible || x->resuming.possible) &&
+           h->field == HTTP_FIELD_OTHER &&
            slice_equal_nocase(h->name, SLICE("accept-encoding"));
 }
 
@@ -321,6 +322,7 @@ read_body(struct exchange *x, enum route_kind kind)
     note_model(x, route->model);
     set_ask(x, &route->scan);
     set_salt(x, route);
+    resuming_init(x, &route->scan);
     return admit_model(x, route->model);
 }
 

@@ -47,13 +47,20 @@ drop_partial(struct upstream *up)
     }
 }
 
+/* The body is looked at event by event, and may not pass as it came. */
+static bool
+is_rewritten(const struct exchange *x)
+{
+    return x->strips || x->resuming.framed;
+}
+
 /* A 204 or 304 has no body, whatever its engine says of one. */
 static bool
 passes(const struct exchange *x, const struct http_head *head,
        const struct http_header *h)
 {
     if (h->field == HTTP_FIELD_CONTENT_LENGTH &&
-        (head->status == 204 || head->status == 304 || x->strips)) {
+        (head->status == 204 || head->status == 304 || is_rewritten(x))) {
         return false;
     }
     return h->field != HTTP_FIELD_REQUEST_ID && h->field != HTTP_FIELD_KVASIR &&
@@ -65,7 +72,7 @@ passes(const struct exchange *x, const struct http_head *head,
 static bool
 rechunks(const struct exchange *x)
 {
-    return x->strips && !x->minor_0;
+    return is_rewritten(x) && !x->minor_0;
 }
 
 static void
@@ -125,22 +132,33 @@ is_event_stream(const struct http_head *head)
     return slice_equal_nocase((struct slice){type->value.ptr, name.len}, name);
 }
 
-/* The answer is this one: from here on there is no other worker. False when
- * its head cannot be written; then it is as if it had not come. */
+static void
+note_body(struct exchange *x, const struct http_head *head)
+{
+    x->body_kind = head->body;
+    x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
+    x->chunk = (struct http_chunk){.state = 0};
+}
+
+/* The answer is this one: from here on another worker can only go on with it.
+ * False when its head cannot be written; then it is as if it had not come. */
 static bool ON_LANE
 begin(struct upstream *up, const struct http_head *head)
 {
     struct exchange *x = up->exchange;
     struct client *client = x->client;
+    bool stream = head->status < 300 && head->body != HTTP_BODY_NONE &&
+                  is_event_stream(head);
 
-    x->body_kind = head->body;
-    x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
+    note_body(x, head);
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
-    x->strips = x->ask.asks && head->status < 300 &&
-                head->body != HTTP_BODY_NONE && is_event_stream(head);
+    x->strips = x->ask.asks && stream;
     usage_strip_init(&x->strip);
+    if (stream) {
+        resuming_begin(x);
+    }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
-        (x->strips && x->minor_0) || up->lane->leaving) {
+        (is_rewritten(x) && x->minor_0) || up->lane->leaving) {
         client->close_after = true;
     }
     build_head(x, head, &up->lane->text);
@@ -149,6 +167,25 @@ begin(struct upstream *up, const struct http_head *head)
     }
     up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
     exchange_answered(x, head->status);
+    return true;
+}
+
+/* The client has the beginning of an answer: this is its rest. False: it is
+ * none. */
+static bool ON_LANE
+go_on(struct upstream *up, const struct http_head *head)
+{
+    struct exchange *x = up->exchange;
+
+    if (head->status != 200 || head->body == HTTP_BODY_NONE ||
+        !is_event_stream(head)) {
+        return false;
+    }
+    note_body(x, head);
+    x->strips = x->strips || x->ask.asks;
+    up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
+    exchange_answered(x, head->status);
+    resume_continue(&x->resume);
     return true;
 }
 
@@ -205,60 +242,86 @@ put_data(const struct exchange *x, struct slice data, struct buf *out)
     }
 }
 
+/* As the client is to have it, but for the usage. */
 static void
-put_piece(struct exchange *x, struct slice piece, struct buf *out)
+put_events(struct exchange *x, struct slice events, struct buf *out)
 {
     struct slice part;
 
+    usage_watch_give(&x->watch, events);
     if (!x->strips) {
-        put_data(x, piece, out);
+        put_data(x, events, out);
         return;
     }
-    usage_watch_give(&x->watch, piece);
-    usage_strip_give(&x->strip, piece);
+    usage_strip_give(&x->strip, events);
     while (usage_strip_next(&x->strip, &part)) {
         put_data(x, part, out);
     }
 }
 
-static void
+/* False: the engine failed, or does not go on where the answer ended. */
+static bool ON_LANE
+put_piece(struct exchange *x, struct slice piece, struct buf *out)
+{
+    struct slice events;
+
+    if (!x->resuming.framed) {
+        put_events(x, piece, out);
+        return true;
+    }
+    resuming_give(x, piece);
+    while (resume_next(&x->resume, &events)) {
+        put_events(x, events, out);
+    }
+    return !x->resume.torn && !x->resume.failed;
+}
+
+/* The same. */
+static bool
 put_end(struct exchange *x, struct buf *out)
 {
-    struct slice rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
+    struct slice rest =
+        x->resuming.framed ? resume_rest(&x->resume) : SLICE("");
 
+    if (rest.len != 0) {
+        put_events(x, rest, out);
+    }
+    rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
     if (rest.len != 0) {
         put_data(x, rest, out);
     }
     if (rechunks(x)) {
         buf_add_text(out, "0\r\n\r\n");
     }
+    return !x->resume.torn;
 }
 
 /* Like take_body(); what is to be sent goes to out, behind what is there. */
-static int
+static int ON_LANE
 take_rewritten(struct exchange *x, const char *bytes, size_t len, size_t *taken,
                struct buf *out)
 {
     struct slice in = {.ptr = bytes, .len = len};
     struct slice data;
+    bool good = true;
     int outcome;
     int body;
 
     if (x->body_kind == HTTP_BODY_CHUNKED) {
-        while ((outcome = http_chunk_next(&x->chunk, &in, &data)) ==
-               HTTP_CHUNK_E_DATA) {
-            put_piece(x, data, out);
+        while (good && (outcome = http_chunk_next(&x->chunk, &in, &data)) ==
+                           HTTP_CHUNK_E_DATA) {
+            good = put_piece(x, data, out);
         }
-        body = body_of_chunks(outcome);
+        body = good ? body_of_chunks(outcome) : BODY_BAD;
         *taken = len - in.len;
     } else {
         body = take_body(x, bytes, len, taken);
-        put_piece(x, (struct slice){bytes, *taken}, out);
+        good = put_piece(x, (struct slice){bytes, *taken}, out);
     }
-    if (body == BODY_END) {
-        put_end(x, out);
+    if (good && body == BODY_END) {
+        good = put_end(x, out);
     }
-    return out->failed ? BODY_BAD : body;
+    return out->failed || !good ? BODY_BAD : body;
 }
 
 /* After these bytes the answer is whole. */
@@ -294,6 +357,53 @@ send_on(struct upstream *up, const struct iovec *parts, unsigned count,
     }
 }
 
+/* The end of an answer of which nothing else is missing. False: more is. */
+static bool ON_LANE
+put_missing(struct exchange *x, struct buf *out)
+{
+    struct slice missing;
+
+    if (!x->resuming.framed || x->client->out != NULL ||
+        !resume_is_all(&x->resume, x->resuming.usage, &missing)) {
+        return false;
+    }
+    put_events(x, missing, out);
+    return put_end(x, out);
+}
+
+/* What came is no answer, or the end of one. told: the lane's text holds what
+ * the client gets of it first. */
+static void ON_LANE
+break_off(struct upstream *up, bool told)
+{
+    struct exchange *x = up->exchange;
+    struct buf *text = &up->lane->text;
+    bool whole;
+
+    if (x->resume.torn) {
+        counter_bump(&up->lane->shared->metrics.resumed_torn, 1);
+    }
+    if (!told) {
+        buf_clear(text);
+    }
+    whole = put_missing(x, text);
+    if (x->resume.failed && !whole && !resuming_ask(x)) {
+        put_data(x, (struct slice){x->resume.joined.ptr, x->resume.joined.len},
+                 text);
+    }
+    struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
+    if (text->failed) {
+        exchange_broke_off(x);
+    } else if (whole) {
+        up->reusable = false;
+        send_on(up, &part, 1, BODY_END);
+    } else if (text->len != 0 && client_send(x->client, &part, 1) < 0) {
+        client_close(x->client, true); /* cancels x, closes up */
+    } else {
+        exchange_broke_off(x);
+    }
+}
+
 /* with_head: the lane's text holds the answer's head, to go out first. */
 static void ON_LANE
 forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
@@ -303,7 +413,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     struct iovec parts[2];
     unsigned count = 0;
     size_t taken = 0;
-    bool rewritten = x->unchunk || x->strips;
+    bool rewritten = x->unchunk || is_rewritten(x);
     int body;
 
     if (rewritten) {
@@ -316,7 +426,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         body = take_body(x, bytes, len, &taken);
     }
     if (body == BODY_BAD) {
-        exchange_broke_off(x);
+        break_off(up, with_head && rewritten);
         return;
     }
     if (with_head) {
@@ -333,7 +443,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         }
         fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
                           lane_now_us(up->lane));
-        if (!x->strips) {
+        if (!rewritten) {
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }
         if (x->limit.holds) {
@@ -343,6 +453,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     }
     if (body == BODY_END && taken != len) {
         up->reusable = false; /* bytes that no request asked for */
+    }
+    if (x->resuming.framed) {
+        resuming_settle(x);
     }
     send_on(up, parts, count, body);
 }
@@ -512,7 +625,9 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (!(up->held ? take_held(up) : take_head(up, &bytes, &len))) {
         return;
     }
-    if (is_broken(&up->lane->head, bytes, len) || !begin(up, &up->lane->head)) {
+    bool resumed = x->dispatch.resumed != 0;
+    if (is_broken(&up->lane->head, bytes, len) ||
+        !(resumed ? go_on(up, &up->lane->head) : begin(up, &up->lane->head))) {
         upstream_failed(up, DISPATCH_BAD);
         return;
     }
@@ -522,10 +637,12 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
         up->reusable = false;
         sock_want(&up->sock, SOCK_READ);
     }
-    x->body = (struct slice){.ptr = NULL, .len = 0};
-    client_release_request(client);
+    if (!x->resuming.framed) {
+        x->body = (struct slice){.ptr = NULL, .len = 0};
+        client_release_request(client);
+    }
     /* The head's bytes may lie in up->partial until they are sent. */
-    forward(up, true, bytes, len);
+    forward(up, !resumed, bytes, len);
     if (up->state == UPSTREAM_BUSY) {
         drop_partial(up);
     }
@@ -549,9 +666,9 @@ end_of_close(struct upstream *up)
     struct buf *text = &up->lane->text;
 
     buf_clear(text);
-    put_end(x, text);
+    bool good = put_end(x, text);
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
-    if (text->failed) {
+    if (text->failed || !good) {
         exchange_broke_off(x);
     } else {
         send_on(up, &part, text->len != 0, BODY_END);
@@ -565,9 +682,10 @@ response_end(struct upstream *up, int error)
 
     if (x->dispatch.state != DISPATCH_STREAMING) {
         upstream_failed(up, DISPATCH_CLOSED);
-    } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
+    } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0 &&
+               (!x->resume.on || x->resume.done)) {
         end_of_close(up);
     } else {
-        exchange_broke_off(x);
+        break_off(up, false);
     }
 }

@@ -276,7 +276,7 @@ upstream_resume(struct upstream *up)
 
 /* Sending the request */
 
-#define PARTS 13U
+#define PARTS (9U + 2U * EDGE_EDITS_MAX)
 
 _Static_assert(PARTS <= SOCK_PARTS_MAX, "all may be there at one time");
 
@@ -291,7 +291,7 @@ list_edited(const struct exchange *x, struct slice *parts)
         (struct slice){x->head.ptr + x->line_end, x->length_at - x->line_end};
     *parts++ = (struct slice){edits->length, edits->length_len};
     for (uint32_t i = 0; i < edits->count; i++) {
-        const struct edge_edit *edit = &edits->edit[i];
+        const struct body_edit *edit = &edits->edit[i];
         *parts++ = (struct slice){x->body.ptr + from, edit->at - from};
         *parts++ = edit->text;
         from = (size_t)edit->at + edit->cut;

@@ -187,6 +187,7 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .status = report->end == DISPATCH_REFUSED ? report->status : d->status,
         .stream = d->stream,
         .tenant = d->tenant,
+        .resumed = d->resumed,
         .cleared =
             d->clears && report->end == DISPATCH_DONE && d->status / 100 == 2,
         .imbalanced = choice->elect.imbalanced,
@@ -204,7 +205,8 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
     if (report->end == DISPATCH_DONE) {
         fact->prompt_tokens = report->usage.prompt_tokens;
         fact->cached_tokens = report->usage.cached_tokens;
-        fact->cached_known = report->usage.cached_known;
+        /* Another prompt was computed in the end than was predicted. */
+        fact->cached_known = report->usage.cached_known && d->resumed == 0;
         fact->judges = fact->cached_known && !d->several;
     }
     memcpy(fact->id, d->id, sizeof(fact->id));
@@ -272,6 +274,10 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
     d->refusal = refusal;
     d->state = DISPATCH_LOST;
     d->due = DISPATCH_REFUSE;
+    if (d->resumed != 0) {
+        d->due = DISPATCH_SEVER;
+        return;
+    }
     switch (refusal) {
     case DISPATCH_ALL_FAILED:
         counter_bump(&m->all_failed, 1);
@@ -414,6 +420,9 @@ dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
     bool refused = is_refusal(failure);
 
     CHECK(failure->fault == DISPATCH_STATUS);
+    if (d->resumed != 0) {
+        return true;
+    }
     if (!refused &&
         !config_statuses_has(&d->lane->retries.statuses, failure->status)) {
         return false;
@@ -653,11 +662,13 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     CHECK(d->state == DISPATCH_WAITING && d->choice.lease.taken);
     CHECK(status != 0);
     d->state = DISPATCH_STREAMING;
-    d->status = status;
-    d->first_byte_us = now_us;
-    histogram_add(&m->first_byte, now_us - d->begun_us);
-    count_choice(m, &d->choice);
-    count_answer(m, status);
+    if (d->resumed == 0) {
+        d->status = status;
+        d->first_byte_us = now_us;
+        histogram_add(&m->first_byte, now_us - d->begun_us);
+        count_choice(m, &d->choice);
+        count_answer(m, status);
+    }
     fleet_lease_answered(&d->choice.lease, d->lane->board);
     if (status < 500) {
         fleet_board_heard(d->lane->board, d->choice.lease.slot, now_us);
@@ -679,7 +690,7 @@ dispatch_began(struct dispatch *d, uint64_t now_us)
     }
     d->began = true;
     fleet_lease_began(&d->choice.lease, d->lane->board);
-    if (d->stream && d->status < 300) {
+    if (d->stream && d->status < 300 && d->resumed == 0) {
         d->first_token_us = now_us;
         histogram_add(&d->lane->metrics->first_token, now_us - d->begun_us);
     }
@@ -691,6 +702,39 @@ dispatch_broke_off(struct dispatch *d)
     CHECK(d->state == DISPATCH_STREAMING && d->due == DISPATCH_WAIT);
     d->state = DISPATCH_LOST;
     d->due = DISPATCH_SEVER;
+}
+
+bool
+dispatch_may_resume(const struct dispatch *d)
+{
+    return d->state == DISPATCH_STREAMING && may_send_again(d) &&
+           d->attempts_count + 1 < d->lane->attempts_max &&
+           d->attempts_count + 1 < DISPATCH_ATTEMPTS_MAX;
+}
+
+void
+dispatch_resumes(struct dispatch *d)
+{
+    struct dispatch_lane *lane = d->lane;
+    struct attempt_counts counts = counts_of(d);
+    struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
+    uint32_t slot = d->choice.lease.slot;
+
+    CHECK(d->state == DISPATCH_STREAMING && d->due == DISPATCH_WAIT);
+    CHECK(d->choice.lease.taken && d->ticket == 0);
+    a->fault = DISPATCH_CLOSED;
+    a->status = 0;
+    memcpy(a->worker, d->worker, sizeof(a->worker));
+    counter_bump(&lane->metrics->resumed, 1);
+    counter_bump(&lane->metrics->retries, 1);
+    counter_add(&lane->board->counters[slot].retries, 1);
+    counter_add(&lane->board->counters[slot].streams_severed, 1);
+    tell_outcome(d, FACT_CLOSED);
+    attempt_fail(&d->choice, &counts, &d->tried, true);
+    d->resumed++;
+    d->began = false;
+    d->fresh = false;
+    go_elect(d);
 }
 
 /* The end */
@@ -711,11 +755,13 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         counter_bump(&m->cancelled, 1);
         break;
     case DISPATCH_SEVERED:
-        CHECK(d->choice.lease.taken);
+        CHECK(d->choice.lease.taken || d->resumed != 0);
         counter_bump(&m->severed, 1);
-        counter_add(
-            &d->lane->board->counters[d->choice.lease.slot].streams_severed, 1);
-        tell_outcome(d, FACT_CLOSED);
+        if (d->choice.lease.taken) { /* else it has been blamed */
+            uint32_t slot = d->choice.lease.slot;
+            counter_add(&d->lane->board->counters[slot].streams_severed, 1);
+            tell_outcome(d, FACT_CLOSED);
+        }
         break;
     case DISPATCH_REFUSED:
         break;
@@ -734,31 +780,4 @@ dispatch_end(struct dispatch *d, const struct dispatch_report *report)
     attempt_end(&d->choice, &counts);
     d->state = DISPATCH_ENDED;
     d->due = DISPATCH_WAIT;
-}
-
-bool
-dispatch_check(const struct dispatch *d, const char **reason)
-{
-    bool severed = d->state == DISPATCH_LOST && d->status != 0;
-    bool sent = d->state == DISPATCH_CONNECTING ||
-                d->state == DISPATCH_WAITING ||
-                d->state == DISPATCH_STREAMING || severed;
-
-    *reason = NULL;
-    if (d->choice.lease.taken != sent) {
-        *reason = "a lease is held without an attempt, or the reverse";
-    } else if (d->attempts_count > DISPATCH_ATTEMPTS_MAX) {
-        *reason = "more attempts than there is room for"; /* attempts_max may
-                                                             be lower by now */
-    } else if ((d->status != 0) != (d->first_byte_us != 0)) {
-        *reason = "an answer without a status, or the reverse";
-    } else if (d->ticket != 0 && (!sent || d->status != 0)) {
-        *reason = "control waits for an attempt that has been settled";
-    } else if ((d->queued_us != 0) != (d->state == DISPATCH_QUEUED) &&
-               d->state != DISPATCH_ENDED) {
-        *reason = "it waits for room in another state, or the reverse";
-    } else if (d->began && d->choice.lease.queued_tokens != 0) {
-        *reason = "a prompt waits although its answer has begun";
-    }
-    return *reason == NULL;
 }

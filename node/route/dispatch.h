@@ -12,8 +12,7 @@
  *                                                 _expired()
  *   WAITING      waits for an answer              _answered(), _failed(),
  *                                                 _expired()
- *   STREAMING    passes the answer on: there is   _broke_off(), _expired()
- *                no other worker from here on
+ *   STREAMING    passes the answer on             _broke_off(), _resumes()
  *   LOST         is refused or severed            dispatch_end() only
  *   ENDED        nothing of it is in flight
  *
@@ -172,8 +171,10 @@ struct dispatch {
 
     struct worker_set tried;
     uint32_t attempts_count; /* that failed */
-    bool sent;               /* this attempt's worker got the whole request */
-    uint32_t sends; /* workers that got it whole, and did not refuse it */
+    uint32_t resumed; /* of these, whose answer had begun: the client has a part
+                         of it, and gets nothing else instead */
+    bool sent;        /* this attempt's worker got the whole request */
+    uint32_t sends;   /* workers that got it whole, and did not refuse it */
     struct dispatch_busy {
         unsigned status; /* 429 or 503; 0: no worker refused it for now */
         uint32_t retry_after_s;
@@ -269,6 +270,13 @@ void dispatch_began(struct dispatch *d, uint64_t now_us) ON_LANE;
 
 /* The answer ended too early. */
 void dispatch_broke_off(struct dispatch *d) ON_LANE;
+
+/* Whether its rest may be asked of another worker. */
+bool dispatch_may_resume(const struct dispatch *d) ON_LANE;
+
+/* The same, and so it is: another worker is elected. If none answers, the
+ * answer is severed. */
+void dispatch_resumes(struct dispatch *d) ON_LANE;
 
 /* The request has ended, in whatever state: control is told, and the lease
  * returned. */

@@ -242,6 +242,9 @@ option(struct top *top, struct slice name, struct token t)
         scan->priority_bad = !top->priority.present && t.kind != 'n';
     } else if (WALK_IS(name, "n")) {
         top->n = integer(w, t);
+    } else if (WALK_IS(name, "temperature")) {
+        struct integer heat = integer(w, t);
+        scan->greedy = heat.present && heat.value == 0;
     } else {
         return false;
     }

@@ -150,6 +150,7 @@ struct scan {
     bool rescored;  /* it wants probabilities of the prompt's own tokens
                       (prompt_logprobs, or echo with logprobs): engines
                       compute all of it, whatever they hold */
+    bool greedy;    /* temperature is 0 */
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */
     bool has_priority;

@@ -146,6 +146,7 @@ struct fact_decision {
     uint32_t block_tokens;     /* the worker's; with exact */
     uint32_t rank;             /* of the worker; with exact */
     uint32_t tenant;           /* its slot of keys.h */
+    uint32_t resumed;          /* times that its answer went on elsewhere */
     bool exact;        /* overlap and total count tokens, by its mirror */
     bool whole;        /* ... and the whole prompt was tokenised */
     bool cached_known; /* the engine reported cached_tokens */

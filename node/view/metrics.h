@@ -58,6 +58,8 @@
     X(all_failed, "Requests whose attempts all failed (502)")                  \
     X(all_busy, "Requests that workers refused for now (429 or 503)")          \
     X(severed, "Answers severed after their first byte")                       \
+    X(resumed, "Answers that broke off and went on at another worker")         \
+    X(resumed_torn, "... whose other worker did not go on where they ended")   \
     X(cut_off, "Requests cut off because draining took too long")              \
     X(cancelled, "Requests whose client went away")                            \
     X(timeouts_client, "Client connections closed for being too slow")         \

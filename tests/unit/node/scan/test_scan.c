@@ -358,6 +358,17 @@ Test(node_scan, a_priority_that_is_no_integer_is_a_bad_one)
     cr_assert(!try_body("{}").scan.priority_bad);
 }
 
+Test(node_scan, greedy_is_who_says_a_temperature_of_nought)
+{
+    cr_assert(try_body("{\"temperature\":0}").scan.greedy);
+    cr_assert(try_body("{\"temperature\":0.0}").scan.greedy);
+    cr_assert(!try_body("{\"temperature\":0.1}").scan.greedy);
+    cr_assert(!try_body("{\"temperature\":null}").scan.greedy);
+    cr_assert(!try_body("{\"temperature\":0,\"temperature\":1}").scan.greedy);
+    cr_assert(!try_body("{\"temperature\":\"0\"}").scan.greedy);
+    cr_assert(!try_body("{}").scan.greedy);
+}
+
 Test(node_scan, spans_that_are_kept_are_the_first_in_rendered_order)
 {
     const char *body =

@@ -1,0 +1,257 @@
+"""Streams whose engine dies go on at another one: the client gets every token once, and sees
+nothing of it."""
+import http.client
+import json
+
+import harness
+from fake_worker import Close, FakeWorker
+from test_usage import DELTA, DONE
+
+TOKENS = 12
+CHAT = "/v1/chat/completions"
+TEXT = "/v1/completions"
+
+
+class ResumeCase(harness.Case):
+    def node(self, *urls, options=()):
+        workers = [part for url in urls for part in ("--worker", url)]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
+                          "127.0.0.1:0", "--placement_headers", "on", "--affinity.mode", "hard",
+                          "--breaker.failures", "100", *workers, *options)
+        harness.wait_until(lambda: all(w["eligible"] for w in self.workers(node)), "they are up")
+        return node
+
+    def workers(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/workers").json()
+
+    def stream(self, node, path=CHAT, **more):
+        """Of one session, so at the worker of the one before."""
+        prompt = ({"prompt": "Tell me more about it"} if path == TEXT else
+                  {"messages": [{"role": "user", "content": "Tell me of caches."}]})
+        body = {"model": "m", "stream": True, "temperature": 0, "max_tokens": TOKENS,
+                **prompt, **more}
+        stream = harness.Stream(node.at("serve"), path, body, {"x-session-id": "one"})
+        self.addCleanup(stream.close)
+        self.assertEqual(stream.status, 200)
+        return stream
+
+    def count(self, node, name):
+        return harness.metric(node.at("admin"), name)
+
+
+def plain(events):
+    """As they are, but for what each answer has of its own."""
+    out = []
+    for event in events:
+        if event != "[DONE]":
+            event = json.loads(event)
+            for name in ("id", "created", "system_fingerprint"):
+                event.pop(name, None)
+            (event.get("usage") or {}).pop("prompt_tokens_details", None)
+        out.append(event)
+    return out
+
+
+class Engines(ResumeCase):
+    def setUp(self):
+        super().setUp()
+        self.engines = [self.start("kvasir-engine", "--port", "0", "--speed", "20",
+                                   "--model", "m") for _ in range(2)]
+        self.running = self.node(*(engine.url("http") for engine in self.engines))
+        harness.wait_until(
+            lambda: all(w["engine"] == "vllm" for w in self.workers(self.running)), "they are known")
+
+    def dies_everywhere(self, path, **more):
+        node = self.running
+        for at in range(1, TOKENS):
+            with self.subTest(at=at):
+                whole = self.stream(node, path, **more)
+                expected = plain(whole.events())
+                first = next(e for e in self.engines
+                             if whole.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+                before = self.count(node, "kvasir_resumed_total")
+                harness.request(first.at("http"), "POST", "/chaos",
+                                {"die_after_tokens": at, "die_count": 1})
+                stream = self.stream(node, path, **more)
+                self.assertEqual(stream.headers["x-kvasir-worker"],
+                                 whole.headers["x-kvasir-worker"])
+                events = list(stream.events())
+                self.assertEqual(plain(events), expected)
+                self.assertEqual(self.count(node, "kvasir_resumed_total"), before + 1)
+                names = {json.loads(e)["id"] for e in events if e != "[DONE]"}
+                self.assertEqual(len(names), 1, "one answer has one id")
+        self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
+        decided = harness.request(node.at("admin"), "GET", "/admin/decisions").json()
+        self.assertEqual(sum(d["resumed"] for d in decided), TOKENS - 1)
+
+    def test_a_chat_has_every_token_once(self):
+        self.dies_everywhere(CHAT)
+
+    def test_a_chat_with_usage(self):
+        self.dies_everywhere(CHAT, stream_options={"include_usage": True})
+
+    def test_a_completion_has_every_token_once(self):
+        self.dies_everywhere(TEXT)
+
+    def test_where_it_is_switched_off_it_is_severed(self):
+        other = self.node(*(engine.url("http") for engine in self.engines),
+                          options=["--retries.streams", "off"])
+        for engine in self.engines:
+            harness.request(engine.at("http"), "POST", "/chaos",
+                            {"die_after_tokens": 3, "die_count": 1})
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            list(self.stream(other).events())
+        self.assertEqual(self.count(other, "kvasir_severed_total"), 1)
+
+    def test_one_by_chance_is_severed(self):
+        for engine in self.engines:
+            harness.request(engine.at("http"), "POST", "/chaos",
+                            {"die_after_tokens": 3, "die_count": 1})
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            list(self.stream(self.running, temperature=0.7).events())
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 0)
+
+    def test_who_is_told_of_placements_is_told_of_it(self):
+        stream = self.stream(self.running)
+        list(stream.events())
+        first = next(e for e in self.engines
+                     if stream.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+        harness.request(first.at("http"), "POST", "/chaos",
+                        {"die_after_tokens": 3, "die_count": 1})
+        body = json.dumps({"model": "m", "stream": True, "temperature": 0, "max_tokens": TOKENS,
+                           "messages": [{"role": "user", "content": "Tell me of caches."}]})
+        answer = harness.request(self.running.at("serve"), "POST", CHAT, body,
+                                 {"x-session-id": "one", "content-type": "application/json"})
+        self.assertIn(": x-kvasir-resumed: 1\n\ndata: [DONE]\n\n", answer.text)
+
+
+def delta(text, **more):
+    return ("data: " + json.dumps({"id": "x", "choices": [
+        {"index": 0, "delta": {"content": text}, "finish_reason": None, **more}]}) +
+            "\n\n").encode()
+
+
+class Answers(ResumeCase):
+    """Workers whose every byte is decided here; they are asked in turn."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = []
+        self.answers = []
+        self.workers_here = [FakeWorker(self, self.answer) for _ in range(3)]
+        self.running = self.node(*(worker.url for worker in self.workers_here))
+
+    def answer(self, peer, request):
+        self.asked.append(request.json())
+        self.answers[len(self.asked) - 1](peer)
+
+    def breaks_off_after(self, *texts):
+        def say(peer):
+            peer.begin_stream()
+            for text in texts:
+                peer.chunk(delta(text))
+            raise Close
+        return say
+
+    def says(self, *pieces):
+        def say(peer):
+            peer.begin_stream()
+            for piece in pieces:
+                peer.chunk(piece)
+            peer.end_stream()
+        return say
+
+    def texts(self, **more):
+        events = self.stream(self.running, **more).chunks()
+        return [c["delta"]["content"] for e in events for c in e["choices"]]
+
+    def severed(self, **more):
+        got = []
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            for event in self.stream(self.running, **more).events():
+                got.append(json.loads(event)["choices"][0]["delta"]["content"])
+        return got
+
+    def test_the_rest_is_asked_for_with_the_text_so_far(self):
+        self.answers = [self.breaks_off_after("One", " two", " three"),
+                        self.says(delta(" three"), delta(" four"), DONE)]
+        self.assertEqual(self.texts(), ["One", " two", " three", " four"])
+        first, then = self.asked
+        self.assertEqual(then.pop("continue_final_message"), True)
+        self.assertEqual(then.pop("add_generation_prompt"), False)
+        self.assertEqual(then["messages"].pop(), {"role": "assistant", "content": "One two"})
+        self.assertEqual(then.pop("max_tokens"), first.pop("max_tokens") - 2)
+        self.assertEqual(then, first)
+
+    def test_another_answer_is_not_joined(self):
+        self.answers = [self.breaks_off_after("One", " two"),
+                        self.says(delta("Uno"), delta(" dos"), DONE)]
+        self.assertEqual(self.severed(), ["One", " two"])
+        self.assertEqual(self.count(self.running, "kvasir_resumed_torn_total"), 1)
+
+    def test_a_worker_that_refuses_the_rest_gives_way_to_the_next(self):
+        self.answers = [self.breaks_off_after("One", " two"), lambda peer: peer.answer(503),
+                        self.says(delta(" two"), delta(" three"), DONE)]
+        self.running_again("--retries.after_send", "2")
+        self.assertEqual(self.texts(), ["One", " two", " three"])
+
+    def running_again(self, *options):
+        self.running = self.node(*(worker.url for worker in self.workers_here), options=options)
+
+    def test_without_another_worker_it_is_severed(self):
+        self.answers = [self.breaks_off_after("One", " two"), lambda peer: peer.answer(503),
+                        lambda peer: peer.answer(400), lambda peer: peer.answer(400)]
+        self.running_again("--retries.after_send", "3")
+        self.assertEqual(self.severed(), ["One", " two"])
+
+    def test_an_engine_that_says_it_failed_is_gone_on_from(self):
+        fault = b'data: {"error":{"message":"EngineCore died","code":500}}\n\n'
+        self.answers = [self.says(delta("One"), delta(" two"), fault, DONE),
+                        self.says(delta(" two"), delta(" three"), DONE)]
+        self.assertEqual(self.texts(), ["One", " two", " three"])
+
+    def test_and_where_nobody_goes_on_the_client_is_told_of_it(self):
+        fault = b'data: {"error":{"message":"EngineCore died","code":500}}\n\n'
+        self.answers = [self.says(delta("One"), delta(" two"), fault, DONE)]
+        events = self.stream(self.running, response_format={"type": "json_object"}).events()
+        got = []
+        with self.assertRaises((http.client.IncompleteRead, ConnectionError)):
+            for event in events:
+                got.append(json.loads(event))
+        self.assertEqual(got[-1]["error"]["code"], 500)
+
+    def test_an_answer_that_only_lacks_its_end_is_ended(self):
+        def say(peer):
+            peer.begin_stream()
+            peer.chunk(delta("One"))
+            peer.chunk(delta(" two", finish_reason="stop"))
+            raise Close
+        self.answers = [say]
+        self.assertEqual(self.texts(), ["One", " two"])
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 0)
+
+    def test_calls_of_tools_are_not_resumed(self):
+        def say(peer):
+            peer.begin_stream()
+            peer.chunk(b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"",'
+                       b'"tool_calls":[{"index":0}]}}]}\n\n')
+            raise Close
+        self.answers = [say]
+        self.assertEqual(self.severed(), [""])
+        self.assertEqual(len(self.asked), 1)
+
+    def test_nothing_is_said_twice_if_nothing_was_said(self):
+        role = (b'data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant",'
+                b'"content":""}}]}\n\n')
+
+        def say(peer):
+            peer.begin_stream()
+            peer.chunk(role)
+            raise Close
+        self.answers = [say, self.says(role, delta("One"), DONE)]
+        self.assertEqual(self.texts(), ["", "One"])
+        self.assertEqual(self.asked[0], self.asked[1])
+
+
+if __name__ == "__main__":
+    harness.main()
