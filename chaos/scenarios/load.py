@@ -45,12 +45,12 @@ class Reader(threading.Thread):
     """Asks one node after the other the same; engines say the same to it, and
     what comes through nodes must be that, or its beginning when it is severed."""
 
-    def __init__(self, world, host):
+    def __init__(self, world, host, what="", **options):
         super().__init__(daemon=True)
         self.host = host
         self.nodes = world.nodes
-        self.body = {"model": MODEL, "stream": True, "max_tokens": READER_WORDS,
-                     "messages": [{"role": "user", "content": f"Tell me of {world.seed}."}]}
+        self.body = {"model": MODEL, "stream": True, "max_tokens": READER_WORDS, **options,
+                     "messages": [{"role": "user", "content": f"Tell me of {what or world.seed}."}]}
         engine = next(e for e in world.engines if e.runs)
         self.expected, whole = read_stream(host, engine.address, 8000, self.body)
         if not whole:
