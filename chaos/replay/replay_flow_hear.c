@@ -184,7 +184,8 @@ replay_hear_queued(struct replay_world *world,
         for (uint32_t i = 0; i < world->nodes_count; i++) {
             uint32_t own = world->heard_queued[i * engines + e];
             CHECK(own <= all);
-            replay_node_peers_queued(&world->nodes[i], e, all - own);
+            replay_node_peers_queued(&world->nodes[i], e, all - own,
+                                     replay_now(world));
         }
     }
     free(record);

@@ -342,6 +342,14 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
         return;
     }
     if (node->config.events) {
+        uint64_t known = expectations_depth(node->expectations, node->mirror,
+                                            engine, keys, count);
+        if (known != 0) {
+            twice_add(&node->twice, engine, known * node->config.block_tokens,
+                      now_us);
+            replay_node_peers_queued(node, engine, node->peers_said[engine],
+                                     now_us);
+        }
         expectations_add_missing(node->expectations, node->mirror, engine, keys,
                                  count, now_us);
         return;
@@ -381,9 +389,12 @@ replay_node_queued(const struct replay_node *node, uint32_t engine)
 
 void
 replay_node_peers_queued(struct replay_node *node, uint32_t engine,
-                         uint32_t tokens)
+                         uint32_t tokens, uint64_t now_us)
 {
-    gauge_set(&node->board->peers_queued_tokens[engine], (int32_t)tokens);
+    uint64_t wait = twice_less(&node->twice, engine, tokens, now_us);
+
+    node->peers_said[engine] = tokens;
+    gauge_set(&node->board->peers_queued_tokens[engine], (int32_t)wait);
 }
 
 void

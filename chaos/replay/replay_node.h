@@ -67,6 +67,8 @@ struct replay_node {
     struct fleet_view view;
     struct fleet_board *board;
     struct speed speed;
+    struct twice twice;
+    uint32_t peers_said[WORKERS_MAX]; /* tokens that wait for peers' requests */
     struct gauge rank_inflight[WORKERS_MAX];
     struct route_world world;
     struct rng rng;
@@ -128,7 +130,7 @@ void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
 uint32_t replay_node_queued(const struct replay_node *node, uint32_t engine);
 /* Sets the prompt tokens of its peers' waiting requests, as the peers said. */
 void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
-                              uint32_t tokens);
+                              uint32_t tokens, uint64_t now_us);
 
 /* How many requests peers are expected to have sent out that were not heard of
  * yet (node/peers/hints.h). */

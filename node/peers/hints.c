@@ -277,7 +277,7 @@ put_ranks(struct hints *hints, const struct fleet_view *view)
 }
 
 static void
-put_peers(struct hints *hints)
+put_peers(struct hints *hints, uint64_t now_us)
 {
     const struct fleet_view *view = view_of(hints);
     struct fleet_board *board = hints->world.board;
@@ -295,7 +295,9 @@ put_peers(struct hints *hints)
         }
         set_level(&board->peers_open[slot], open);
         set_level(&board->peers[slot], others.inflight);
-        set_level(&board->peers_queued_tokens[slot], others.queued_tokens);
+        set_level(
+            &board->peers_queued_tokens[slot],
+            twice_less(&hints->twice, slot, others.queued_tokens, now_us));
     }
     put_ranks(hints, view);
     set_level(&board->unseen, (rate * UNSEEN_MS + 500) / 1000);
@@ -389,7 +391,7 @@ hints_tick(struct hints *hints, uint64_t now_us)
     if (heard != hints->heard || version != hints->view_heard) {
         hints->heard = heard;
         hints->view_heard = version;
-        put_peers(hints);
+        put_peers(hints, now_us);
     }
     return due;
 }
@@ -662,6 +664,25 @@ hear_text(struct hints *hints, const struct gossip_belief *belief,
     }
 }
 
+/* Of these blocks some were on their way to that rank already. */
+static void ON_CONTROL
+hear_twice(struct hints *hints, const struct gossip_belief *belief,
+           uint32_t owner, uint32_t slot, uint64_t now_us)
+{
+    const struct mirror_view *ranks = ranks_of(hints);
+    uint64_t known =
+        expectations_depth(hints->world.expectations, hints->world.mirror, slot,
+                           belief->keys, belief->count);
+
+    for (uint32_t i = 0; i < ranks->groups_count && known != 0; i++) {
+        if (worker_set_has(&ranks->groups[i].slots, slot)) {
+            twice_add(&hints->twice, owner,
+                      known * ranks->groups[i].block_tokens, now_us);
+            hints->heard = UINT64_MAX; /* the board is behind */
+        }
+    }
+}
+
 static void ON_CONTROL
 hear_expected(struct hints *hints, const struct gossip_belief *belief,
               uint64_t now_us)
@@ -691,6 +712,7 @@ hear_expected(struct hints *hints, const struct gossip_belief *belief,
         hints->stats.taken_back++;
         return;
     }
+    hear_twice(hints, belief, owner, slot, now_us);
     expectations_add_missing(hints->world.expectations, hints->world.mirror,
                              slot, belief->keys, belief->count, now_us);
     hints->stats.expected_heard++;

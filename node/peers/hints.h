@@ -54,7 +54,8 @@
  * prefix elsewhere. A node tells only blocks that the rank neither holds in its
  * mirror nor is expected to hold: others were told before, by this node or
  * another. Blocks that a peer tells are compared with the mirror first, so an
- * event that came sooner leaves nothing to expect. Blocks of an attempt that
+ * event that came sooner leaves nothing to expect; those that are held or
+ * expected here count once among what waits (twice.h). Blocks of an attempt that
  * came to nothing are taken back in the same way, under HINTS_TAKEN_BACK; a
  * peer that does not know that sees no such rank, and forgets them by time.
  * Blocks of text are told in the same way, under HINTS_TEXT, from the request on
@@ -85,6 +86,7 @@
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
+#include "node/view/twice.h"
 
 #define HINTS_SOON_TOKENS 512U
 #define HINTS_SOON_US     UINT64_C(5000)
@@ -148,6 +150,7 @@ struct hints {
     uint64_t open[WORKERS_MAX]; /* by slot: the worker whose breaker was told
                                    to be open, or 0 */
     uint32_t queued_told[WORKERS_MAX]; /* by slot: waiting tokens as told */
+    struct twice twice;
     struct hints_stats stats;
 };
 

@@ -265,6 +265,51 @@ real(const struct replay_workload *w, enum replay_policy policy, uint32_t nodes)
     return replay;
 }
 
+/* An engine computes a prompt of 8,192 tokens in 82 ms. */
+static struct replay_setup
+slow(uint32_t nodes, uint32_t engines)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, nodes, engines);
+
+    replay.engine.blocks_max = 4096;
+    replay.engine.running_max = 64;
+    replay.engine.batch_tokens_max = 8192;
+    replay.engine.prefill_tokens_per_s = 100000;
+    return replay;
+}
+
+/* Each second of two long prompts comes 15 ms after the first, mostly at another
+ * node, and long before gauges are due. */
+Test(chaos_replay_world, a_long_prompt_keeps_others_away_at_once)
+{
+    struct replay_setup replay = slow(3, 2);
+
+    for (uint32_t i = 0; i < 100; i++) {
+        add(i * UINT64_C(500000), 1000 + 2 * i, 8192, 1);
+        add(i * UINT64_C(500000) + 15000, 1001 + 2 * i, 8192, 1);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_geq(result.ttft_p50_us, 80000);
+    cr_assert_leq(result.ttft_p99_us, 90000, "one waited for another");
+}
+
+/* Ten equal prompts within 20 ms, each long before the first one's is
+ * computed. */
+Test(chaos_replay_world, equal_new_prompts_wait_for_the_first)
+{
+    struct replay_setup replay = slow(3, 4);
+
+    for (uint32_t i = 0; i < 200; i++) {
+        add(i / 10 * UINT64_C(1000000) + i % 10 * 2000, 1000 + i / 10, 8192, 1);
+    }
+    struct replay_result result = play(&replay);
+    uint64_t computed = result.prompt_tokens - result.cached_tokens;
+    cr_assert_leq(computed, UINT64_C(8192) * 20 * 3 / 2);
+    replay.expect_alone = true;
+    result = play(&replay);
+    cr_assert_gt(result.prompt_tokens - result.cached_tokens, computed);
+}
+
 Test(chaos_replay_world, one_seed_gives_one_result)
 {
     const struct replay_workload *w = replay_workload_find("chat");
