@@ -182,6 +182,9 @@ run(struct sim_world *w, struct sim_flight *f)
         case DISPATCH_QUEUE:
             CHECK(false && "workers have no limit here");
             return;
+        case DISPATCH_RENAME:
+            CHECK(false && "models have one name each here");
+            return;
         case DISPATCH_ASK:
             CHECK(false && "tokens come with the prompt");
             return;

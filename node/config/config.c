@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "node/config/config_access.h"
+#include "node/config/config_aliases_internal.h"
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_jwt.h"
 #include "node/config/config_keys.h"
@@ -269,6 +270,7 @@ config_check(const struct config *config, struct config_errors *errors)
     for (size_t i = 0; i < sizeof ordered_keys / sizeof ordered_keys[0]; i++) {
         check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
     }
+    config_aliases_check(&config->aliases, errors);
     config_access_check(config, errors);
     config_jwt_check(config, errors);
     config_mesh_check(&config->mesh, errors);

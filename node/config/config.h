@@ -34,19 +34,22 @@
 #include "node/text/ranges.h"
 #include "node/text/url.h"
 
-#define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
-#define CONFIG_ERRORS_MAX     100  /* further ones are counted, not printed */
-#define CONFIG_LABEL_MAX      64   /* a name or label and its NUL */
-#define CONFIG_SECRET_MAX     256  /* an API key and its NUL */
-#define CONFIG_TEXT_MAX       256  /* a text and its NUL */
-#define CONFIG_FILE_MAX       256  /* a file's path and its NUL */
-#define CONFIG_PATHS_MAX      1024 /* paths between blanks and their NUL */
-#define CONFIG_NAMES_MAX      192  /* the same of names */
-#define CONFIG_NAMES_COUNT    4U
-#define CONFIG_JOINS_MAX      32  /* places to look for other nodes */
-#define CONFIG_MODELS_MAX     32  /* models that are named one by one */
-#define CONFIG_MODEL_NAME_MAX 192 /* a model's name and its NUL */
-#define CONFIG_LANES_MAX      64
+#define CONFIG_FILE_BYTES_MAX    ((size_t)1 << 20)
+#define CONFIG_ERRORS_MAX        100 /* further ones are counted, not printed */
+#define CONFIG_LABEL_MAX         64  /* a name or label and its NUL */
+#define CONFIG_SECRET_MAX        256 /* an API key and its NUL */
+#define CONFIG_TEXT_MAX          256 /* a text and its NUL */
+#define CONFIG_FILE_MAX          256 /* a file's path and its NUL */
+#define CONFIG_PATHS_MAX         1024 /* paths between blanks and their NUL */
+#define CONFIG_NAMES_MAX         192  /* the same of names */
+#define CONFIG_NAMES_COUNT       4U
+#define CONFIG_JOINS_MAX         32  /* places to look for other nodes */
+#define CONFIG_MODELS_MAX        32  /* models that are named one by one */
+#define CONFIG_MODEL_NAME_MAX    192 /* a model's name and its NUL */
+#define CONFIG_LANES_MAX         64
+#define CONFIG_ALIASES_MAX       32 /* other names of models */
+#define CONFIG_ALIAS_TARGETS_MAX 8U /* models behind one */
+#define CONFIG_ALIAS_WEIGHT_MAX  1000000U
 /* mirror.expected by default: longer than engines let requests wait. */
 #define CONFIG_EXPECTED_S   60
 #define CONFIG_ATTEMPTS_MAX 8 /* workers tried for one request */
@@ -174,6 +177,24 @@ struct config_model {
 struct config_models {
     uint32_t count;
     struct config_model model[CONFIG_MODELS_MAX];
+};
+
+/* A model behind an alias, by the name that engines serve it under. */
+struct config_alias_target {
+    char model[CONFIG_MODEL_NAME_MAX];
+    uint32_t weight; /* of its share of conversations; 0: a fall-back */
+};
+
+/* A name that clients may ask for, and the models that answer. */
+struct config_alias {
+    char name[CONFIG_MODEL_NAME_MAX];
+    uint32_t targets_count; /* fall-backs last */
+    struct config_alias_target target[CONFIG_ALIAS_TARGETS_MAX];
+};
+
+struct config_aliases {
+    uint32_t count;
+    struct config_alias alias[CONFIG_ALIASES_MAX];
 };
 
 struct config_tokens {
@@ -321,6 +342,7 @@ struct config {
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
+    struct config_aliases aliases;
     struct config_policy policy;
     struct config_affinity affinity;
     struct config_retries retries;
@@ -429,6 +451,10 @@ int config_worker_set(struct config_worker *worker, struct slice key,
  * gives a worker without id its default one. 0, or CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
+
+/* The alias of that name, or NULL. */
+const struct config_alias *
+config_aliases_find(const struct config_aliases *aliases, struct slice name);
 
 /* Appends what is in force, as YAML that config_apply_yaml() reads back. API
  * keys are left out. out->failed when it has no room; so with the next two. */

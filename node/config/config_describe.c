@@ -1,4 +1,5 @@
 /* What values of configuration keys look like, in messages and in the reference. */
+#include "node/config/config_aliases_internal.h"
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -34,9 +35,10 @@ describe_choice(const struct config_key *key, struct buf *out)
 static const char *
 want_of(enum config_type type, struct slice text)
 {
-    return type == CONFIG_RANGES   ? ranges_want(text)
-           : type == CONFIG_MODELS ? config_models_want(text)
-                                   : LIMITS_RATE_WANT;
+    return type == CONFIG_RANGES    ? ranges_want(text)
+           : type == CONFIG_MODELS  ? config_models_want(text)
+           : type == CONFIG_ALIASES ? config_aliases_want(text)
+                                    : LIMITS_RATE_WANT;
 }
 
 void
@@ -105,6 +107,7 @@ config_value_describe(const struct config_key *key, struct slice text,
         break;
     case CONFIG_RANGES:
     case CONFIG_MODELS:
+    case CONFIG_ALIASES:
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
         break;
@@ -125,7 +128,7 @@ config_type_word(enum config_type type)
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
         [CONFIG_WEB] = "URL",           [CONFIG_TEXT] = "TEXT",
-        [CONFIG_RATE] = "RATE",
+        [CONFIG_RATE] = "RATE",         [CONFIG_ALIASES] = "ALIASES",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -15,6 +15,7 @@ static const char *const live_keys[] = {
     "usage.ask",
     "tokens.dir",
     "models",
+    "aliases",
     "retries.statuses",
     "retries.after_send",
     "retries.streams",

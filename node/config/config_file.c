@@ -1,6 +1,7 @@
 /* The configuration file: a YAML tree against the schema. */
 #include <stdio.h>
 
+#include "node/config/config_aliases_internal.h"
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_walk_internal.h"
@@ -77,6 +78,11 @@ take_value(const struct config_walk *walk, const struct config_key *key,
     if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_MODELS) {
         config_models_take(walk, key->name, node,
                            (void *)((char *)into + key->offset));
+        return;
+    }
+    if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_ALIASES) {
+        config_aliases_take(walk, key->name, node,
+                            (void *)((char *)into + key->offset));
         return;
     }
     if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_PLACES) {

@@ -107,6 +107,24 @@ put_models(struct json_out *json)
     json_out_object_end(json);
 }
 
+/* The same of aliases. */
+static void
+put_aliases(struct json_out *json)
+{
+    put_type(json, "string", "array");
+    json_out_key(json, "items");
+    json_out_object_begin(json);
+    put_type(json, "string", "object");
+    json_out_put_raw(
+        json, "properties",
+        SLICE("{\"name\":{\"type\":\"string\"},"
+              "\"to\":{\"type\":[\"string\",\"array\",\"object\"]},"
+              "\"fallback\":{\"type\":[\"string\",\"array\"]}}"));
+    json_out_put_raw(json, "required", SLICE("[\"name\",\"to\"]"));
+    json_out_put_raw(json, "additionalProperties", SLICE("false"));
+    json_out_object_end(json);
+}
+
 static void
 put_value(struct json_out *json, const struct config_key *key)
 {
@@ -134,6 +152,9 @@ put_value(struct json_out *json, const struct config_key *key)
         break;
     case CONFIG_MODELS:
         put_models(json);
+        break;
+    case CONFIG_ALIASES:
+        put_aliases(json);
         break;
     case CONFIG_STATUSES:
         put_type(json, "integer", "string");

@@ -102,6 +102,8 @@ static const struct config_key node_keys[] = {
      "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters. A worker that was sent /reset_prefix_cache, /flush_cache, /sleep or /release_memory_occupation this way is known to be empty at once."},
     {"models", CONFIG_MODELS, AT(tokens.models), "none", 0, 0, NULL,
      "Models' own files one by one, beside those in tokens.dir and before them: a folder, or the tokenizer's file in it. In a file also a list; each item is such a text, or a mapping of name, path, template (a file instead of the folder's) and content (how a message reaches the template)."},
+    {"aliases", CONFIG_ALIASES, AT(aliases), "none", 0, 0, NULL,
+     "Names that clients may ask for beside those that engines serve, and the models behind them. A request gets the name of its model before it goes anywhere; answers say that one. Several models share an alias by their weights, each conversation with one of them; when that one has no worker, or all of them fail or are busy before an answer begins, the other ones are tried, then those behind fallback. A tenant's models and limits are those of the alias. In a file also a list; each item is such a text, or a mapping of name, to (a model, a list, or a mapping to weights) and fallback (a model or a list)."},
     {"placement_headers", CONFIG_CHOICE, AT(placement_headers), "off", 0, 0, switch_choices,
      "Whether answers of 2xx tell every client which worker had how much of the prompt. That tells strangers which prompts others sent: for tests. A request with a token of admin.token_file in x-kvasir-token is told in any case."},
 

@@ -46,7 +46,9 @@ enum config_type {
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */
     CONFIG_RANGES,   /* struct ranges: ADDRESS/BITS between blanks, or none */
     CONFIG_MODELS, /* struct config_models: NAME=PATH between blanks, or none */
-    CONFIG_RATE,   /* struct limits_rate: 600/min, or none */
+    CONFIG_ALIASES, /* struct config_aliases: NAME=MODEL between blanks, or
+                       none */
+    CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
 };
 
 struct config_key {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/config/config_aliases_internal.h"
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -374,6 +375,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return ranges_parse(text, (void *)to) == NULL;
     case CONFIG_MODELS:
         return config_models_read(text, (void *)to) == NULL;
+    case CONFIG_ALIASES:
+        return config_aliases_read(text, (void *)to) == NULL;
     case CONFIG_RATE:
         return limits_rate_read(text, (void *)to);
     }
@@ -491,6 +494,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_MODELS:
         config_models_print((const void *)at, out);
+        break;
+    case CONFIG_ALIASES:
+        config_aliases_print((const void *)at, out);
         break;
     case CONFIG_RATE:
         limits_rate_print((const void *)at, out);

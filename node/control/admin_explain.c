@@ -10,6 +10,7 @@
 #include "node/control/admin.h"
 #include "node/control/admin_snapshot.h"
 #include "node/local/local_tokens.h"
+#include "node/route/alias.h"
 #include "node/route/route_local.h"
 #include "node/route/route_needs.h"
 
@@ -184,11 +185,14 @@ put_rule(struct json_out *json, const struct elect_config *config)
     json_out_object_end(json);
 }
 
-static void
-put_request(struct json_out *json, const struct route_scratch *route,
+static void ON_CONTROL
+put_request(struct json_out *json, const struct control *control,
             const char *tokens_by)
 {
+    const struct route_scratch *route = &control->explain;
+
     json_out_put_slice(json, "model", route->model);
+    admin_alias_put(&control->alias, json);
     json_out_put_bool(json, "stream", route->scan.stream);
     json_out_put_text(json, "unit", route->tokens.known ? "tokens" : "blocks");
     json_out_put_text(json, "tokens_by", tokens_by);
@@ -247,9 +251,11 @@ put_admission(struct control *control, const struct asked *asked, int outcome,
     struct route_needs needs = route_needs(route, asked->body_len);
     uint64_t tokens = needs.prompt + needs.answer;
 
-    bool passes =
-        control_limits_explain(&control->limits, asked->tenant, route->model,
-                               tokens != 0 ? tokens : 1, json);
+    const struct admin_alias *named = &control->alias;
+    struct slice model =
+        named->alias != NULL ? slice_of(named->alias->name) : route->model;
+    bool passes = control_limits_explain(&control->limits, asked->tenant, model,
+                                         tokens != 0 ? tokens : 1, json);
     json_out_put_text(json, "admission",
                       !passes                   ? "limited"
                       : outcome == ROUTE_E_FULL ? "queued"
@@ -281,7 +287,7 @@ put_explain(struct control *control, const struct asked *asked,
                           : outcome == ROUTE_E_FULL   ? "waits"
                                                       : "no_worker");
     }
-    put_request(json, route, asked->tokens_by);
+    put_request(json, control, asked->tokens_by);
     put_admission(control, asked, outcome, json);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, &config);
@@ -312,8 +318,26 @@ answer(struct control *control, const struct route_world *world,
 
 /* Tokens */
 
-/* Reads the request's body: route_read(). */
-static int
+/* Which session a request for that model is of; the scratch has read body. */
+static uint64_t
+session_of(struct control *control, const struct httpd_request *request,
+           struct slice body, struct slice model)
+{
+    const struct http_head *head = httpd_head(request);
+    const struct http_header *tenant = http_head_find_name(head, TENANT_FIELD);
+    const struct session_asked asked = {
+        .head = head,
+        .body = body.ptr,
+        .scan = &control->explain.scan,
+        .tenant = tenant != NULL ? key_digest(tenant->value) : 0,
+        .model = model,
+    };
+
+    return session_key(&control->node->session, &asked);
+}
+
+/* Reads the request's body: route_read(), or -ENOMEM. */
+static int ON_CONTROL
 read_body(struct control *control, const struct httpd_request *request,
           enum scan_api api)
 {
@@ -328,7 +352,14 @@ read_body(struct control *control, const struct httpd_request *request,
         keys != NULL && tenant != NULL
             ? keys_isolation(keys, keys_find_tenant(keys, tenant->value))
             : NULL;
-    return route_read(route, body, api);
+    int outcome = route_read(route, body, api);
+    if (outcome != 0) {
+        return outcome;
+    }
+    const struct node_live *live = publish_get(&control->node->live);
+    return admin_alias_read(&control->alias, &live->aliases, body,
+                            session_of(control, request, body, route->model),
+                            route);
 }
 
 /* The world as it is, for a request that the scratch has read. */
@@ -337,18 +368,15 @@ world_of(struct control *control, const struct httpd_request *request)
 {
     struct node_shared *node = control->node;
     struct route_world world = shared_world(node, &node->elect);
-    const struct http_head *head = httpd_head(request);
-    const struct http_header *tenant = http_head_find_name(head, TENANT_FIELD);
-    const struct session_asked asked = {
-        .head = head,
-        .body = httpd_body(request).ptr,
-        .scan = &control->explain.scan,
-        .tenant = tenant != NULL ? key_digest(tenant->value) : 0,
-        .model = control->explain.model,
-    };
+    const struct admin_alias *named = &control->alias;
+    struct slice model = control->explain.model;
+    struct slice asked =
+        named->alias != NULL ? slice_of(named->alias->name) : model;
+    uint64_t session = session_of(control, request, named->body, asked);
 
     world.affinity = node->session.mode;
-    world.session = session_key(&node->session, &asked);
+    world.session =
+        named->alias != NULL ? alias_session(session, model) : session;
     return world;
 }
 
@@ -408,12 +436,15 @@ on_tokens(void *context, const struct token_answer *tokens)
     struct explaining *e = context;
     struct control *control = e->control;
     struct route_scratch *route = &control->explain;
-    struct slice body = httpd_body(e->request);
 
+    role_is_control();
     *httpd_user(e->request) = NULL;
-    /* It was, before asking, with the same bytes and the scratch's limits, which
-     * no reload changes. */
-    CHECK(read_body(control, e->request, e->api) == 0);
+    if (read_body(control, e->request, e->api) != 0) {
+        httpd_error(e->request, 503, "overloaded", "out of memory; try again");
+        free(e);
+        return;
+    }
+    struct slice body = control->alias.body;
     struct route_world world = world_of(control, e->request);
     if (tokens->outcome == TOKEN_OK) {
         struct token_text prompt = {tokens->tokens, tokens->count,
@@ -449,7 +480,7 @@ ask_tokens(struct control *control, const struct route_world *world,
         if (outcome != 0 && token_ask_able(control->token_ask, worker,
                                            control->explain.scan.api)) {
             outcome = token_ask_start(control->token_ask, &e->question, worker,
-                                      httpd_body(request),
+                                      control->alias.body,
                                       &control->explain.scan, e, on_tokens);
         }
     }
@@ -465,7 +496,6 @@ void
 admin_explain(struct control *control, struct httpd_request *request)
 {
     struct route_scratch *route = &control->explain;
-    struct slice body = httpd_body(request);
     enum scan_api api;
     char fault[160];
 
@@ -475,12 +505,18 @@ admin_explain(struct control *control, struct httpd_request *request)
                     "/v1/chat/completions");
         return;
     }
-    if (read_body(control, request, api) != 0) {
+    int outcome = read_body(control, request, api);
+    if (outcome < 0) {
+        httpd_error(request, 503, "overloaded", "out of memory; try again");
+        return;
+    }
+    if (outcome != 0) {
         (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
                        route->scan.fault, route->scan.fault_at);
         httpd_error(request, 400, "invalid_json", fault);
         return;
     }
+    struct slice body = control->alias.body;
     struct route_world world = world_of(control, request);
     const char *tokens_by = "none";
     if (route_wants_tokens(route, &world)) {

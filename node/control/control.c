@@ -765,6 +765,7 @@ control_fini(struct control *control)
     CHECK(uv_loop_close(&control->loop) == 0);
     unproven_fini(&control->unproven);
     route_scratch_fini(&control->explain);
+    admin_alias_fini(&control->alias);
     decisions_fini(&control->decisions);
     control_queue_fini(&control->queue);
     if (control->limits.table != NULL) {

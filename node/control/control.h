@@ -15,6 +15,7 @@
 
 #include "index/base/role.h"
 #include "node/control/admin_access.h"
+#include "node/control/admin_alias.h"
 #include "node/control/control_jwt.h"
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
@@ -49,6 +50,7 @@ struct control {
     struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
+    struct admin_alias alias;     /* the same */
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
     struct renderers renderers;   /* what workers answered to it */
     struct rng rng;

@@ -10,6 +10,7 @@
  *   inquiry.c   what a request's tokens are, asked of an engine
  *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
+ *   naming.c    requests that ask for an alias
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
@@ -49,6 +50,7 @@
 #include "node/keys/keys_token.h"
 #include "node/limits/limits_table.h"
 #include "node/local/local_tokens.h"
+#include "node/route/alias.h"
 #include "node/route/dispatch.h"
 #include "node/route/resume.h"
 #include "node/route/route.h"
@@ -158,6 +160,7 @@ struct lane {
     struct elect_config elect;
     bool placement_headers;
     struct session_rule session;
+    struct config_aliases aliases;
     struct http_tokens operators;
     bool usage_ask;
     struct pace body_pace;
@@ -251,8 +254,8 @@ struct edge_salt {
 /* What the attempt's worker gets instead of the body as it came. */
 struct edge_edits {
     uint32_t count;
-    uint32_t length_len;
-    char length[32]; /* of the body then, to the head's end */
+    uint32_t length_len; /* 0: it is as the head says */
+    char length[32];     /* of the body then, to the head's end */
     struct body_edit edit[EDGE_EDITS_MAX]; /* by rising place */
 };
 
@@ -298,6 +301,17 @@ struct edge_limit {
     bool in_event;   /* ... since the last empty line */
 };
 
+/* A request that asked for an alias. */
+struct edge_naming {
+    struct slice asked;       /* the alias; while it begins, no longer */
+    uint32_t count;           /* of exchange.models; 0: it asked for no alias */
+    uint32_t next;            /* of these; the one before is asked for now */
+    struct alias_place place; /* of the name in the body that came */
+    uint64_t session;         /* as exchange.session, of the alias */
+    char *body;               /* the one with the model's name, or NULL */
+    size_t body_size;
+};
+
 struct exchange {
     struct client *client;
     struct upstream *upstream; /* NULL between attempts */
@@ -309,8 +323,9 @@ struct exchange {
     bool shown; /* its client may be told where it went */
     bool read;  /* the lane's route scratch holds it; not once it waits */
     enum scan_api api; /* of its path */
-    struct slice body; /* in client->in, until the answer begins, or as long
-                          as that may be resumed */
+    struct slice body; /* in client->in or naming.body, until the answer
+                          begins, or as long as that may be resumed */
+    struct edge_naming naming;
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
      * depends on the worker goes in between: see gather() in upstream.c. */
@@ -357,6 +372,7 @@ struct exchange {
     struct usage_watch watch;
     struct usage_strip strip;
     struct resume resume;
+    char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 
 enum upstream_state {
@@ -456,6 +472,8 @@ void admit_count(const struct exchange *x, const struct usage *usage) ON_LANE;
 void request_serve(struct client *client) ON_LANE;
 /* Whether its body is sent in another form than its own (Content-Encoding). */
 bool request_is_encoded(const struct http_head *head);
+/* The scratch is to read x's body, which is another one than before. */
+void request_read_again(struct exchange *x) ON_LANE;
 /* Refuses what could not be read whole, and closes. */
 void request_refuse(struct client *client, unsigned status, const char *code,
                     const char *message) ON_LANE;
@@ -545,6 +563,17 @@ void waiting_begin(struct exchange *x) ON_LANE;
 void waiting_end(struct exchange *x) ON_LANE;
 /* Takes what control told of those that wait. */
 void waiting_take(struct lane *lane) ON_LANE;
+
+/* naming.c */
+
+/* The scratch has read x, which has its session: if it asks for an alias, it
+ * becomes a request for a model. False: it was refused, x is gone. */
+bool naming_begin(struct exchange *x) ON_LANE MUST_CHECK;
+/* It becomes one for the next model: does what DISPATCH_RENAME wants. The
+ * same. */
+bool naming_next(struct exchange *x) ON_LANE MUST_CHECK;
+/* x's body is not needed any more. Repeating it is harmless. */
+void naming_release(struct exchange *x) ON_LANE;
 
 /* exchange.c */
 

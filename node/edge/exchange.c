@@ -118,6 +118,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     deadline_clear(&x->deadline);
     leave_pool(x);
     resuming_fini(x);
+    naming_release(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -306,6 +307,7 @@ set_edits(struct exchange *x)
     size_t size = x->body.len;
 
     edits->count = 0;
+    edits->length_len = 0;
     if (salt->sent) {
         add_edit(edits,
                  (struct body_edit){salt->at, salt->cut,
@@ -321,7 +323,7 @@ set_edits(struct exchange *x)
     for (uint32_t i = 0; i < edits->count; i++) {
         size = size - edits->edit[i].cut + edits->edit[i].text.len;
     }
-    if (edits->count != 0) {
+    if (edits->count != 0 || x->naming.next > 1) {
         int len =
             snprintf(edits->length, sizeof(edits->length), "%zu\r\n\r\n", size);
         CHECK(len > 0 && (size_t)len < sizeof(edits->length));
@@ -399,6 +401,11 @@ run(struct exchange *x)
         case DISPATCH_QUEUE:
             waiting_begin(x);
             break;
+        case DISPATCH_RENAME:
+            if (!naming_next(x)) {
+                return;
+            }
+            break;
         case DISPATCH_CONNECT:
             connect_upstream(x);
             break;
@@ -419,7 +426,10 @@ run(struct exchange *x)
 void
 exchange_start(struct exchange *x)
 {
-    if (!limit_begin(x, x->client->lane->route.model)) {
+    struct slice model =
+        x->naming.count != 0 ? x->naming.asked : x->client->lane->route.model;
+
+    if (!limit_begin(x, model)) {
         return;
     }
     bool asked = x->dispatch.routed && inquiry_begin(x);

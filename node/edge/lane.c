@@ -305,6 +305,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->placement_headers = live->placement_headers;
     session_rule_init(&lane->session, &live->affinity);
     session_rule_scan(&lane->session, &lane->route.limits);
+    lane->aliases = live->aliases;
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
     lane->body_pace = (struct pace){

@@ -30,6 +30,10 @@ add_placement(struct buf *out, const struct exchange *x)
 
     buf_add_text(out, "\r\nx-kvasir-worker: ");
     buf_add_text(out, x->pool->worker.id);
+    if (x->naming.count != 0) {
+        buf_add_text(out, "\r\nx-kvasir-model: ");
+        buf_add_text(out, x->models[x->naming.next - 1]);
+    }
     buf_add_text(out, "\r\nx-kvasir-mode: ");
     buf_add_text(out, elect_mode_name(choice->elect.mode));
     buf_add_text(out, "\r\nx-kvasir-overlap: ");
@@ -170,10 +174,11 @@ reply_ready(struct client *client)
 
 /* As one of its engines tells it: clients read max_model_len, say. */
 static void
-put_model(struct json_out *json, const struct fleet_model *model)
+put_model(struct json_out *json, struct slice name,
+          const struct fleet_model *model)
 {
     json_out_object_begin(json);
-    json_out_put_slice(json, "id", model->name);
+    json_out_put_slice(json, "id", name);
     json_out_put_text(json, "object", "model");
     json_out_put_uint(json, "created", model->created);
     if (model->fact[MODEL_OWNED_BY].len == 0) {
@@ -186,6 +191,47 @@ put_model(struct json_out *json, const struct fleet_model *model)
         }
     }
     json_out_object_end(json);
+}
+
+/* The first of its models that a worker lists; NULL: there is none, or the
+ * name is a model's as well and was listed as that. */
+static const struct fleet_model *
+model_behind(const struct fleet_view *view, const struct config_alias *alias)
+{
+    const struct fleet_model *model = NULL;
+
+    if (fleet_view_model(view, slice_of(alias->name)) != NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < alias->targets_count && model == NULL; i++) {
+        model = fleet_view_model(view, slice_of(alias->target[i].model));
+    }
+    return model;
+}
+
+/* Names that stand for models, likewise. True: it was only that one. */
+static bool ON_LANE
+put_aliases(struct client *client, const struct fleet_view *view,
+            struct slice only, struct json_out *json)
+{
+    const struct keys *keys = publish_get(&client->lane->node->keys);
+    const struct config_aliases *aliases = &client->lane->aliases;
+    bool found = false;
+
+    for (uint32_t i = 0; i < aliases->count && !found; i++) {
+        struct slice name = slice_of(aliases->alias[i].name);
+        if ((only.len != 0 && !slice_equal(only, name)) ||
+            !admit_allows(client, keys, name)) {
+            continue;
+        }
+        const struct fleet_model *model =
+            model_behind(view, &aliases->alias[i]);
+        if (model != NULL) {
+            put_model(json, name, model);
+            found = only.len != 0;
+        }
+    }
+    return found;
 }
 
 /* only: one model's name, or empty for the whole list. False: there is no such
@@ -211,10 +257,11 @@ put_models(struct client *client, struct slice only, struct buf *body)
         struct slice name = view->models->model[i].name;
         if ((only.len == 0 || slice_equal(only, name)) &&
             admit_allows(client, keys, name)) {
-            put_model(&json, &view->models->model[i]);
+            put_model(&json, name, &view->models->model[i]);
             found = only.len != 0;
         }
     }
+    found = found || put_aliases(client, view, only, &json);
     qsbr_offline(client->lane->shared->reader);
     if (only.len == 0) {
         json_out_array_end(&json);

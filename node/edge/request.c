@@ -281,6 +281,23 @@ set_session(struct exchange *x, const struct http_head *head)
     }
 }
 
+void
+request_read_again(struct exchange *x)
+{
+    struct route_scratch *route = &x->client->lane->route;
+
+    if (!x->dispatch.routed) {
+        route_read_form(route, x->body);
+        return;
+    }
+    route->isolation = &x->client->framing.admission.isolation;
+    /* It was well-formed with another name in its place. */
+    CHECK(route_read(route, x->body, x->api) == 0);
+    x->dispatch.total = route->blocks.count;
+    set_ask(x, &route->scan);
+    set_salt(x, route);
+}
+
 /* Reads the body for routing; false: it was refused, x is gone. */
 static bool ON_LANE
 read_body(struct exchange *x, enum route_kind kind)
@@ -368,6 +385,9 @@ forward(struct client *client, enum route_kind kind)
         return;
     }
     set_session(x, head);
+    if (!naming_begin(x)) {
+        return;
+    }
     build_head(x, head);
     if (x->head.failed) {
         reply_error(client, 503, "overloaded", "out of memory; try again");

@@ -639,6 +639,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     }
     if (!x->resuming.framed) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
+        naming_release(x);
         client_release_request(client);
     }
     /* The head's bytes may lie in up->partial until they are sent. */

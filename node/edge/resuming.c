@@ -99,6 +99,7 @@ resuming_settle(struct exchange *x)
 {
     if (!x->resume.on && x->body.ptr != NULL) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
+        naming_release(x);
         client_release_request(x->client);
     }
 }

@@ -316,7 +316,7 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = (struct slice){x->hints, x->hints_len};
     memset(parts + 6, 0, (PARTS - 6) * sizeof(*parts));
-    if (x->edits.count != 0) {
+    if (x->edits.length_len != 0) {
         list_edited(x, parts + 6);
         return;
     }

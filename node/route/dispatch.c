@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "node/route/attempt_internal.h"
+#include "node/route/dispatch_count_internal.h"
 
 /* While engines keep answering too late for their tokens, waiting only costs
  * time. So after LATE_IN_ROW late answers in a row, one request in WAIT_ONE_IN
@@ -265,12 +266,70 @@ counts_of(const struct dispatch *d)
                                    .rank_inflight = d->lane->rank_inflight};
 }
 
+/* A request that ends its engine must not go from one to the next. */
+static bool
+may_send_again(const struct dispatch *d)
+{
+    return d->sends <= d->lane->retries.after_send;
+}
+
+/* Whether it may ask for another model: not where it may be what ends engines.
+ * One that answers, with whatever status, was not ended. */
+static bool
+may_rename(const struct dispatch *d)
+{
+    uint32_t count = d->attempts_count;
+
+    return d->models_left != 0 && d->resumed == 0 &&
+           count < DISPATCH_ATTEMPTS_MAX &&
+           (may_send_again(d) ||
+            d->attempt[count - 1].fault == DISPATCH_STATUS);
+}
+
+/* It is sent in full once more at least. */
+static void
+begin_rename(struct dispatch *d, enum dispatch_refusal why)
+{
+    uint32_t most = d->lane->retries.after_send;
+
+    d->first_refusal = d->renamed ? d->first_refusal : why;
+    d->renamed = true;
+    d->models_left--;
+    d->attempts_before = d->attempts_count;
+    d->sends = d->sends < most ? d->sends : most;
+    d->state = DISPATCH_RENAMING;
+    d->due = DISPATCH_RENAME;
+    counter_bump(&d->lane->metrics->model_fallbacks, 1);
+}
+
+void
+dispatch_renamed(struct dispatch *d)
+{
+    CHECK(d->state == DISPATCH_RENAMING);
+    go_elect(d);
+}
+
+/* Attempts that the model may have: one is left for each that may follow. */
+static bool
+has_attempt(const struct dispatch *d, uint32_t more)
+{
+    uint32_t count = d->attempts_count + more;
+
+    return count - d->attempts_before < d->lane->attempts_max &&
+           count + d->models_left < DISPATCH_ATTEMPTS_MAX;
+}
+
 static void
 refuse(struct dispatch *d, enum dispatch_refusal refusal)
 {
-    struct metrics_lane *m = d->lane->metrics;
-
     CHECK(!d->choice.lease.taken);
+    if (may_rename(d)) {
+        begin_rename(d, refusal);
+        return;
+    }
+    if (d->renamed && refusal == DISPATCH_NO_MODEL) {
+        refusal = d->first_refusal;
+    }
     d->refusal = refusal;
     d->state = DISPATCH_LOST;
     d->due = DISPATCH_REFUSE;
@@ -278,26 +337,7 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
         d->due = DISPATCH_SEVER;
         return;
     }
-    switch (refusal) {
-    case DISPATCH_ALL_FAILED:
-        counter_bump(&m->all_failed, 1);
-        break;
-    case DISPATCH_ALL_BUSY:
-        counter_bump(&m->all_busy, 1);
-        break;
-    case DISPATCH_NO_MODEL:
-        counter_bump(&m->requests_no_model, 1);
-        break;
-    case DISPATCH_NO_WORKER:
-        counter_bump(&m->requests_no_worker, 1);
-        break;
-    case DISPATCH_QUEUE_FULL:
-        counter_bump(&m->requests_queue_full, 1);
-        break;
-    case DISPATCH_QUEUE_LATE:
-        counter_bump(&m->requests_queue_late, 1);
-        break;
-    }
+    dispatch_count_refusal(d->lane->metrics, refusal);
 }
 
 /* There is no further attempt. */
@@ -407,13 +447,6 @@ is_refusal(const struct dispatch_failure *failure)
            (failure->status == 429 || failure->status == 503);
 }
 
-/* A request that ends its engine must not go from one to the next. */
-static bool
-may_send_again(const struct dispatch *d)
-{
-    return d->sends <= d->lane->retries.after_send;
-}
-
 bool
 dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
 {
@@ -427,8 +460,11 @@ dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
         !config_statuses_has(&d->lane->retries.statuses, failure->status)) {
         return false;
     }
-    if (d->attempts_count + 1 < d->lane->attempts_max && !d->choice.alone &&
+    if (has_attempt(d, 1) && !d->choice.alone &&
         (refused || may_send_again(d))) {
+        return true;
+    }
+    if (d->models_left != 0 && d->attempts_count + 1 < DISPATCH_ATTEMPTS_MAX) {
         return true;
     }
     if (refused) {
@@ -448,30 +484,6 @@ note_refusal(struct dispatch *d, const struct dispatch_failure *failure)
         };
     }
     d->sends -= d->sent;
-}
-
-static void
-count_failure(struct metrics_lane *m, enum dispatch_fault fault)
-{
-    switch (fault) {
-    case DISPATCH_UNREACHABLE:
-    case DISPATCH_EXHAUSTED:
-        counter_bump(&m->attempts_connect, 1);
-        break;
-    case DISPATCH_CONNECT_TIMEOUT:
-    case DISPATCH_FIRST_BYTE_TIMEOUT:
-        counter_bump(&m->attempts_timeout, 1);
-        break;
-    case DISPATCH_CLOSED:
-        counter_bump(&m->attempts_closed, 1);
-        break;
-    case DISPATCH_BAD:
-        counter_bump(&m->attempts_bad, 1);
-        break;
-    case DISPATCH_STATUS:
-        counter_bump(&m->attempts_status, 1);
-        break;
-    }
 }
 
 /* The attempt's result, for the circuit breaker. A worker that limits its
@@ -517,7 +529,7 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
     a->fault = failure->fault;
     a->status = failure->status;
     memcpy(a->worker, d->worker, sizeof(a->worker));
-    count_failure(lane->metrics, failure->fault);
+    dispatch_count_failure(lane->metrics, failure->fault);
     counter_bump(&lane->metrics->retries, 1);
     counter_add(&lane->board->counters[d->choice.lease.slot].retries, 1);
     if (!ours) {
@@ -560,8 +572,7 @@ dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
         return;
     }
     end_attempt(d, failure);
-    if (d->attempts_count >= d->lane->attempts_max ||
-        d->attempts_count == DISPATCH_ATTEMPTS_MAX || !may_send_again(d)) {
+    if (!has_attempt(d, 0) || !may_send_again(d)) {
         give_up(d);
     } else {
         go_elect(d);
@@ -591,6 +602,7 @@ dispatch_expired(struct dispatch *d)
         return;
     case DISPATCH_ELECTING:
     case DISPATCH_QUEUED:
+    case DISPATCH_RENAMING:
     case DISPATCH_LOST:
     case DISPATCH_ENDED:
         break;
@@ -599,52 +611,6 @@ dispatch_expired(struct dispatch *d)
 }
 
 /* The answer */
-
-static void
-count_choice(struct metrics_lane *m, const struct route_choice *choice)
-{
-    counter_bump(&m->forwarded, 1);
-    session_count(m, &choice->session);
-    counter_bump(&m->imbalanced, choice->elect.imbalanced);
-    counter_bump(&m->placed_prefix_hash,
-                 choice->elect.hashed == ELECT_HASH_FIRST);
-    counter_bump(&m->placed_overflow,
-                 choice->elect.hashed == ELECT_HASH_OVERFLOW);
-    counter_bump(&m->placed_fallback,
-                 choice->elect.hashed == ELECT_HASH_FALLBACK);
-    if (choice->exact) {
-        counter_bump(&m->exact, 1);
-        counter_bump(&m->tokens_matched, choice->best.tokens);
-    } else {
-        counter_bump(&m->blocks_matched, choice->elect.overlap);
-    }
-    switch (choice->elect.mode) {
-    case ELECT_AFFINITY:
-        counter_bump(&m->mode_affinity, 1);
-        break;
-    case ELECT_BALANCE:
-        counter_bump(&m->mode_balance, 1);
-        break;
-    case ELECT_POLICY:
-        counter_bump(&m->mode_policy, 1);
-        break;
-    case ELECT_SESSION:
-        counter_bump(&m->mode_session, 1);
-        break;
-    }
-}
-
-static void
-count_answer(struct metrics_lane *m, unsigned status)
-{
-    if (status < 400) {
-        counter_bump(&m->answers_2xx, 1);
-    } else if (status < 500) {
-        counter_bump(&m->answers_4xx, 1);
-    } else {
-        counter_bump(&m->answers_5xx, 1);
-    }
-}
 
 /* An answer that is passed on, and counts against its worker. */
 static bool
@@ -666,8 +632,8 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
         d->status = status;
         d->first_byte_us = now_us;
         histogram_add(&m->first_byte, now_us - d->begun_us);
-        count_choice(m, &d->choice);
-        count_answer(m, status);
+        dispatch_count_choice(m, &d->choice);
+        dispatch_count_answer(m, status);
     }
     fleet_lease_answered(&d->choice.lease, d->lane->board);
     if (status < 500) {

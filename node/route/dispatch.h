@@ -8,6 +8,9 @@
  *   ASKING       waits for its tokens             _tokens(), _expired()
  *   ELECTING     is to be given to a worker       _elect(), then _elected()
  *   QUEUED       waits for a worker with room     _placed(), _unplaced()
+ *   RENAMING     is to become one for the next    _renamed()
+ *                model, all workers of this one
+ *                having failed
  *   CONNECTING   waits for a connection           _connected(), _failed(),
  *                                                 _expired()
  *   WAITING      waits for an answer              _answered(), _failed(),
@@ -48,6 +51,7 @@ enum dispatch_state {
     DISPATCH_ASKING,
     DISPATCH_ELECTING,
     DISPATCH_QUEUED,
+    DISPATCH_RENAMING,
     DISPATCH_CONNECTING,
     DISPATCH_WAITING,
     DISPATCH_STREAMING,
@@ -63,6 +67,8 @@ enum dispatch_action {
     DISPATCH_ELECT,   /* call dispatch_elect() and dispatch_elected() */
     DISPATCH_QUEUE,   /* no worker has room: see scratch->wait. Call
                          dispatch_placed() or dispatch_unplaced() later */
+    DISPATCH_RENAME,  /* have the request ask for the next of its models, then
+                         call dispatch_renamed() */
     DISPATCH_CONNECT, /* connect to choice.lease.slot and send the request; by
                          a new connection if `fresh` */
     DISPATCH_REFUSE,  /* answer with an error: see `refusal` */
@@ -143,14 +149,15 @@ struct dispatch {
     struct dispatch_lane *lane;
 
     /* The request: the caller sets these before dispatch_start(). */
-    bool routed;     /* by its prompt: belief may learn from it */
-    bool stream;     /* it asks for an answer in pieces */
-    bool clears;     /* route_clears_cache() */
-    bool several;    /* it asks for several choices (n): engines report the
+    bool routed;          /* by its prompt: belief may learn from it */
+    bool stream;          /* it asks for an answer in pieces */
+    bool clears;          /* route_clears_cache() */
+    bool several;         /* it asks for several choices (n): engines report the
                         cached tokens of the last, which hits the blocks that
                         the first one computed */
-    uint32_t tenant; /* its slot of keys.h */
-    uint32_t total;  /* of what overlap counts: blocks, or tokens */
+    uint32_t tenant;      /* its slot of keys.h */
+    uint32_t models_left; /* further ones that it may ask for */
+    uint32_t total;       /* of what overlap counts: blocks, or tokens */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */
 
@@ -170,11 +177,14 @@ struct dispatch {
     char worker[FLEET_ID_BYTES];
 
     struct worker_set tried;
-    uint32_t attempts_count; /* that failed */
+    uint32_t attempts_count;  /* that failed */
+    uint32_t attempts_before; /* of these, with an earlier model */
     uint32_t resumed; /* of these, whose answer had begun: the client has a part
                          of it, and gets nothing else instead */
-    bool sent;        /* this attempt's worker got the whole request */
-    uint32_t sends;   /* workers that got it whole, and did not refuse it */
+    bool renamed;     /* it asks for another model than at first */
+    enum dispatch_refusal first_refusal; /* with `renamed`: why */
+    bool sent;      /* this attempt's worker got the whole request */
+    uint32_t sends; /* workers that got it whole, and did not refuse it */
     struct dispatch_busy {
         unsigned status; /* 429 or 503; 0: no worker refused it for now */
         uint32_t retry_after_s;
@@ -223,6 +233,9 @@ void dispatch_placed(struct dispatch *d, uint64_t now_us) ON_LANE;
  * that many seconds. */
 void dispatch_unplaced(struct dispatch *d, enum dispatch_refusal why,
                        uint32_t retry_after_s, uint64_t now_us) ON_LANE;
+
+/* The lane's scratch holds the request as one for the next model. */
+void dispatch_renamed(struct dispatch *d) ON_LANE;
 
 /* The request is being sent. */
 void dispatch_connected(struct dispatch *d) ON_LANE;

@@ -77,6 +77,7 @@ struct node_live {
     struct config_policy policy;
     struct config_affinity affinity;
     struct config_retries retries;
+    struct config_aliases aliases;
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
     bool usage_ask;

@@ -50,6 +50,7 @@
     X(placed_fallback, "New prefixes placed by chance: no hash had room")      \
     X(retries, "Attempts after the first")                                     \
     X(retries_stale, "Kept connections found dead and replaced")               \
+    X(model_fallbacks, "Requests given to another model of their alias")       \
     X(attempts_connect, "Attempts that failed to connect")                     \
     X(attempts_timeout, "Attempts that timed out")                             \
     X(attempts_closed, "Attempts whose connection closed without an answer")   \

@@ -178,6 +178,33 @@ fail(enum dispatch_fault fault)
     return pull();
 }
 
+/* Whether this answer is left for another worker's. */
+static inline bool
+drops_after(unsigned status, uint32_t seconds)
+{
+    role_is_lane();
+    struct dispatch_failure failure = {.fault = DISPATCH_STATUS,
+                                       .status = status,
+                                       .has_retry_after = seconds != 0,
+                                       .retry_after_s = seconds};
+    bool dropped = dispatch_drops(&rig.d, &failure);
+
+    if (dropped) {
+        dispatch_failed(&rig.d, &failure);
+    }
+    return dropped;
+}
+
+/* The elected worker gets the whole request. */
+static inline void
+deliver(void)
+{
+    role_is_lane();
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    dispatch_connected(&rig.d);
+    dispatch_sent(&rig.d);
+}
+
 /* Sent to some worker, and answered. */
 static inline void
 answer(unsigned status)

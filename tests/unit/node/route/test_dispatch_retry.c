@@ -3,33 +3,6 @@
 
 TestSuite(dispatch_retry, .init = open_rig, .fini = close_rig);
 
-/* Whether this answer is left for another worker's. */
-static bool
-drops_after(unsigned status, uint32_t seconds)
-{
-    role_is_lane();
-    struct dispatch_failure failure = {.fault = DISPATCH_STATUS,
-                                       .status = status,
-                                       .has_retry_after = seconds != 0,
-                                       .retry_after_s = seconds};
-    bool dropped = dispatch_drops(&rig.d, &failure);
-
-    if (dropped) {
-        dispatch_failed(&rig.d, &failure);
-    }
-    return dropped;
-}
-
-/* The elected worker gets the whole request. */
-static void
-deliver(void)
-{
-    role_is_lane();
-    cr_assert_eq(pull(), DISPATCH_CONNECT);
-    dispatch_connected(&rig.d);
-    dispatch_sent(&rig.d);
-}
-
 Test(dispatch_retry,
      an_internal_error_goes_to_one_other_worker_and_then_to_the_client)
 {

@@ -1,0 +1,99 @@
+/* What a request's way adds to the lane's counters. */
+#include "node/route/dispatch_count_internal.h"
+
+#include "node/route/session.h"
+
+void
+dispatch_count_failure(struct metrics_lane *m, enum dispatch_fault fault)
+{
+    switch (fault) {
+    case DISPATCH_UNREACHABLE:
+    case DISPATCH_EXHAUSTED:
+        counter_bump(&m->attempts_connect, 1);
+        break;
+    case DISPATCH_CONNECT_TIMEOUT:
+    case DISPATCH_FIRST_BYTE_TIMEOUT:
+        counter_bump(&m->attempts_timeout, 1);
+        break;
+    case DISPATCH_CLOSED:
+        counter_bump(&m->attempts_closed, 1);
+        break;
+    case DISPATCH_BAD:
+        counter_bump(&m->attempts_bad, 1);
+        break;
+    case DISPATCH_STATUS:
+        counter_bump(&m->attempts_status, 1);
+        break;
+    }
+}
+
+void
+dispatch_count_refusal(struct metrics_lane *m, enum dispatch_refusal refusal)
+{
+    switch (refusal) {
+    case DISPATCH_ALL_FAILED:
+        counter_bump(&m->all_failed, 1);
+        break;
+    case DISPATCH_ALL_BUSY:
+        counter_bump(&m->all_busy, 1);
+        break;
+    case DISPATCH_NO_MODEL:
+        counter_bump(&m->requests_no_model, 1);
+        break;
+    case DISPATCH_NO_WORKER:
+        counter_bump(&m->requests_no_worker, 1);
+        break;
+    case DISPATCH_QUEUE_FULL:
+        counter_bump(&m->requests_queue_full, 1);
+        break;
+    case DISPATCH_QUEUE_LATE:
+        counter_bump(&m->requests_queue_late, 1);
+        break;
+    }
+}
+
+void
+dispatch_count_choice(struct metrics_lane *m, const struct route_choice *choice)
+{
+    counter_bump(&m->forwarded, 1);
+    session_count(m, &choice->session);
+    counter_bump(&m->imbalanced, choice->elect.imbalanced);
+    counter_bump(&m->placed_prefix_hash,
+                 choice->elect.hashed == ELECT_HASH_FIRST);
+    counter_bump(&m->placed_overflow,
+                 choice->elect.hashed == ELECT_HASH_OVERFLOW);
+    counter_bump(&m->placed_fallback,
+                 choice->elect.hashed == ELECT_HASH_FALLBACK);
+    if (choice->exact) {
+        counter_bump(&m->exact, 1);
+        counter_bump(&m->tokens_matched, choice->best.tokens);
+    } else {
+        counter_bump(&m->blocks_matched, choice->elect.overlap);
+    }
+    switch (choice->elect.mode) {
+    case ELECT_AFFINITY:
+        counter_bump(&m->mode_affinity, 1);
+        break;
+    case ELECT_BALANCE:
+        counter_bump(&m->mode_balance, 1);
+        break;
+    case ELECT_POLICY:
+        counter_bump(&m->mode_policy, 1);
+        break;
+    case ELECT_SESSION:
+        counter_bump(&m->mode_session, 1);
+        break;
+    }
+}
+
+void
+dispatch_count_answer(struct metrics_lane *m, unsigned status)
+{
+    if (status < 400) {
+        counter_bump(&m->answers_2xx, 1);
+    } else if (status < 500) {
+        counter_bump(&m->answers_4xx, 1);
+    } else {
+        counter_bump(&m->answers_5xx, 1);
+    }
+}
