@@ -81,8 +81,11 @@ class Engines(ResumeCase):
                 names = {json.loads(e)["id"] for e in events if e != "[DONE]"}
                 self.assertEqual(len(names), 1, "one answer has one id")
         self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
-        decided = harness.request(node.at("admin"), "GET", "/admin/decisions").json()
-        self.assertEqual(sum(d["resumed"] for d in decided), TOKENS - 1)
+
+        def decided():
+            return harness.request(node.at("admin"), "GET", "/admin/decisions").json()
+        harness.wait_until(lambda: sum(d["resumed"] for d in decided()) == TOKENS - 1,
+                           "all of it is told")
 
     def test_a_chat_has_every_token_once(self):
         self.dies_everywhere(CHAT)
