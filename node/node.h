@@ -9,33 +9,35 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
-#include "node/base/flags.h"            /* IWYU pragma: export */
-#include "node/base/log.h"              /* IWYU pragma: export */
-#include "node/base/sock.h"             /* IWYU pragma: export */
-#include "node/control/fact_sink.h"     /* IWYU pragma: export */
-#include "node/events/decoder.h"        /* IWYU pragma: export */
-#include "node/fleet/fleet.h"           /* IWYU pragma: export */
-#include "node/http/http_chunk.h"       /* IWYU pragma: export */
-#include "node/http/http_head.h"        /* IWYU pragma: export */
-#include "node/http/httpc.h"            /* IWYU pragma: export */
-#include "node/http/httpd.h"            /* IWYU pragma: export */
-#include "node/ingest/ingest_reach.h"   /* IWYU pragma: export */
-#include "node/ingest/ingest_stream.h"  /* IWYU pragma: export */
-#include "node/ingest/snapshot_state.h" /* IWYU pragma: export */
-#include "node/local/local_load.h"      /* IWYU pragma: export */
-#include "node/local/local_tokens.h"    /* IWYU pragma: export */
-#include "node/peers/hints.h"           /* IWYU pragma: export */
-#include "node/peers/hub.h"             /* IWYU pragma: export */
-#include "node/peers/resolve.h"         /* IWYU pragma: export */
-#include "node/route/dispatch.h"        /* IWYU pragma: export */
-#include "node/route/route.h"           /* IWYU pragma: export */
-#include "node/scan/scan.h"             /* IWYU pragma: export */
-#include "node/text/json_out.h"         /* IWYU pragma: export */
-#include "node/text/json_pull.h"        /* IWYU pragma: export */
-#include "node/text/json_text.h"        /* IWYU pragma: export */
-#include "node/text/sse_read.h"         /* IWYU pragma: export */
-#include "node/text/url.h"              /* IWYU pragma: export */
-#include "node/view/decided.h"          /* IWYU pragma: export */
-#include "node/view/expectations.h"     /* IWYU pragma: export */
+#include "node/base/flags.h"             /* IWYU pragma: export */
+#include "node/base/log.h"               /* IWYU pragma: export */
+#include "node/base/sock.h"              /* IWYU pragma: export */
+#include "node/control/control_limits.h" /* IWYU pragma: export */
+#include "node/control/control_queue.h"  /* IWYU pragma: export */
+#include "node/control/fact_sink.h"      /* IWYU pragma: export */
+#include "node/events/decoder.h"         /* IWYU pragma: export */
+#include "node/fleet/fleet.h"            /* IWYU pragma: export */
+#include "node/http/http_chunk.h"        /* IWYU pragma: export */
+#include "node/http/http_head.h"         /* IWYU pragma: export */
+#include "node/http/httpc.h"             /* IWYU pragma: export */
+#include "node/http/httpd.h"             /* IWYU pragma: export */
+#include "node/ingest/ingest_reach.h"    /* IWYU pragma: export */
+#include "node/ingest/ingest_stream.h"   /* IWYU pragma: export */
+#include "node/ingest/snapshot_state.h"  /* IWYU pragma: export */
+#include "node/local/local_load.h"       /* IWYU pragma: export */
+#include "node/local/local_tokens.h"     /* IWYU pragma: export */
+#include "node/peers/hints.h"            /* IWYU pragma: export */
+#include "node/peers/hub.h"              /* IWYU pragma: export */
+#include "node/peers/resolve.h"          /* IWYU pragma: export */
+#include "node/route/dispatch.h"         /* IWYU pragma: export */
+#include "node/route/route.h"            /* IWYU pragma: export */
+#include "node/scan/scan.h"              /* IWYU pragma: export */
+#include "node/text/json_out.h"          /* IWYU pragma: export */
+#include "node/text/json_pull.h"         /* IWYU pragma: export */
+#include "node/text/json_text.h"         /* IWYU pragma: export */
+#include "node/text/sse_read.h"          /* IWYU pragma: export */
+#include "node/text/url.h"               /* IWYU pragma: export */
+#include "node/view/decided.h"           /* IWYU pragma: export */
+#include "node/view/expectations.h"      /* IWYU pragma: export */
 
 #endif

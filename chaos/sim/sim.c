@@ -7,6 +7,7 @@
 
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_tenants_internal.h"
 
 #define EVENTS_MAX (1U << 20)
 #define POLL_MS    50U
@@ -159,14 +160,17 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_FLIGHT:
         sim_request_event(w, event);
         break;
+    case SIM_EV_DESK:
+    case SIM_EV_TENANT:
+        sim_tenants_event(w, event);
+        break;
     case SIM_EV_KINDS:
         CHECK(false);
     }
 }
 
-/* Until a moment, or until something is found. */
-static void
-run_until(struct sim_world *w, uint64_t until_us)
+void
+sim_run_until(struct sim_world *w, uint64_t until_us)
 {
     struct virtual_event event;
 
@@ -195,7 +199,7 @@ settle(struct sim_world *w)
     const char *why = NULL;
 
     while (!w->failed) {
-        run_until(w, w->time.now_us + POLL_MS * SIM_MS);
+        sim_run_until(w, w->time.now_us + POLL_MS * SIM_MS);
         why = w->failed ? NULL : sim_check_agreed(w);
         uint64_t now_us = w->time.now_us;
         bool agreed = why == NULL && now_us > w->traffic_end_us;
@@ -229,7 +233,7 @@ ask_each(struct sim_world *w)
         asked++;
         uint64_t until_us = w->time.now_us + PROBE_MS * SIM_MS;
         do {
-            run_until(w, w->time.now_us + POLL_MS * SIM_MS);
+            sim_run_until(w, w->time.now_us + POLL_MS * SIM_MS);
             why = w->failed ? NULL : sim_check_agreed(w);
         } while (why != NULL && w->time.now_us < until_us);
         if (why != NULL) {
@@ -294,6 +298,7 @@ begin(struct sim_world *w)
                 SIM_EV_START, i, 0);
     }
     sim_request_begin(w);
+    sim_tenants_begin(w);
     sim_chaos_begin(w);
     if (w->options.script != NULL) {
         sim_script_begin(w);
@@ -312,6 +317,7 @@ end(struct sim_world *w)
         sim_engine_end(&w->engines[i]);
     }
     sim_request_end(w);
+    sim_tenants_end(w);
     sim_net_fini(w);
     sim_snapshot_end(w);
     virtual_time_fini(&w->time);
@@ -331,14 +337,15 @@ sim_run(const struct sim_options *options, struct sim_result *result)
     w->options = *options;
     w->result = result;
     begin(w);
-    run_until(w, w->chaos_end_us);
+    sim_run_until(w, w->chaos_end_us);
     for (uint32_t i = 0; i < w->nodes_count; i++) { /* paused nodes wake up */
-        run_until(w, w->nodes[i].paused_us + SIM_MS);
+        sim_run_until(w, w->nodes[i].paused_us + SIM_MS);
     }
     if (!w->failed) {
         sim_chaos_heal(w);
         settle(w);
     }
+    sim_tenants_exam(w);
     if (!w->failed && w->requests != NULL) {
         ask_each(w);
     }

@@ -69,7 +69,9 @@ struct fault_script;
     X(DISK_SWAP, disk_swap, "a node comes back with another one's disk")    \
     X(DAY, day, "a node's clock jumps a day ahead, an engine's either way") \
     X(SKEW, skew, "some nodes are of a later version")                      \
-    X(LIE, lie, "DNS names engines, strangers, other nodes")
+    X(LIE, lie, "DNS names engines, strangers, other nodes")                \
+    X(LIMIT, limit, "a tenant asks for more than its limit")                \
+    X(QUEUE, queue, "workers have few places, so requests wait")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -177,7 +179,13 @@ void sim_options_script(struct sim_options *options,
     X(LOADED_CAUGHT_UP, "a loaded stream caught up with")   \
     X(RESUMED, "a reading went on from a snapshot")         \
     X(NAMES, "names compared with a ledger")                \
-    X(HANDED, "a reading went on from names")
+    X(HANDED, "a reading went on from names")               \
+    X(LIMITED, "a limit refused")                           \
+    X(SIDES, "a limit was kept by several sides")           \
+    X(QUEUED, "a request waited for a place")               \
+    X(PLACED, "one that waited was given a place")          \
+    X(LATE, "one waited too long")                          \
+    X(GAVE_WAY, "one had to give way in a full queue")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -23,6 +23,7 @@ enum sim_step {
     STEP_STATUS,  /* 503, at the node */
     STEP_SEVERED, /* the engine is gone: at the node */
     STEP_DUE,     /* the node waits no longer */
+    STEP_TOLD,    /* control has told the lane what becomes of who waits */
     STEP_LOST,    /* the node is gone: at the client */
     STEP_BORED,   /* the client waits no longer */
     STEP_GONE,    /* the client is gone: at the node */
@@ -44,6 +45,9 @@ void sim_flight_plan_client(struct sim_world *w, const struct sim_flight *f,
                             enum sim_step step, uint64_t at_us);
 
 /* sim_request_client.c */
+
+/* Why a request ends that got no place in time. */
+extern const char sim_client_waited[];
 
 /* A free flight, numbered, whose client waits; NULL: none is free. */
 struct sim_flight *sim_flight_new(struct sim_world *w);
@@ -71,6 +75,8 @@ void sim_visit_severed(struct sim_world *w, struct sim_flight *f);
 void sim_visit_fail(struct sim_world *w, struct sim_flight *f,
                     enum dispatch_fault fault);
 void sim_visit_due(struct sim_world *w, struct sim_flight *f);
+/* It waited for a worker with room, and knows what becomes of it. */
+void sim_visit_told(struct sim_world *w, struct sim_flight *f);
 /* The request has ended at the node, in whatever way. */
 void sim_visit_close(struct sim_world *w, struct sim_flight *f,
                      enum dispatch_end end);

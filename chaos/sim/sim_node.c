@@ -5,6 +5,7 @@
 #include "chaos/sim/sim_dns_internal.h"
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
 /* A reading's held messages come out at once, each as a record. */
@@ -482,6 +483,7 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node)
     default:
         w->nodes[node].paused_us = 0;
         w->disturbed_us = w->time.now_us;
+        sim_desk_disturbed(w, node);
         tick(w, node);
         break;
     }

@@ -82,6 +82,9 @@ at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
     case STEP_DUE:
         sim_visit_due(w, f);
         break;
+    case STEP_TOLD:
+        sim_visit_told(w, f);
+        break;
     case STEP_GONE:
         sim_visit_close(w, f, DISPATCH_CANCELLED);
         break;

@@ -15,6 +15,7 @@ sim_request_sums(const struct sim_world *w, uint32_t node, uint32_t engine)
             sums.open++;
             sums.queued_tokens += lease->queued_tokens;
             sums.trials += lease->trial;
+            sums.elsewhere += f->elsewhere;
         }
     }
     return sums;

@@ -1,9 +1,11 @@
 /* The client of a request: where it sends it, when it gives up. */
-#include "chaos/sim/sim_flight_internal.h"
+#include "chaos/sim/sim_tenants_internal.h"
 
 #define CALM_BORN_US   UINT64_C(3000000)
 #define CALM_FULL_US   UINT64_C(4000000)
 #define CALM_BROKEN_US UINT64_C(12000000)
+
+const char sim_client_waited[] = "it waited too long";
 
 bool
 sim_client_is_patient(const struct sim_flight *f)
@@ -28,8 +30,10 @@ fail_unexcused(struct sim_world *w, const struct sim_flight *f, const char *why)
     bool full = full_us != 0 && now_us - full_us < CALM_FULL_US;
     bool young = now_us - n->born_us < CALM_BORN_US || f->tries > 1;
 
-    if (f->probe) {
+    if (f->probe || f->flood) {
         sim_fail(w, why, f->node, UINT32_MAX);
+    } else if (why == sim_client_waited) {
+        return; /* workers have few places; the exam judges who starves */
     } else if (!gone && !broken && !full && !young &&
                sim_client_is_patient(f)) {
         sim_fail(w, why, f->node, UINT32_MAX);
@@ -115,6 +119,10 @@ sim_client_ask(struct sim_world *w)
         f->patience_us = leaves ? 1 + sim_below(rng, 30 * SIM_MS)
                                 : CLIENT_MS * (uint32_t)SIM_MS;
         sim_prompt_draw(rng, f->number | UINT64_C(1) << 24, &f->prompt);
+        if (w->tenants != NULL) {
+            f->tenant = 1 + sim_below(&w->tenants->rng, SIM_TENANTS - 1);
+            f->tokens = 1 + sim_below(&w->tenants->rng, SIM_TOKENS_MAX);
+        }
         set_off(w, f);
     }
 }
@@ -131,6 +139,8 @@ sim_request_probe(struct sim_world *w, uint32_t node)
                     &f->prompt);
     f->node = node;
     f->tries = 1;
+    f->tenant = w->tenants != NULL;
+    f->tokens = 1;
     sim_flight_plan_client(w, f, STEP_ARRIVE,
                            w->time.now_us + sim_flight_way_us(w));
     sim_flight_plan_client(w, f, STEP_BORED,

@@ -40,12 +40,25 @@ struct sim_flight {
     bool headed;          /* the client got the head of an answer */
     bool probe;           /* at quiet: must be answered, and as predicted */
     uint32_t patience_us; /* after this time the client hangs up */
+    uint32_t tenant;      /* sim_tenants_internal.h; 0: none */
+    uint32_t tokens;      /* the same: what it costs in the queue */
+    bool flood;           /* part of the exam */
 
     /* The node's. */
     uint64_t life;
     struct dispatch dispatch;
     uint32_t failed_at; /* bits of engines */
     uint64_t due_us;    /* on the node's clock */
+    bool elsewhere;     /* it runs at another worker than it had a place at */
+    struct {            /* for a worker with room, as waiting.c has it */
+        uint64_t id;    /* 0: it does not */
+        uint64_t deadline_us;
+        uint64_t since_us;
+        bool told;
+        struct wait_told what;
+        bool placed;
+        uint32_t place;
+    } wait;
 
     /* The engine's. */
     bool running;
@@ -98,6 +111,7 @@ struct sim_request_sums {
     uint32_t open;
     uint32_t queued_tokens;
     uint32_t trials;
+    uint32_t elsewhere; /* of those open */
 };
 
 /* Computes these counts from the open requests. */

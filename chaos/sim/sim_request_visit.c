@@ -2,6 +2,7 @@
 #include "chaos/sim/sim_flight_internal.h"
 
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
 #define CONNECT_MS    300U
@@ -66,6 +67,7 @@ sim_visit_close(struct sim_world *w, struct sim_flight *f,
 
     CHECK(f->open);
     role_is_lane();
+    sim_wait_end(w, f);
     dispatch_end(&f->dispatch, &report);
     sim_router_told(w, f->node);
     if (f->running) {
@@ -81,11 +83,15 @@ static void
 refuse(struct sim_world *w, struct sim_flight *f)
 {
     bool tried = f->dispatch.refusal == DISPATCH_ALL_FAILED;
+    bool waited = f->dispatch.refusal == DISPATCH_QUEUE_LATE ||
+                  f->dispatch.refusal == DISPATCH_QUEUE_FULL;
 
     sim_visit_close(w, f, DISPATCH_REFUSED);
     if (f->wanted) {
         sim_client_end(w, f,
-                       tried ? "all attempts failed" : "no worker is free");
+                       waited  ? sim_client_waited
+                       : tried ? "all attempts failed"
+                               : "no worker is free");
     }
 }
 
@@ -110,8 +116,13 @@ elect(struct sim_world *w, struct sim_flight *f)
     read_prompt(w, f);
     qsbr_online(&n->qsbr, n->router->reader);
     struct route_world world = sim_router_world(w, f->node);
+    world.placed = f->wait.placed;
+    world.place = f->wait.place;
     dispatch_elect(&f->dispatch, &world);
     qsbr_offline(n->router->reader);
+    f->elsewhere =
+        world.placed && f->dispatch.choice.lease.slot != f->wait.place;
+    sim_wait_end(w, f);
     dispatch_elected(&f->dispatch, sim_now(w, f->node));
     sim_router_told(w, f->node);
 }
@@ -180,8 +191,9 @@ run(struct sim_world *w, struct sim_flight *f)
             sever(w, f);
             return;
         case DISPATCH_QUEUE:
-            CHECK(false && "workers have no limit here");
-            return;
+            CHECK(w->tenants != NULL && w->tenants->places != 0);
+            sim_wait_begin(w, f);
+            break;
         case DISPATCH_RENAME:
             CHECK(false && "models have one name each here");
             return;
@@ -284,7 +296,11 @@ sim_visit_begin(struct sim_world *w, struct sim_flight *f)
     CHECK(f->wanted);
     f->life = n->life;
     f->failed_at = 0;
+    f->wait.id = 0;
+    f->wait.deadline_us = 0;
+    f->wait.placed = false;
     dispatch_init(&f->dispatch, &n->router->dispatch, sim_now(w, f->node));
+    f->dispatch.tenant = f->tenant;
     f->dispatch.routed = true;
     dispatch_start(&f->dispatch, false);
     run(w, f);
@@ -297,9 +313,21 @@ sim_visit_due(struct sim_world *w, struct sim_flight *f)
         return; /* something came meanwhile */
     }
     role_is_lane();
+    if (f->dispatch.state == DISPATCH_QUEUED) {
+        sim_wait_due(w, f);
+        run(w, f);
+        return;
+    }
     hang_up(w, f);
     dispatch_expired(&f->dispatch);
     sim_router_told(w, f->node);
+    run(w, f);
+}
+
+void
+sim_visit_told(struct sim_world *w, struct sim_flight *f)
+{
+    sim_wait_told(w, f);
     run(w, f);
 }
 
@@ -330,6 +358,7 @@ sim_request_node_gone(struct sim_world *w, uint32_t node)
             f->running = false;
         }
         f->dispatch.choice.lease.taken = false;
+        f->wait.id = 0;
         f->open = false;
         f->stamp++;
         if (f->wanted) {

@@ -5,14 +5,16 @@
 #include <stdlib.h>
 
 #include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
-#define FACTS_BYTES  ((size_t)16 << 10)
-#define EXPECTED_MS  2000U
-#define DEPTH_MAX    32U
-#define ATTEMPTS_MAX 3U
-#define BUDGET       4096U
-#define PROBE_US     2000U /* an engine takes for an answer, at most */
+#define FACTS_BYTES      ((size_t)16 << 10)
+#define FACTS_WAIT_BYTES ((size_t)256 << 10) /* of all that wait, and leave */
+#define EXPECTED_MS      2000U
+#define DEPTH_MAX        32U
+#define ATTEMPTS_MAX     3U
+#define BUDGET           4096U
+#define PROBE_US         2000U /* an engine takes for an answer, at most */
 
 static const struct fleet_config fleet_config = {
     .health = {.path = "/health",
@@ -47,7 +49,7 @@ open_scratch(struct sim_router *r)
 }
 
 static void
-open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
+open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed, bool waits)
 {
     struct fleet_config config = fleet_config;
     struct expectations_limits expected = {.bytes_max = SIM_EXPECTED_BYTES,
@@ -61,7 +63,7 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
     CHECK(fleet_new(&r->fleet, &config, &n->qsbr) == 0);
     CHECK(radix_new(&r->belief, &belief, &n->qsbr) == 0);
     CHECK(expectations_new(&r->expectations, &expected, &n->qsbr) == 0);
-    CHECK(ring_init(&r->facts, FACTS_BYTES) == 0);
+    CHECK(ring_init(&r->facts, waits ? FACTS_WAIT_BYTES : FACTS_BYTES) == 0);
     r->board = fleet_board(r->fleet);
     r->reader = qsbr_register(&n->qsbr);
     CHECK(r->reader != NULL);
@@ -126,7 +128,7 @@ sim_router_start(struct sim_world *w, uint32_t node)
     r->elect = ELECT_CONFIG_DEFAULT;
     r->elect.balance_abs = w->requests->balance_abs;
     open_scratch(r);
-    open_cores(n, r, rng_next(&w->requests->rng));
+    open_cores(n, r, rng_next(&w->requests->rng), w->tenants != NULL);
     for (uint32_t i = 0; i < w->engines_count; i++) {
         add_engine(w, node, i);
     }
@@ -143,6 +145,7 @@ sim_router_start(struct sim_world *w, uint32_t node)
     hints_attach(&r->hints, n->hub);
     hints_join(&r->hints, cluster_gossip(n->cluster), w->requests->gauge_ms,
                sim_now(w, node));
+    sim_desk_start(w, node);
 }
 
 void
@@ -155,6 +158,7 @@ sim_router_end(struct sim_world *w, uint32_t node)
         return;
     }
     sim_request_node_gone(w, node);
+    sim_desk_end(w, node);
     sim_saw(w, SIM_SAW_EXPECTED, r->hints.stats.expected_heard);
     route_scratch_fini(&r->scratch);
     expectations_free(r->expectations);
@@ -266,6 +270,7 @@ sim_router_look(struct sim_world *w, uint32_t node)
     r->looking = true;
     pull_fleet(w, node);
     bool told = hints_tick(&r->hints, sim_now(w, node));
+    sim_desk_look(w, node, told);
     arm(w, node);
     r->looking = false;
     return told;
@@ -278,6 +283,7 @@ sim_router_jump(struct sim_world *w, uint32_t node)
         w->nodes[node].router->armed_us = w->time.now_us;
         sim_add(w, w->time.now_us, SIM_EV_ROUTER, node, w->nodes[node].life);
     }
+    sim_desk_disturbed(w, node);
 }
 
 void
@@ -363,6 +369,7 @@ take_fact(struct sim_world *w, uint32_t node, const void *record)
     const struct fact_decision *fact = record;
 
     CHECK(fact_sink_take(&n->router->sink, record, sim_now(w, node)) == 0);
+    sim_desk_take(w, node, record);
     if (fact->kind == FACT_DECISION && fact->slot != WORKER_NONE) {
         sim_saw(w, SIM_SAW_WRONG, n->streams[fact->slot].rank.wrong);
     }
@@ -449,7 +456,7 @@ sim_router_check(struct sim_world *w, uint32_t node)
             return "trials are counted wrong";
         }
     }
-    return fleet_check(r->fleet, &reason) ? NULL : reason;
+    return fleet_check(r->fleet, &reason) ? sim_desk_check(w, node) : reason;
 }
 
 const char *
@@ -489,5 +496,5 @@ sim_router_quiet(struct sim_world *w, uint32_t node)
             return "an engine takes no requests";
         }
     }
-    return NULL;
+    return sim_desk_quiet(w, node);
 }

@@ -34,7 +34,8 @@ struct sim_router {
     struct fact_sink sink;
     struct unproven unproven;
     struct ring facts;
-    struct rng rng; /* the lane's */
+    struct rng rng;        /* the lane's */
+    struct sim_desk *desk; /* sim_tenants_internal.h; NULL: none */
     struct qsbr_reader *reader;
     uint64_t armed_us;
     bool facts_armed;

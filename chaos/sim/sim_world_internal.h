@@ -65,6 +65,8 @@ enum sim_event {
     SIM_EV_TAKE,     /* who: node, what: life; a turn of its snapshots */
     SIM_EV_DISK,     /* who: node, what: life; a turn of its disk */
     SIM_EV_LEDGER,   /* who: node, what: life; a turn of its ledger's cut */
+    SIM_EV_DESK,     /* who: node, what: life; its limits or queue are due */
+    SIM_EV_TENANT,   /* who: SIM_TENANT_*, or one that is open */
     SIM_EV_KINDS,
 };
 
@@ -286,6 +288,7 @@ struct sim_world {
     uint64_t lives;
     struct sim_said said[SIM_SAID_MAX];
     struct sim_requests *requests; /* sim_request_internal.h; NULL: none */
+    struct sim_tenants *tenants;   /* sim_tenants_internal.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;
@@ -308,6 +311,8 @@ void sim_add(struct sim_world *w, uint64_t at_us, enum sim_event kind,
  * first one counts. engine: UINT32_MAX when it is about none. */
 void sim_fail(struct sim_world *w, const char *what, uint32_t node,
               uint32_t engine);
+/* Runs events until a moment, or until something is found. */
+void sim_run_until(struct sim_world *w, uint64_t until_us);
 /* Prints a line, if the run is traced. */
 void sim_trace(struct sim_world *w, const char *what, uint32_t who,
                uint64_t number);

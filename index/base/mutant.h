@@ -44,7 +44,15 @@
     X(NO_RESUME, no_resume,                                                    \
       "names that were handed over are not gone on from")                      \
     X(GOODBYE_FIRST, goodbye_first,                                            \
-      "a node leaves before it has pushed its last records")
+      "a node leaves before it has pushed its last records")                   \
+    X(DEAF_LIMIT, deaf_limit, "what peers let through is not counted")         \
+    X(OPEN_STAYS, open_stays, "what a lost node had open stays open")          \
+    X(ALL_FREE, all_free, "each node takes all of a limit that is free")       \
+    X(KEEPS_PLACE, keeps_place, "who hangs up waits on in the queue")          \
+    X(NO_DEADLINE, no_deadline, "who waits is placed after its deadline")      \
+    X(PLACE_TWICE, place_twice, "a place that was given is given again")       \
+    X(NO_WEIGHTS, no_weights, "turns do not look at weights")                  \
+    X(LATER_STARVES, later_starves, "later classes get no part")
 
 enum mutant {
     MUTANT_NONE,

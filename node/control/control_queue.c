@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "index/base/mutant.h"
 #include "node/text/prom_out.h"
 
 #define GIVEN_US    UINT64_C(1000000)
@@ -57,7 +58,9 @@ static void ON_CONTROL
 take_back(struct control_queue *cq, uint32_t i)
 {
     CHECK(i < cq->given_count);
-    gauge_add(&cq->node->board->reserved[cq->given[i].slot], -1);
+    if (!MUTANT(PLACE_TWICE)) {
+        gauge_add(&cq->node->board->reserved[cq->given[i].slot], -1);
+    }
     cq->given[i] = cq->given[--cq->given_count];
 }
 
@@ -157,7 +160,9 @@ control_queue_take(struct control_queue *cq, const void *record,
         break;
     case FACT_WAIT_END:
         take_back_of(cq, end->id);
-        (void)queue_leave(cq->queue, end->id);
+        if (!MUTANT(KEEPS_PLACE)) {
+            (void)queue_leave(cq->queue, end->id);
+        }
         break;
     case FACT_DECISION:
         if (decision->slot < WORKERS_MAX) {
@@ -233,7 +238,9 @@ static void ON_CONTROL
 give(struct control_queue *cq, const struct queue_out *out, uint64_t now_us)
 {
     CHECK(cq->given_count < CONTROL_QUEUE_GIVEN_MAX);
-    gauge_add(&cq->node->board->reserved[out->worker], 1);
+    if (!MUTANT(PLACE_TWICE)) {
+        gauge_add(&cq->node->board->reserved[out->worker], 1);
+    }
     cq->given[cq->given_count++] = (struct control_queue_given){
         .id = out->id, .until_us = now_us + GIVEN_US, .slot = out->worker};
     tell(cq, out->id, WAIT_PLACE, out->worker, 0);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "index/base/mutant.h"
+
 #define PART          INT64_C(65536)
 #define PASSED_MAX_US UINT64_C(100000) /* longer, and the node stood still */
 #define PULL_US       UINT64_C(160000)
@@ -105,6 +107,7 @@ limits_meter_hear(struct limits_meter *m, uint32_t place, uint64_t id,
         }
     } else if (told->spent > peer->spent) {
         uint64_t more = told->spent - peer->spent;
+        more = MUTANT(DEAF_LIMIT) ? 0 : more;
         add_others(m, more < LIMITS_AMOUNT_MAX ? more : LIMITS_AMOUNT_MAX);
     }
     *peer = (struct limits_peer){.id = id,
@@ -117,7 +120,9 @@ void
 limits_meter_lost(struct limits_meter *m, uint32_t place)
 {
     CHECK(place < LIMITS_PEERS_MAX);
-    m->peer[place] = (struct limits_peer){.id = 0};
+    if (!MUTANT(OPEN_STAYS)) {
+        m->peer[place] = (struct limits_peer){.id = 0};
+    }
 }
 
 static uint64_t
@@ -239,7 +244,7 @@ earn(struct limits_meter *m, const struct limits_peers *peers, uint64_t again,
     int64_t free = free_of(m) > 0 ? free_of(m) : 0;
     int64_t most = (int64_t)m->limit * PART;
 
-    if (peers->count == 0 && peers->settled) {
+    if ((peers->count == 0 && peers->settled) || MUTANT(ALL_FREE)) {
         m->credit = free * PART;
         return;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "index/base/rng.h"
 #include "node/queue/queue_internal.h"
 
@@ -412,7 +413,8 @@ queue_next(struct queue *q, uint32_t *room, uint64_t now_us,
     if (q->count == 0) {
         return false;
     }
-    if (q->wait[q->heap[0]].request.deadline_us <= now_us) {
+    if (q->wait[q->heap[0]].request.deadline_us <= now_us &&
+        !MUTANT(NO_DEADLINE)) {
         put_out(q, q->heap[0], QUEUE_EXPIRED, WORKER_NONE, now_us, out);
         return true;
     }

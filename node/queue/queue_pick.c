@@ -2,6 +2,8 @@
  * passed up for a home. */
 #include "node/queue/queue_internal.h"
 
+#include "index/base/mutant.h"
+
 /* A flow's next one that takes a place now. */
 struct offer {
     uint32_t at; /* QUEUE_NONE: none does */
@@ -66,6 +68,15 @@ takes(struct queue *q, struct queue_wait *w, const struct worker_set *roomy,
     return !worker_set_empty(&home) || !passes(q, w, now_us);
 }
 
+/* Tokens that a flow gets in its turn. */
+static uint64_t
+turn_of(const struct queue_flow *flow)
+{
+    CHECK_SLOW(flow->weight > 0);
+    return MUTANT(NO_WEIGHTS) ? QUEUE_QUANTUM
+                              : (uint64_t)QUEUE_QUANTUM * flow->weight;
+}
+
 static struct offer
 offer_of(struct queue *q, const struct queue_flow *flow, uint32_t tenant,
          const struct worker_set *roomy, uint64_t now_us)
@@ -78,7 +89,7 @@ offer_of(struct queue *q, const struct queue_flow *flow, uint32_t tenant,
             uint64_t tokens = q->wait[at].request.tokens;
             uint64_t lacks =
                 tokens > flow->deficit ? tokens - flow->deficit : 0;
-            uint64_t turn = (uint64_t)QUEUE_QUANTUM * flow->weight;
+            uint64_t turn = turn_of(flow);
             offer.at = at;
             offer.rounds = (lacks + turn - 1) / turn;
             break;
@@ -123,7 +134,7 @@ give_turns(struct queue *q, struct queue_tier *tier, const struct offer *offer)
     CHECK(offer->at != QUEUE_NONE);
     do {
         struct queue_flow *flow = &tier->flow[tenant];
-        uint64_t turn = (uint64_t)QUEUE_QUANTUM * flow->weight;
+        uint64_t turn = turn_of(flow);
         uint64_t most = q->wait[flow->first].request.tokens + turn;
         uint64_t with = flow->deficit + offer->rounds * turn;
         if (tenant == offer->tenant || with < most) {
@@ -163,7 +174,8 @@ give_credit(struct queue *q, uint32_t class, uint32_t tokens)
     for (uint32_t i = class + 1; i < QUEUE_CLASSES; i++) {
         struct queue_tier *tier = &q->tier[i];
         uint64_t most = (uint64_t)QUEUE_TOKENS_MAX * QUEUE_SHARE;
-        if (tier->turn != QUEUE_NONE && tier->credit < most) {
+        if (tier->turn != QUEUE_NONE && tier->credit < most &&
+            !MUTANT(LATER_STARVES)) {
             tier->credit += tokens;
         }
     }
