@@ -27,7 +27,8 @@ add_isolation(const struct config *config, struct buf *out)
         keys_isolates(keys)) {
         buf_printf(out, "keys.file: isolation: strict is kept by engines that "
                         "know cache_salt (vLLM, SGLang, TensorRT-LLM), in "
-                        "chats, completions and Responses; in others tenants "
+                        "chats, completions and Responses, by vLLM in "
+                        "/v1/messages and embeddings, too; in others tenants "
                         "share a cache, and only what this node knows of it "
                         "is kept apart\n");
     }

@@ -361,7 +361,7 @@ elect(struct exchange *x)
         x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
                       !x->pool->usage_unknown;
         x->salt.sent = x->salt.possible && x->pool != NULL &&
-                       engine_kind_salts(x->pool->worker.kind);
+                       route_salts(x->api, x->pool->worker.kind);
         set_edits(x);
     }
     dispatch_elected(&x->dispatch, lane_clock_us());

@@ -127,7 +127,21 @@ bool
 route_api_salts(enum scan_api api)
 {
     return api == SCAN_API_CHAT || api == SCAN_API_TEXT ||
-           api == SCAN_API_RESPONSES;
+           api == SCAN_API_RESPONSES || api == SCAN_API_MESSAGES ||
+           api == SCAN_API_EMBEDDINGS;
+}
+
+static bool
+is_vllms_own(enum scan_api api)
+{
+    return api == SCAN_API_MESSAGES || api == SCAN_API_EMBEDDINGS;
+}
+
+bool
+route_salts(enum scan_api api, enum engine_kind kind)
+{
+    return engine_kind_salts(kind) &&
+           !(is_vllms_own(api) && kind == ENGINE_TRTLLM);
 }
 
 /* The bytes that a string of the body stands for, cut off at SALT_MAX. */
@@ -392,7 +406,8 @@ salted_workers(const struct route_scratch *scratch,
     }
     WORKER_SET_EACH (slot, asked) {
         enum engine_kind kind = world->view->worker[slot]->kind;
-        if (!engine_kind_salts(kind) || kind == ENGINE_TRTLLM) {
+        bool ignores = is_vllms_own(scratch->scan.api) && kind == ENGINE_SGLANG;
+        if (!engine_kind_salts(kind) || kind == ENGINE_TRTLLM || ignores) {
             worker_set_remove(&salted, slot);
         }
     }

@@ -138,8 +138,13 @@ enum scan_api route_api(const struct http_head *head);
 int route_read(struct route_scratch *scratch, struct slice body,
                enum scan_api api) MUST_CHECK;
 
-/* Whether engines take a cache_salt in such bodies. */
+/* Whether some engine takes a cache_salt in such bodies. */
 bool route_api_salts(enum scan_api api);
+
+/* Whether an engine of that kind does, or may: messages and embeddings are vLLM's (0.32),
+ * others pass a member over that they do not know, and TensorRT-LLM refuses
+ * it. */
+bool route_salts(enum scan_api api, enum engine_kind kind);
 
 /* Takes a request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);

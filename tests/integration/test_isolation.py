@@ -98,8 +98,20 @@ class Bodies(IsolationCase):
                                    "cache_salt": salt_of("a", given)})
 
     def test_bodies_that_engines_read_no_salt_in_stay_as_they_are(self):
-        body = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}'
-        self.assertEqual(self.sent("a", body, "/v1/messages"), body)
+        body = b'{"model":"m","query":"x","documents":["y"]}'
+        self.assertEqual(self.sent("a", body, "/v1/rerank"), body)
+
+    def test_messages_and_embeddings_get_the_salt_too(self):
+        salt = b'{"cache_salt":"' + salt_of("a").encode() + b'",'
+        for path, body in (
+                ("/v1/messages", b'{"model":"m","max_tokens":1,'
+                                 b'"messages":[{"role":"user","content":"x"}]}'),
+                ("/v1/embeddings", b'{"model":"m","input":"x"}')):
+            self.assertEqual(self.sent("a", body, path), salt + body[1:], path)
+            self.assertEqual(self.sent("c", body, path), body, path)
+            given = body.replace(b'{"model"', b'{"cache_salt":"mine","model"')
+            mixed = salt_of("a", b"mine").encode()
+            self.assertEqual(self.sent("a", given, path), given.replace(b"mine", mixed), path)
 
     def test_belief_of_one_tenant_says_nothing_of_another(self):
         body = {"model": "m", "prompt": "The quick brown fox. " * 60}
