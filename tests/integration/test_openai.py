@@ -17,20 +17,20 @@ CLIENT_TIMEOUT_S = 120
 SCRIPT = pathlib.Path(__file__).resolve().parent / "openai_client.mjs"
 
 
-def openai_modules():
-    """The directory that holds the client, installed once into the build;
+def modules_of(package, version):
+    """The directory that holds a client, installed once into the build;
     raises SkipTest where that cannot be."""
     for tool in ("node", "npm"):
         if shutil.which(tool) is None:
             raise unittest.SkipTest(f"{tool} is not installed")
-    folder = harness.BUILD / f"npm-openai-{OPENAI}"
+    folder = harness.BUILD / f"npm-{package.replace('/', '-')}-{version}"
     if (folder / "complete").exists():
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true}')
     command = ["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts",
-               "--no-package-lock", "--cache", folder / "cache", f"openai@{OPENAI}"]
+               "--no-package-lock", "--cache", folder / "cache", f"{package}@{version}"]
     try:
         got = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
                              text=True, timeout=INSTALL_TIMEOUT_S, check=False)
@@ -38,7 +38,7 @@ def openai_modules():
         raise unittest.SkipTest("the npm registry does not answer in time") from None
     if got.returncode != 0:
         why = (got.stderr.strip() or got.stdout.strip() or f"code {got.returncode}").splitlines()
-        raise unittest.SkipTest(f"npm cannot install openai: {why[0]}")
+        raise unittest.SkipTest(f"npm cannot install {package}: {why[0]}")
     shutil.rmtree(folder / "cache", ignore_errors=True)
     (folder / "complete").touch()
     return folder
@@ -48,7 +48,7 @@ class OpenAI(Clients):
     engine_flags = ("--speed", "5")
 
     def setUp(self):
-        self.modules = openai_modules()
+        self.modules = modules_of("openai", OPENAI)
         super().setUp()
 
     def aborted(self):
