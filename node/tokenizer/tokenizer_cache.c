@@ -8,8 +8,8 @@
 #include "node/tokenizer/tokenizer_cache_internal.h"
 
 #define LONG_BITS  13
-#define LONG_BYTES 63
-#define LONG_IDS   15
+#define LONG_BYTES 127
+#define LONG_IDS   31
 #define PIECE      0x80U /* beside a length: no word, but a piece of one */
 
 struct long_entry {

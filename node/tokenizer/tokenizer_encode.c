@@ -107,6 +107,39 @@ tokenizer_scratch_free(struct tokenizer_scratch *s)
     free(s);
 }
 
+/* A place up to which text[at, ...) is well-formed characters of three bytes. */
+static inline size_t
+threes_until(struct slice text, size_t at)
+{
+#ifdef __SSE2__
+    const __m128i kinds = _mm_setr_epi8(
+        (char)0xf0, (char)0xc0, (char)0xc0, (char)0xf0, (char)0xc0, (char)0xc0,
+        (char)0xf0, (char)0xc0, (char)0xc0, (char)0xf0, (char)0xc0, (char)0xc0,
+        (char)0xf0, (char)0xc0, (char)0xc0, 0);
+    const __m128i wanted = _mm_setr_epi8(
+        (char)0xe0, (char)0x80, (char)0x80, (char)0xe0, (char)0x80, (char)0x80,
+        (char)0xe0, (char)0x80, (char)0x80, (char)0xe0, (char)0x80, (char)0x80,
+        (char)0xe0, (char)0x80, (char)0x80, 0);
+    size_t passed = TOK_FIVE;
+
+    while (passed == TOK_FIVE && text.len - at > TOK_FIVE) {
+        __m128i bytes = _mm_loadu_si128((const void *)(text.ptr + at));
+        __m128i good = _mm_cmpeq_epi8(_mm_and_si128(bytes, kinds), wanted);
+        /* Behind these two not every byte may come. */
+        __m128i rare =
+            _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)0xe0)),
+                         _mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)0xed)));
+        passed = tok_five_until(
+            (unsigned)_mm_movemask_epi8(
+                _mm_andnot_si128(good, _mm_set1_epi8((char)0xff))) |
+            ((unsigned)_mm_movemask_epi8(rare) & TOK_FIVE_LEADS));
+        at += passed;
+    }
+#endif
+    (void)text;
+    return at;
+}
+
 size_t
 utf8_valid(struct slice text)
 {
@@ -119,7 +152,8 @@ utf8_valid(struct slice text)
             size_t plain = ascii_until(text, at);
             len = plain > at ? plain - at : 1;
         } else if (json_text_is_three(b, text.len - at)) {
-            len = 3;
+            len = threes_until(text, at) - at;
+            len += len == 0 ? 3 : 0;
         } else {
             len = json_text_char(
                 (struct slice){.ptr = text.ptr + at, .len = text.len - at});

@@ -86,6 +86,13 @@ composed_until(const struct tok_classes *classes, struct slice text, size_t at,
             class = 0;
             continue;
         }
+        size_t han = tok_han_until(text, at);
+        if (han > at) {
+            at = han;
+            *boundary = at - 3;
+            class = 0;
+            continue;
+        }
         if ((tok_class_at(classes, text.ptr + at) & TOK_NFC) == 0) {
             *boundary = at;
             class = 0;

@@ -29,6 +29,13 @@ run_of(const struct tok_classes *classes, struct slice text, size_t at,
             }
             at++;
         } else {
+            size_t han = (flag & (TOK_LETTER | TOK_LOWER)) != 0
+                             ? tok_han_until(text, at)
+                             : at;
+            if (han > at) {
+                at = han;
+                continue;
+            }
             if ((tok_class(classes, utf8_read(text.ptr + at)) & flag) == 0) {
                 return at;
             }

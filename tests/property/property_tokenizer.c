@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
+#include "node/text/json_text.h"
 #include "node/tokenizer/tokenizer_internal.h"
 
 static const char *const names[] = {"gpt2", "cl100k_base", "qwen",
@@ -131,7 +132,63 @@ random_text(const struct property *p, struct rng *rng)
     compare(p, (struct slice){.ptr = text, .len = len});
 }
 
-/* Each character between letters, spaces, digits and itself. */
+/* Each character in Chinese, which is looked at five characters at a time. */
+static void
+in_chinese(const struct property *p, const char *one, size_t n)
+{
+    char text[64];
+    size_t len = 0;
+
+    for (size_t at = 0; at < 14; at++) {
+        bool other = at == 1 || at == 7 || at == 12;
+        size_t bytes = other ? n : 3;
+        memcpy(text + len, other ? one : "\xe4\xb8\xad", bytes);
+        len += bytes;
+    }
+    compare(p, (struct slice){.ptr = text, .len = len});
+}
+
+/* How much of a text is well-formed, character by character. */
+static size_t
+slowly_valid(struct slice text)
+{
+    size_t at = 0;
+    size_t len = 1;
+
+    while (at < text.len && len > 0) {
+        len = json_text_char(
+            (struct slice){.ptr = text.ptr + at, .len = text.len - at});
+        at += len;
+    }
+    return at;
+}
+
+static void
+broken_chinese(struct rng *rng, size_t rounds)
+{
+    static const uint8_t bytes[] = {0x41, 0x80, 0xbf, 0xc2, 0xe0, 0xe4,
+                                    0xed, 0xef, 0xf0, 0xff, 0x9f, 0xa0};
+
+    while (rounds-- > 0) {
+        char text[64];
+        size_t len = 0;
+        while (len < sizeof text - 4) {
+            uint32_t c = 0x800 + (uint32_t)rng_below(rng, 0xf000);
+            c = c >= 0xd800 && c < 0xe000 ? 0x4e2d : c;
+            len += utf8_write(c, text + len);
+        }
+        for (uint64_t n = rng_below(rng, 3); n > 0; n--) {
+            text[rng_below(rng, len)] =
+                (char)bytes[rng_below(rng, sizeof bytes)];
+        }
+        struct slice some = {.ptr = text, .len = len - rng_below(rng, 20)};
+        if (utf8_valid(some) != slowly_valid(some)) {
+            fail("utf8", some, slowly_valid(some), utf8_valid(some));
+        }
+    }
+}
+
+/* Each character between letters, spaces, digits and itself, and in Chinese. */
 static void
 every_character(const struct property *p)
 {
@@ -146,6 +203,9 @@ every_character(const struct property *p)
                            one, (int)n, one, (int)n, one, (int)n, one);
         if (c != 0) {
             compare(p, (struct slice){.ptr = text, .len = (size_t)len});
+        }
+        if (c != 0 && (c < 0x11000 || c % 64 == 0)) {
+            in_chinese(p, one, n);
         }
     }
 }
@@ -476,6 +536,7 @@ main(int argc, char *argv[])
     every_character(&p);
     words_merge_alike(&rng, texts / 40);
     gaps_change_nothing(&rng, 1 + texts / 20);
+    broken_chinese(&rng, 20 * texts);
     (void)printf("%lu texts, all characters\n", texts);
     tok_matcher_free(p.matcher);
     tokenizer_scratch_free(p.scratch);
