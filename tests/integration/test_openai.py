@@ -1,5 +1,6 @@
 """The official OpenAI client for Node, through a node in front of two engines:
 openai_client.mjs is what it does."""
+import fcntl
 import pathlib
 import shutil
 import subprocess
@@ -24,13 +25,19 @@ def modules_of(package, version):
         if shutil.which(tool) is None:
             raise unittest.SkipTest(f"{tool} is not installed")
     folder = harness.BUILD / f"npm-{package.replace('/', '-')}-{version}"
+    with open(harness.BUILD / f"{folder.name}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test may want it, too
+        return install(folder, f"{package}@{version}")
+
+
+def install(folder, package):
     if (folder / "complete").exists():
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true}')
     command = ["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts",
-               "--no-package-lock", "--cache", folder / "cache", f"{package}@{version}"]
+               "--no-package-lock", "--cache", folder / "cache", package]
     try:
         got = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
                              text=True, timeout=INSTALL_TIMEOUT_S, check=False)
