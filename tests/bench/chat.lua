@@ -1,6 +1,6 @@
 -- What wrk sends in the proxy benchmark: chats of ~4 KB whose prefixes grow.
 --
---   wrk ... -s chat.lua URL -- SEED [CONTENT-TYPE]
+--   wrk ... -s chat.lua URL -- SEED [CONTENT-TYPE [KEY]]
 --
 -- 64 conversations under 8 system prompts take turns; each goes through 6
 -- turns, and a turn's body is the one before it with an answer and a question
@@ -47,9 +47,12 @@ local function body(conversation, turn)
    return table.concat(out)
 end
 
-local function template(conversation, turn, content_type)
-   local request = wrk.format("POST", "/v1/chat/completions",
-      { ["Host"] = "bench", ["Content-Type"] = content_type },
+local function template(conversation, turn, content_type, key)
+   local headers = { ["Host"] = "bench", ["Content-Type"] = content_type }
+   if key ~= "" then
+      headers["Authorization"] = "Bearer " .. key
+   end
+   local request = wrk.format("POST", "/v1/chat/completions", headers,
       body(conversation, turn))
    local id_at = request:find("ID" .. ID, 1, true) + 2
    return { head = request:sub(1, id_at - 1), tail = request:sub(id_at + #ID) }
@@ -60,7 +63,7 @@ function init(args)
    for turn = 1, TURNS do
       for conversation = 1, CONVERSATIONS do
          templates[#templates + 1] = template(conversation, turn,
-            args[2] or "application/json")
+            args[2] or "application/json", args[3] or "")
       end
    end
 end

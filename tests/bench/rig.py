@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -61,12 +62,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def answers(port, target="/health"):
+def ask(port, target="/health", tls=False):
+    """The answer's text to a GET; OSError. Nobody's certificate is checked."""
+    trusting = ssl._create_unverified_context() if tls else None
+    url = f"http{'s' if tls else ''}://127.0.0.1:{port}{target}"
+    with urllib.request.urlopen(url, timeout=1, context=trusting) as answer:
+        return answer.read().decode()
+
+
+def answers(port, target="/health", tls=False):
     """True when a GET of the target is a 200."""
     try:
-        url = f"http://127.0.0.1:{port}{target}"
-        with urllib.request.urlopen(url, timeout=1) as answer:
-            return answer.status == 200
+        ask(port, target, tls)
+        return True
     except (OSError, urllib.error.URLError):
         return False
 
@@ -152,6 +160,8 @@ class Server:
     def __init__(self, name, process, port, content_type="application/json"):
         self.name, self.process, self.port = name, process, port
         self.content_type = content_type  # what its chats are sent as
+        self.tls, self.key = False, ""  # how clients come; "": without a key
+        self.admin = None  # its admin port, of a node
 
     def pids(self):
         found, todo = [], [self.process.pid]
@@ -227,13 +237,13 @@ def start_relay(rig, build, backends, cpus=None):
     return Server("relay", process, int(ready[0][1].rsplit(":", 1)[1]))
 
 
-def start_on_free_port(rig, name, start):
+def start_on_free_port(rig, name, start, tls=False):
     """start(port) -> process, tried again when the port was taken meanwhile."""
     for _ in range(PORT_TRIES):
         port = free_port()
         process = start(port)
         try:
-            wait_until(lambda: answers(port), name, process)
+            wait_until(lambda: answers(port, tls=tls), name, process)
             return Server(name, process, port)
         except Failed as why:
             rig.stop(process)
@@ -241,7 +251,22 @@ def start_on_free_port(rig, name, start):
     raise Failed(reason)
 
 
-def start_nginx(rig, backends, threads, cpus=None, name="nginx"):
+class Extra:
+    """What an nginx does beside passing on: lines for its places; the files of
+    a certificate and its key, with which it speaks TLS."""
+
+    def __init__(self, http="", location="", tls=None):
+        self.http, self.location, self.tls = http, location, tls
+
+    def listens(self):
+        return " ssl" if self.tls else ""
+
+    def server(self):
+        return "" if self.tls is None else \
+            f"ssl_certificate {self.tls[0]}; ssl_certificate_key {self.tls[1]};"
+
+
+def start_nginx(rig, backends, threads, cpus=None, name="nginx", extra=Extra()):
     program = tool("nginx")
     home = rig.directory / f"{name}-{time.monotonic_ns()}"
     (home / "logs").mkdir(parents=True)
@@ -259,18 +284,19 @@ http {{
   client_body_temp_path {home}/body; proxy_temp_path {home}/proxy;
   fastcgi_temp_path {home}/f; uwsgi_temp_path {home}/u; scgi_temp_path {home}/s;
   upstream engines {{ {servers} keepalive 256; keepalive_requests 1000000000; }}
+  {extra.http}
   server {{
-    listen 127.0.0.1:{port} reuseport backlog=4096;
-    location / {{
-      proxy_pass http://engines; proxy_http_version 1.1;
-      proxy_set_header Connection ""; proxy_buffering off;
-    }}
+    listen 127.0.0.1:{port}{extra.listens()} reuseport backlog=4096;
+    {extra.server()}
+    proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;
+    location = /health {{ proxy_pass http://engines; }}
+    location / {{ {extra.location} proxy_pass http://engines; }}
   }}
 }}
 """)
         return rig.start([program, "-p", home, "-c", home / "nginx.conf"], cpus,
                          name)
-    return start_on_free_port(rig, name, start)
+    return start_on_free_port(rig, name, start, extra.tls is not None)
 
 
 def start_haproxy(rig, backends, threads, cpus=None, name="haproxy"):
@@ -303,18 +329,22 @@ backend engines
     return start_on_free_port(rig, name, start)
 
 
-def start_kvasir(rig, program, backends, lanes, cpus=None):
+def start_kvasir(rig, program, backends, lanes, cpus=None, options=()):
     """One node in front of every backend, with its default policy."""
     if program is None:
         raise Missing("kvasir is not built")
     argv = [program, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     for port in backends.ports:
         argv += ["--worker", f"http://127.0.0.1:{port}"]
-    process, ready = rig.start_ready(argv, "kvasir", cpus,
+    tls = "--tls.cert_file" in options
+    process, ready = rig.start_ready([*argv, *options], "kvasir", cpus,
                                      {"KVASIR_LANES": str(lanes)})
-    port = int(dict(ready)["serve"].rsplit(":", 1)[1])
-    wait_until(lambda: answers(port, "/ready"), "kvasir", process)
-    return Server("kvasir", process, port)
+    port, admin = (int(dict(ready)[which].rsplit(":", 1)[1])
+                   for which in ("serve", "admin"))
+    wait_until(lambda: answers(port, "/ready", tls), "kvasir", process)
+    server = Server("kvasir", process, port)
+    server.admin = admin
+    return server
 
 
 def reap(rig, process):
@@ -329,8 +359,9 @@ def wrk(rig, server, connections, seconds, seed, cpus=None):
     """One run of wrk with chat.lua: requests, us, p50_us, p99_us, errors."""
     process = rig.start(
         [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "5s",
-         "-s", HERE / "chat.lua", f"http://127.0.0.1:{server.port}", "--", seed,
-         server.content_type],
+         "-s", HERE / "chat.lua",
+         f"http{'s' if server.tls else ''}://127.0.0.1:{server.port}", "--", seed,
+         server.content_type, server.key],
         cpus, "wrk", stdout=subprocess.PIPE, text=True)
     said = process.stdout.read()
     own_us = reap(rig, process)
