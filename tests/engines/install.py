@@ -20,6 +20,53 @@ TORCH = "2.13.0"
 OPENAI = "3.54.0"
 ANTHROPIC = "2.12.0"
 PYTHONS = ["python3.12", "python3.11", "python3.13", "python3.10"]
+SGLANG = "0.5.23"
+SGLANG_WANTS = ["orjson", "IPython", "gguf", "soundfile"]
+# PyPI's kernels want CUDA's driver to load. None is called on a CPU.
+NO_KERNELS = """\
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+
+
+class Kernel:
+    def __init__(self, name):
+        self.name = name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Kernel(f"{self.name}.{name}")
+
+    def __call__(self, *_, **__):
+        raise RuntimeError(f"no kernel {self.name}")
+
+
+class Module(types.ModuleType):
+    __path__ = []
+    __version__ = "0"
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Kernel(name)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "sgl_kernel":
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return Module(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+sys.meta_path.insert(0, Finder())
+"""
 OVERRIDES = ("torch=={torch}\ntorchvision\n"
              "torchaudio ; sys_platform == 'never'\n"
              "torchcodec ; sys_platform == 'never'\n")
@@ -77,6 +124,26 @@ def vllm(home=None):
             f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
     (place / "complete").touch()
     return place / "bin" / "vllm"
+
+
+def sglang(home=None):
+    """The path of a Python that has SGLang, on top of vLLM's environment."""
+    home = home or folder()
+    place = home / f"sglang-{SGLANG}"
+    python = place / "bin" / "python"
+    if (place / "complete").exists():
+        return python
+    below = vllm(home).parent.parent
+    tool = uv(home)
+    step(tool, "venv", "--clear", "--python", below / "bin" / "python", place)
+    packages, = place.glob("lib/python*/site-packages")
+    (packages / "vllm.pth").write_text(f"{next(below.glob('lib/python*/site-packages'))}\n")
+    (packages / "sitecustomize.py").write_text(NO_KERNELS)
+    step(tool, "pip", "install", "--quiet", "--python", python, "--no-deps",
+         f"sglang=={SGLANG}")
+    step(tool, "pip", "install", "--quiet", "--python", python, *SGLANG_WANTS)
+    (place / "complete").touch()
+    return python
 
 
 def versions(command):

@@ -21,8 +21,10 @@ import asks
 import clients
 import conversations
 import engine as engines
+import install
 import kvasir
 import model
+import sglang
 import shapes
 import wire
 
@@ -89,8 +91,8 @@ class Session:
     """Some engines of one model behind three nodes."""
 
     def __init__(self, args, executable, folder, *, config=None, more=(), count=2, ranks=1,
-                 write=model.write):
-        self.args, self.folder = args, folder
+                 write=model.write, make=engines.Engine, follower=wire.Follower):
+        self.args, self.folder, self.follower = args, folder, follower
         folder.mkdir()
         self.facts = wire.Facts()
         # As tokens.dir wants them: a folder of models, each by its name.
@@ -101,7 +103,7 @@ class Session:
         for i in range(count):
             logs = folder / f"engine-{i}"
             logs.mkdir()
-            self.engines.append(engines.Engine(
+            self.engines.append(make(
                 executable, self.model_dir, logs, blocks=args.blocks, block_tokens=32,
                 ranks=ranks, more=[*ENGINE_FLAGS, *more]))
         self.followers, self.mesh = {}, None
@@ -118,7 +120,7 @@ class Session:
             say(f"  an engine is up after {time.monotonic() - began:.0f} s")
         for i, e in enumerate(self.engines):
             for rank in range(e.ranks):
-                self.followers[f"e{i}", rank] = wire.Follower(e, rank, self.facts)
+                self.followers[f"e{i}", rank] = self.follower(e, rank, self.facts)
         local = ["--tokens.dir", str(self.models)] if self.args.local else []
         self.mesh = kvasir.Mesh(self.args.build, self.engines, self.folder,
                                 ["--tokens.wait", PATIENCE, *local, *self.args.kvasir])
@@ -416,6 +418,7 @@ PARTS = {
     "hybrid": "engines of a hybrid model: sliding windows of 64 tokens beside full attention",
     "ranks": "one engine of two data-parallel ranks",
     "pictures": "engines of a model that sees: 64 tokens a picture",
+    "sglang": "SGLang, pages of 32 tokens",
 }
 
 
@@ -471,8 +474,21 @@ def pictures(args, executable, folder, _):
     return state
 
 
+def of_sglang(args, _, folder, __):
+    state = Session(args, str(install.sglang()), folder / "sglang", count=args.engines,
+                    make=sglang.Engine, follower=sglang.Follower)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.play(sglang.SHAPES)
+        state.converse("conversations", args.few)
+        state.reset(args.few)
+        state.restart(args.few)
+    return state
+
+
 RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks),
-        (("pictures",), pictures)]
+        (("pictures",), pictures), (("sglang",), of_sglang)]
 
 
 def run(args, executable, folder):

@@ -207,7 +207,7 @@ class Follower:
         self.engine, self.rank = engine, rank
         self.facts = facts
         self.lock = threading.Lock()
-        self.mirror = Mirror(engine.block_tokens, facts)
+        self.mirror = self.new_mirror()
         self.expected = 0
         self.live = {}        # seq -> payload, of this incarnation
         self.payloads = []    # what is worth keeping, [kind, payload]
@@ -219,6 +219,9 @@ class Follower:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
+
+    def new_mirror(self):
+        return Mirror(self.engine.block_tokens, self.facts)
 
     def close(self):
         self.over.set()
