@@ -159,7 +159,8 @@ dom_walk(const char *body, size_t len)
     bool stream = doc["stream"];
     int64_t max_tokens = doc["max_tokens"];
     size_t bytes = 0;
-    dom::array messages, ids;
+    dom::array messages;
+    dom::array ids;
 
     if (doc["messages"].get(messages) == SUCCESS) {
         for (dom::element message : messages) {
