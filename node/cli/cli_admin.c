@@ -257,7 +257,7 @@ print_answer(const struct cli_admin *cli, struct slice json)
         return cli_print(cli->command, json);
     }
     buf_init(&out, 4 * CLI_ADMIN_ANSWER_MAX);
-    if (json_show(json, &out) == 0) {
+    if ((cli->show != NULL ? cli->show : json_show)(json, &out) == 0) {
         code = cli_print_buf(cli->command, &out);
     } else {
         (void)fprintf(stderr, "kvasir %s: the answer is not a JSON object\n",

@@ -28,8 +28,10 @@ struct cli_admin {
                                KVASIR_ADMIN_TOKEN_FILE, or no token */
     const char *tenant;     /* sent as x-kvasir-tenant, of visible ASCII and
                                CLI_ADMIN_TENANT_MAX at most; NULL: it is not */
-    bool json;              /* --json */
-    bool help;              /* -h */
+    int (*show)(struct slice json, struct buf *out); /* as json_show(), which
+                                                        NULL stands for */
+    bool json;                                       /* --json */
+    bool help;                                       /* -h */
 };
 
 /* The options as --help explains them. */
@@ -60,7 +62,7 @@ int cli_admin_fetch(const struct cli_admin *cli, const char *target,
 
 /*
  * Sends one request as cli_admin_fetch() does and prints a JSON answer:
- * unchanged with --json, otherwise with json_show(). Returns the exit code; any
+ * unchanged with --json, otherwise with show(). Returns the exit code; any
  * other result is printed as one line.
  */
 int cli_admin_print(const struct cli_admin *cli, const char *target,

@@ -2,15 +2,20 @@
 #include "node/cli/cli_admin_internal.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
+#include "node/cli/status_internal.h"
+#include "node/text/json_show.h"
 
 static const char help[] =
     "usage: kvasir status [--admin HOST:PORT] [--ca FILE] [--token-file FILE]\n"
     "                     [--json]\n"
     "\n"
-    "Shows the state of a running node: the mesh as the node sees it "
-    "(members,\n"
-    "and who reads which event stream), its requests and where they went, the\n"
-    "index, and each worker.\n"
+    "Shows the state of a running node: the mesh as the node sees it, its\n"
+    "requests and where they went, what needs a look, and each worker: its\n"
+    "requests from here and from all nodes, those that wait in the engine, "
+    "how\n"
+    "full its cache is, the blocks that it is known to hold, and how its "
+    "events\n"
+    "come in. --json has more, such as who reads which event stream.\n"
     "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/status unchanged\n"
     "  -h, --help         this text\n"
@@ -18,6 +23,13 @@ static const char help[] =
     "examples:\n"
     "  kvasir status\n"
     "  kvasir status --admin 10.0.0.7:9080 --json | jq .workers\n";
+
+/* What is no status is shown all the same. */
+static int
+show(struct slice json, struct buf *out)
+{
+    return status_show(json, out) == 0 ? 0 : json_show(json, out);
+}
 
 int
 cmd_status(char *const *argv)
@@ -27,6 +39,7 @@ cmd_status(char *const *argv)
     if (!cli_admin_read(&cli, "status", argv)) {
         return CMD_USAGE;
     }
+    cli.show = show;
     return cli.help ? cli_print("status", SLICE(help))
                     : cli_admin_print(&cli, "/admin/status", SLICE(""));
 }

@@ -3,7 +3,18 @@
 
 #include <stdint.h>
 
+#include "node/cli/status_internal.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+check(const struct buf *out)
+{
+    for (size_t i = 0; i < out->len; i++) {
+        unsigned char c = (unsigned char)out->ptr[i];
+        CHECK(c == '\n' || (c >= 0x20 && c != 0x7F));
+    }
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -15,10 +26,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json_show(json, &out) != 0) {
         CHECK(out.len == 0);
     }
-    for (size_t i = 0; i < out.len; i++) {
-        unsigned char c = (unsigned char)out.ptr[i];
-        CHECK(c == '\n' || (c >= 0x20 && c != 0x7F));
+    check(&out);
+    buf_clear(&out);
+    if (status_show(json, &out) != 0) {
+        CHECK(out.len == 0);
     }
+    check(&out);
     buf_fini(&out);
     return 0;
 }

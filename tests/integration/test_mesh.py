@@ -111,7 +111,7 @@ class Membership(MeshCase):
         self.assertEqual(told.returncode, 0, told.stderr)
         for node in nodes:
             self.assertIn(node.ready["mesh"], told.stdout)
-        self.assertRegex(told.stdout, r"(?m)^ +NAME +STATE +INCARNATION")
+        self.assertRegex(told.stdout, r"(?m)^NODE +STATE +LINK +ADDRESS")
         values = harness.metrics(nodes[1].at("admin"))
         self.assertEqual(values['kvasir_mesh_members{state="alive"}'], 3)
         self.assertEqual(values["kvasir_mesh_links_up"], 2)

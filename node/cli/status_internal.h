@@ -1,0 +1,60 @@
+/*
+ * What `kvasir status` shows: /admin/status as a page of 80 columns, with what
+ * needs a look above the tables.
+ *
+ *   node-1 0.1.0: ready, up 2 h 14 min
+ *
+ *   mesh       kvasir: 3 of 3 nodes alive, 2 links up, in clear
+ *   workers    4, of which 3 take requests
+ *   ...
+ *   look at
+ *     10.0.0.4:8000 takes no requests: unhealthy (connect)
+ *
+ * What an older node does not tell is left out. Longer names than fit are cut
+ * at the front in tables, and are whole in the lines to look at.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: STATUS_LOOKS_MAX lines to
+ * look at, the rest are counted. Errors: a named outcome; text from a node
+ * comes out as printable ASCII.
+ */
+#ifndef NODE_STATUS_INTERNAL_H
+#define NODE_STATUS_INTERNAL_H
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "node/text/json_tree.h"
+
+#define STATUS_LOOKS_MAX 16U
+
+enum {
+    STATUS_E_BAD = 1, /* no status of a node */
+};
+
+/* Appends the page to out. 0 (look at out->failed, too), or STATUS_E_BAD and
+ * out is unchanged. */
+int status_show(struct slice json, struct buf *out) MUST_CHECK;
+
+/* Reading: what is missing, or of another kind, is 0, false or "". */
+
+const struct json_value *status_member(const struct json_value *object,
+                                       const char *key);
+double status_number(const struct json_value *object, const char *key);
+bool status_flag(const struct json_value *object, const char *key);
+struct slice status_text(const struct json_value *object, const char *key);
+
+/* The items of a list, and how many. */
+const struct json_value *status_list(const struct json_value *object,
+                                     const char *key, uint32_t *count);
+
+/* Text of the node's, as printable ASCII. */
+void status_put(struct buf *out, struct slice text);
+
+/* An age, a number of bytes: "2 h 14 min", "12.0 MiB". */
+void status_put_age(struct buf *out, double seconds);
+void status_put_bytes(struct buf *out, double bytes);
+
+/* The lines to look at, with their heading; nothing if all is well. */
+void status_put_looks(struct buf *out, const struct json_value *root);
+
+#endif

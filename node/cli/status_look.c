@@ -1,0 +1,169 @@
+/* What of a node's status needs a look, a line each. */
+#include "node/cli/status_internal.h"
+
+struct looks {
+    struct buf *out;
+    uint32_t count;
+};
+
+/* Begins a line about somebody. False: there are too many. */
+static bool
+begin(struct looks *looks, struct slice who)
+{
+    if (looks->count++ == 0) {
+        buf_add_text(looks->out, "\nlook at\n");
+    }
+    if (looks->count > STATUS_LOOKS_MAX) {
+        return false;
+    }
+    buf_add_text(looks->out, "  ");
+    status_put(looks->out, who);
+    return true;
+}
+
+static bool
+says(const struct json_value *object, const char *key, const char *what)
+{
+    return slice_equal(status_text(object, key), slice_of(what));
+}
+
+static void
+look_at_node(struct looks *looks, const struct json_value *root)
+{
+    const struct json_value *mesh = status_member(root, "mesh");
+    double differ = status_number(root, "model_files_differ");
+    double mismatches = status_number(mesh, "digest_mismatches");
+    struct slice node = status_text(root, "node");
+
+    if (!status_flag(root, "ready") && !status_flag(root, "draining") &&
+        begin(looks, node)) {
+        buf_add_text(looks->out, " is not ready: GET /ready says why\n");
+    }
+    if (differ > 0 && begin(looks, node)) {
+        buf_printf(looks->out,
+                   " has other files than its peers of %.0f models\n", differ);
+    }
+    if (mismatches > 0 && begin(looks, node)) {
+        buf_printf(looks->out,
+                   " found %.0f streams that differed, and had them anew\n",
+                   mismatches);
+    }
+}
+
+static void
+look_at_members(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "members", &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool alive = says(&rows[i], "state", "alive");
+        bool linked =
+            says(&rows[i], "link", "up") || says(&rows[i], "link", "self");
+        if ((alive && linked) || !begin(looks, status_text(&rows[i], "name"))) {
+            continue;
+        }
+        buf_add_text(looks->out, alive ? " has no good link: " : " is ");
+        status_put(looks->out, status_text(&rows[i], alive ? "link" : "state"));
+        if (!alive) {
+            buf_add_text(looks->out, " for ");
+            status_put_age(looks->out, status_number(&rows[i], "since_s"));
+        }
+        buf_add_text(looks->out, "\n");
+    }
+}
+
+static void
+look_at_workers(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "workers", &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice reason = status_text(&rows[i], "reason");
+        if (status_flag(&rows[i], "eligible") ||
+            !begin(looks, status_text(&rows[i], "id"))) {
+            continue;
+        }
+        buf_add_text(looks->out, " takes no requests: ");
+        status_put(looks->out, status_text(&rows[i], "state"));
+        if (reason.len != 0) {
+            buf_add_text(looks->out, " (");
+            status_put(looks->out, reason);
+            buf_add_text(looks->out, ")");
+        }
+        buf_add_text(looks->out, "\n");
+    }
+    rows = status_list(root, "left_out", &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!begin(looks, status_text(&rows[i], "worker"))) {
+            continue;
+        }
+        buf_add_text(looks->out, ": no ");
+        status_put(looks->out, status_text(&rows[i], "what"));
+        buf_add_text(looks->out, ", as ");
+        status_put(looks->out, status_text(&rows[i], "why"));
+        buf_add_text(looks->out, "\n");
+    }
+}
+
+/* What is not known of a worker's cache. */
+static void
+look_at_streams(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "streams", &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (says(&rows[i], "state", "complete") ||
+            !begin(looks, status_text(&rows[i], "worker"))) {
+            continue;
+        }
+        buf_printf(looks->out, " rank %.0f: not all it holds is known: ",
+                   status_number(&rows[i], "rank"));
+        status_put(looks->out, status_text(&rows[i], "state"));
+        buf_add_text(looks->out, "\n");
+    }
+    rows = status_list(root, "events", &count);
+    for (uint32_t i = 0; i < count; i++) {
+        double trust = status_number(&rows[i], "trust");
+        if (trust >= 0.9995 || !begin(looks, status_text(&rows[i], "worker"))) {
+            continue;
+        }
+        buf_printf(looks->out,
+                   " rank %.0f: what it is said to hold counts %.1f %%\n",
+                   status_number(&rows[i], "rank"), 100 * trust);
+    }
+}
+
+static void
+look_at_models(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "models", &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice why = status_text(&rows[i], "why");
+        if (why.len != 0 && begin(looks, status_text(&rows[i], "model"))) {
+            buf_add_text(looks->out, ": no tokens are made here: ");
+            status_put(looks->out, why);
+            buf_add_text(looks->out, "\n");
+        }
+    }
+}
+
+void
+status_put_looks(struct buf *out, const struct json_value *root)
+{
+    struct looks looks = {.out = out};
+
+    look_at_node(&looks, root);
+    look_at_members(&looks, root);
+    look_at_workers(&looks, root);
+    look_at_streams(&looks, root);
+    look_at_models(&looks, root);
+    if (looks.count > STATUS_LOOKS_MAX) {
+        buf_printf(out, "  and %u more: --json\n",
+                   looks.count - STATUS_LOOKS_MAX);
+    }
+}

@@ -1,0 +1,462 @@
+/* One node's status as a page: the sentences, then the tables. */
+#include <string.h>
+
+#include "node/cli/status_internal.h"
+
+#define TREE_BYTES_MAX ((size_t)64 << 20)
+
+/* Reading */
+
+const struct json_value *
+status_member(const struct json_value *object, const char *key)
+{
+    return object != NULL && object->kind == JSON_OBJECT
+               ? json_tree_get(object, slice_of(key))
+               : NULL;
+}
+
+double
+status_number(const struct json_value *object, const char *key)
+{
+    const struct json_value *value = status_member(object, key);
+
+    if (value == NULL) {
+        return 0;
+    }
+    return value->kind == JSON_INT    ? (double)value->as.integer
+           : value->kind == JSON_REAL ? value->as.real
+                                      : 0;
+}
+
+bool
+status_flag(const struct json_value *object, const char *key)
+{
+    const struct json_value *value = status_member(object, key);
+
+    return value != NULL && value->kind == JSON_BOOL && value->as.integer != 0;
+}
+
+struct slice
+status_text(const struct json_value *object, const char *key)
+{
+    const struct json_value *value = status_member(object, key);
+
+    return value != NULL && value->kind == JSON_STRING ? json_tree_slice(value)
+                                                       : SLICE("");
+}
+
+const struct json_value *
+status_list(const struct json_value *object, const char *key, uint32_t *count)
+{
+    const struct json_value *value = status_member(object, key);
+    bool is = value != NULL && value->kind == JSON_ARRAY;
+
+    *count = is ? value->len : 0;
+    return is ? value->as.items : NULL;
+}
+
+/* Writing */
+
+void
+status_put(struct buf *out, struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        bool plain = text.ptr[i] >= ' ' && text.ptr[i] <= '~';
+        buf_add(out, plain ? &text.ptr[i] : "?", 1);
+    }
+}
+
+void
+status_put_age(struct buf *out, double seconds)
+{
+    static const struct {
+        double longer_than; /* seconds */
+        unsigned unit;
+        const char *name;
+        unsigned part;
+        const char *part_name;
+    } ages[] = {
+        {2 * 86400, 86400, "d", 3600, "h"},
+        {2 * 3600, 3600, "h", 60, "min"},
+        {120, 60, "min", 0, NULL},
+    };
+    bool sane = seconds >= 0 && seconds < 1e12;
+    uint64_t whole = sane ? (uint64_t)seconds : 0;
+
+    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+        if (seconds < ages[i].longer_than) {
+            continue;
+        }
+        buf_printf(out, "%llu %s", (unsigned long long)(whole / ages[i].unit),
+                   ages[i].name);
+        if (ages[i].part != 0) {
+            buf_printf(out, " %u %s",
+                       (unsigned)(whole % ages[i].unit / ages[i].part),
+                       ages[i].part_name);
+        }
+        return;
+    }
+    buf_printf(out, "%u s", (unsigned)whole);
+}
+
+void
+status_put_bytes(struct buf *out, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    unsigned unit = 0;
+
+    while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1024;
+        unit++;
+    }
+    buf_printf(out, "%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes,
+               units[unit]);
+}
+
+static void
+put_number(struct buf *out, double value)
+{
+    if (value >= 10e6) {
+        buf_printf(out, "%.1fM", value / 1e6);
+    } else {
+        buf_printf(out, "%.0f", value);
+    }
+}
+
+/* "N NAME" for a member of that name's number, with what stands before. */
+static void
+put_counts(struct buf *out, const struct json_value *object,
+           const char *const (*names)[2], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buf_add_text(out, i != 0 ? ", " : "");
+        put_number(out, status_number(object, names[i][0]));
+        buf_printf(out, " %s", names[i][1]);
+    }
+}
+
+static void
+put_share(struct buf *out, double part, double whole)
+{
+    buf_printf(out, "%.1f %%", whole > 0 ? 100 * part / whole : 0.0);
+}
+
+/* A cell of a table and a blank; a name that is too long loses its front. */
+static void
+put_cell(struct buf *out, struct slice text, size_t width)
+{
+    size_t len = text.len;
+
+    if (len > width) {
+        buf_add_text(out, "..");
+        text.ptr += len - (width - 2);
+        text.len = width - 2;
+    }
+    status_put(out, text);
+    buf_printf(out, "%*s", (int)(len < width ? width - len : 0) + 1, "");
+}
+
+/* The sentences */
+
+static void
+put_first(struct buf *out, const struct json_value *root)
+{
+    status_put(out, status_text(root, "node"));
+    buf_add_text(out, " ");
+    status_put(out, status_text(root, "version"));
+    buf_add_text(out, status_flag(root, "draining") ? ": stops"
+                      : status_flag(root, "ready")  ? ": ready"
+                                                    : ": not ready");
+    buf_add_text(out, ", up ");
+    status_put_age(out, status_number(root, "uptime_s"));
+    buf_add_text(out, "\n\n");
+}
+
+static void
+put_mesh(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *mesh = status_member(root, "mesh");
+    uint32_t members;
+
+    (void)status_list(root, "members", &members);
+    if (mesh == NULL) {
+        return;
+    }
+    buf_add_text(out, "mesh      ");
+    status_put(out, status_text(mesh, "cluster"));
+    if (slice_equal(status_text(mesh, "address"), SLICE("none"))) {
+        buf_add_text(out, ": this node alone\n");
+        return;
+    }
+    buf_printf(out, ": %.0f of %u nodes alive, %.0f links up, %s\n",
+               status_number(mesh, "alive"), members,
+               status_number(mesh, "peers_up"),
+               status_flag(mesh, "tls") ? "TLS" : "no TLS");
+}
+
+static void
+put_workers_line(struct buf *out, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *workers = status_list(root, "workers", &count);
+    uint32_t taking = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        taking += status_flag(&workers[i], "eligible");
+    }
+    buf_printf(out, "workers   %u, of which %u take requests\n", count, taking);
+}
+
+static void
+put_requests(struct buf *out, const struct json_value *root)
+{
+    static const char *const now[][2] = {{"read", "read"},
+                                         {"inflight", "in flight"}};
+    static const char *const ends[][2] = {{"retries", "retried"},
+                                          {"all_failed", "failed"},
+                                          {"severed", "severed"},
+                                          {"cancelled", "cancelled"}};
+    static const char *const refused[][2] = {{"bad", "bad"},
+                                             {"overload", "for overload"},
+                                             {"no_worker", "without worker"}};
+    const struct json_value *requests = status_member(root, "requests");
+    const struct json_value *queue = status_member(root, "queue");
+
+    if (requests == NULL) {
+        return;
+    }
+    buf_add_text(out, "requests  ");
+    put_counts(out, requests, now, 2);
+    buf_printf(out, ", %.0f wait\nof these  ", status_number(queue, "waiting"));
+    put_counts(out, requests, ends, 4);
+    buf_add_text(out, "\nrefused   ");
+    put_counts(out, requests, refused, 3);
+    buf_add_text(out, "\n");
+}
+
+static void
+put_placement(struct buf *out, const struct json_value *root)
+{
+    static const char *const modes[][2] = {{"affinity", "by affinity"},
+                                           {"balance", "by balance"},
+                                           {"session", "by session"},
+                                           {"policy_chosen", "by policy"}};
+    const struct json_value *placement = status_member(root, "placement");
+    double prompt = status_number(placement, "prompt_tokens");
+
+    if (placement == NULL) {
+        return;
+    }
+    buf_add_text(out, "placed    ");
+    put_counts(out, placement, modes, 4);
+    buf_add_text(out, "\ncached    ");
+    put_share(out, status_number(placement, "cached_tokens"), prompt);
+    buf_add_text(out, " of ");
+    put_number(out, prompt);
+    buf_add_text(out, " prompt tokens, as engines reported\n");
+}
+
+/* How far what was promised by events was what engines reported. */
+static void
+put_predicted(struct buf *out, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "events", &count);
+    double answers = 0;
+    double exact = 0;
+    double over = 0;
+    double under = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        answers += status_number(&rows[i], "answers");
+        exact += status_number(&rows[i], "exact");
+        over += status_number(&rows[i], "over");
+        under += status_number(&rows[i], "under");
+    }
+    if (answers > 0) {
+        buf_add_text(out, "predicted ");
+        put_share(out, exact, answers);
+        buf_printf(out, " of %.0f exactly; %.0f too high, %.0f too low\n",
+                   answers, over, under);
+    }
+}
+
+static void
+put_index(struct buf *out, const struct json_value *root)
+{
+    static const char *const parts[] = {"mirror", "ledger", "belief"};
+    const struct json_value *index = status_member(root, "index");
+
+    if (index == NULL) {
+        return;
+    }
+    buf_add_text(out, "index     ");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const struct json_value *part = status_member(index, parts[i]);
+        double bytes = status_number(part, "bytes");
+        double bytes_max = status_number(part, "bytes_max");
+        buf_printf(out, "%s%s ", i != 0 ? ", " : "", parts[i]);
+        status_put_bytes(out, bytes);
+        buf_printf(out, " (%.0f %%)",
+                   bytes_max > 0 ? 100 * bytes / bytes_max : 0.0);
+    }
+    buf_add_text(out, "\n");
+}
+
+static void
+put_snapshot(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *snapshot = status_member(root, "snapshot");
+
+    buf_add_text(out, "snapshot  ");
+    if (snapshot == NULL || snapshot->kind != JSON_OBJECT) {
+        buf_add_text(out, "none: data.dir is not set\n");
+    } else if (!status_flag(snapshot, "any")) {
+        buf_add_text(out, "none yet\n");
+    } else {
+        status_put_bytes(out, status_number(snapshot, "bytes"));
+        buf_add_text(out, ", taken ");
+        status_put_age(out, status_number(snapshot, "age_ms") / 1000);
+        buf_add_text(out, " ago\n");
+    }
+}
+
+/* The tables */
+
+static void
+put_members(struct buf *out, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "members", &count);
+
+    if (count < 2) {
+        return;
+    }
+    buf_add_text(out, "\nNODE                       STATE      LINK     "
+                      "ADDRESS\n");
+    for (uint32_t i = 0; i < count; i++) {
+        put_cell(out, status_text(&rows[i], "name"), 26);
+        put_cell(out, status_text(&rows[i], "state"), 10);
+        put_cell(out, status_text(&rows[i], "link"), 8);
+        status_put(out, status_text(&rows[i], "address"));
+        buf_add_text(out, "\n");
+    }
+}
+
+/* What a worker holds by its events, and how they are: the worst of its
+ * ranks'. */
+static double
+held_by_events(const struct json_value *root, struct slice worker,
+               struct slice *state)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "events", &count);
+    double blocks = 0;
+
+    *state = SLICE("none");
+    for (uint32_t i = 0; i < count; i++) {
+        if (!slice_equal(status_text(&rows[i], "worker"), worker)) {
+            continue;
+        }
+        blocks += status_number(&rows[i], "blocks");
+        if (slice_equal(*state, SLICE("none")) ||
+            slice_equal(*state, SLICE("live"))) {
+            *state = status_text(&rows[i], "state");
+        }
+    }
+    return blocks;
+}
+
+static void
+put_worker(struct buf *out, const struct json_value *root,
+           const struct json_value *w)
+{
+    struct slice events;
+    struct slice id = status_text(w, "id");
+    double blocks = held_by_events(root, id, &events);
+    double here = status_number(w, "inflight");
+
+    if (slice_equal(events, SLICE("none"))) {
+        blocks = status_number(w, "belief_blocks");
+    }
+    put_cell(out, id, 26);
+    put_cell(out, status_text(w, "state"), 10);
+    buf_printf(out, "%5.0f %5.0f %5.0f %3.0f%% %8.0f ", here,
+               here + status_number(w, "inflight_peers") +
+                   status_number(w, "inflight_foreign"),
+               status_number(w, "waiting"), 100 * status_number(w, "kv_usage"),
+               blocks);
+    status_put(out, events);
+    buf_add_text(out, "\n");
+}
+
+static void
+put_workers(struct buf *out, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "workers", &count);
+
+    buf_add_text(out, count != 0
+                          ? "\nWORKER                     STATE       HERE   "
+                            "ALL  WAIT   KV   BLOCKS EVENTS\n"
+                          : "");
+    for (uint32_t i = 0; i < count; i++) {
+        put_worker(out, root, &rows[i]);
+    }
+}
+
+static void
+put_limits(struct buf *out, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "limits", &count);
+
+    buf_add_text(out, count != 0
+                          ? "\nTENANT           MODEL            LIMIT OF     "
+                            "   USED       OF    REFUSED\n"
+                          : "");
+    for (uint32_t i = 0; i < count; i++) {
+        put_cell(out, status_text(&rows[i], "tenant"), 16);
+        put_cell(out, status_text(&rows[i], "model"), 16);
+        put_cell(out, status_text(&rows[i], "of"), 10);
+        buf_printf(out, "%9.0f %8.0f %10.0f\n", status_number(&rows[i], "used"),
+                   status_number(&rows[i], "limit"),
+                   status_number(&rows[i], "refused_here"));
+    }
+}
+
+static void
+put_page(struct buf *out, const struct json_value *root)
+{
+    put_first(out, root);
+    put_mesh(out, root);
+    put_workers_line(out, root);
+    put_requests(out, root);
+    put_placement(out, root);
+    put_predicted(out, root);
+    put_index(out, root);
+    put_snapshot(out, root);
+    status_put_looks(out, root);
+    put_members(out, root);
+    put_workers(out, root);
+    put_limits(out, root);
+}
+
+int
+status_show(struct slice json, struct buf *out)
+{
+    struct json_tree_fault fault;
+    struct json_value root;
+    struct arena arena;
+    int rc = STATUS_E_BAD;
+
+    arena_init(&arena, TREE_BYTES_MAX);
+    if (json_tree_read(json, &arena, &root, &fault) &&
+        status_text(&root, "node").len != 0 &&
+        status_member(&root, "workers") != NULL) {
+        put_page(out, &root);
+        rc = 0;
+    }
+    arena_fini(&arena);
+    return rc;
+}
