@@ -310,7 +310,7 @@ replay_node_speed(struct replay_node *node, uint64_t now_us)
 {
     role_is_control();
     speed_pass(&node->speed, now_us);
-    fleet_board_speed(node->board, &node->view.present, &node->speed);
+    fleet_board_speed(node->board, &node->view, &node->speed);
 }
 
 void

@@ -237,8 +237,7 @@ tell_speed(struct control *control, uint64_t now_us)
     if (now_us >= control->speed_told_us + SPEED_TELL_US) {
         control->speed_told_us = now_us;
         speed_pass(&control->speed, now_us);
-        fleet_board_speed(board, &fleet_view_get(board)->present,
-                          &control->speed);
+        fleet_board_speed(board, fleet_view_get(board), &control->speed);
     }
 }
 

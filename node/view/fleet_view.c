@@ -94,6 +94,50 @@ fleet_view_is_adapter(const struct fleet_view *view, struct slice name)
     return listed != NULL && listed->adapter;
 }
 
+/* The least slot of its kin, as far as kins have joined. */
+static uint32_t
+head_of(const uint16_t *before, uint32_t slot)
+{
+    CHECK_SLOW(slot < WORKERS_MAX);
+    while (before[slot] != slot) {
+        CHECK(before[slot] < slot);
+        slot = before[slot];
+    }
+    return slot;
+}
+
+static void
+join_kin(uint16_t *before, const struct worker_set *set)
+{
+    uint32_t first = worker_set_next(set, 0);
+
+    WORKER_SET_EACH (slot, set) {
+        uint32_t a = head_of(before, first);
+        uint32_t b = head_of(before, slot);
+        before[a > b ? a : b] = (uint16_t)(a < b ? a : b);
+    }
+}
+
+void
+fleet_view_kin(const struct fleet_view *view, struct worker_set *kin)
+{
+    uint16_t before[WORKERS_MAX];
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        before[slot] = (uint16_t)slot;
+        worker_set_clear(&kin[slot]);
+    }
+    join_kin(before, &view->any_model);
+    for (size_t i = 0; i < view->models->count; i++) {
+        if (!view->models->model[i].adapter) {
+            join_kin(before, &view->models->model[i].workers);
+        }
+    }
+    WORKER_SET_EACH (slot, &view->present) {
+        worker_set_add(&kin[head_of(before, slot)], slot);
+    }
+}
+
 struct worker_set
 fleet_view_candidates(const struct fleet_view *view,
                       const struct fleet_board *board)
@@ -206,13 +250,20 @@ fleet_board_success(const struct fleet_board *board,
 }
 
 void
-fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
+fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
                   const struct speed *speed)
 {
+    struct worker_set kin[WORKERS_MAX];
     uint32_t permille[WORKERS_MAX];
-    bool uneven = speed_slowness(speed, set, permille);
+    bool uneven = false;
 
-    WORKER_SET_EACH (slot, set) {
+    fleet_view_kin(view, kin);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        uneven = (!worker_set_empty(&kin[i]) &&
+                  speed_slowness(speed, &kin[i], permille)) ||
+                 uneven;
+    }
+    WORKER_SET_EACH (slot, &view->present) {
         gauge_set(&board->slowness_permille[slot], (int32_t)permille[slot]);
     }
     gauge_set(&board->uneven, uneven ? 1 : 0);

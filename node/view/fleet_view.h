@@ -274,6 +274,13 @@ fleet_board_heard(struct fleet_board *board, uint32_t slot, uint64_t now_us)
     }
 }
 
+/* Workers that serve a model in common are of one kin, and so are those of whom
+ * each does with the next. kin: by slot, of WORKERS_MAX; the kin of a present
+ * worker is that of its least slot, and the others are empty. Adapters do not
+ * count: their workers list what they adapt. Workers whose list is unknown are
+ * one kin. */
+void fleet_view_kin(const struct fleet_view *view, struct worker_set *kin);
+
 /* Those that may be sent a request now: eligible, and half-open ones without
  * an undecided trial. */
 struct worker_set fleet_view_candidates(const struct fleet_view *view,
@@ -298,8 +305,10 @@ void fleet_board_queued(const struct fleet_board *board,
 void fleet_board_success(const struct fleet_board *board,
                          const struct worker_set *set, uint16_t *success);
 
-/* Tells lanes what was learned of the workers' speeds. */
-void fleet_board_speed(struct fleet_board *board, const struct worker_set *set,
+/* Tells lanes what was learned of the workers' speeds. Each is compared with its
+ * kin: a large model's workers are not slow for taking longer than a small
+ * one's. */
+void fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
                        const struct speed *speed) ON_CONTROL;
 
 /* How slow each worker of the set is, into an array of WORKERS_MAX by slot, for

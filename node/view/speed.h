@@ -1,6 +1,7 @@
 /*
- * Speed: how slow each worker is beside the others, learned from the time to the
- * first token of its answers.
+ * Speed: how slow each worker is beside the others of its set, learned from the
+ * time to the first token of its answers. A set is those that serve the same
+ * model (fleet_view_kin()).
  *
  * A sample is that time, and the prompt tokens that had to be computed first:
  * those that waited at the worker when the request was sent there, and its own
@@ -11,7 +12,7 @@
  * Like is compared with like: times per token are kept by number of tokens, each
  * class four times as large as the one before, because a step has its own cost and a
  * batch hides small prompts. A worker's slowness is the mean of its distances
- * from the fleet's median in each class, on a scale of logarithms, together with
+ * from the set's median in each class, on a scale of logarithms, together with
  * SPEED_PRIOR samples at the median. A worker with few samples is thus a usual
  * one, and so is each whose distance is below what engines alike show
  * (SPEED_SAME). One sample moves a mean by 1/16 of a factor of two at most, so

@@ -109,17 +109,74 @@ Test(node_fleet_view, lanes_learn_who_is_slow)
     uint32_t slowness[WORKERS_MAX] = {0};
     struct worker_set set = {{7}};
 
-    fleet_board_speed(&board, &set, &speed);
+    view.models = &models;
+    view.present = set;
+    view.any_model = set;
+    fleet_board_speed(&board, &view, &speed);
     cr_assert_not(fleet_board_slowness(&board, &set, slowness));
     for (uint32_t i = 0; i < 3 * SPEED_COUNT_MAX; i++) {
         speed_add(&speed, i % 3, 1, 2000, i % 3 == 1 ? 600000 : 200000);
     }
-    fleet_board_speed(&board, &set, &speed);
+    fleet_board_speed(&board, &view, &speed);
     worker_set_add(&set, 3); /* came since */
     cr_assert(fleet_board_slowness(&board, &set, slowness));
     cr_assert_eq(slowness[0], 1000);
     cr_assert_gt(slowness[1], 2000);
     cr_assert_eq(slowness[3], 1000);
+}
+
+Test(node_fleet_view, a_large_models_workers_are_not_slow_beside_a_small_ones)
+{
+    role_is_control();
+    static struct speed speed;
+    static const struct fleet_model list[] = {
+        {.name = {.ptr = "large", .len = 5}, .workers = {{070}}},
+        {.name = {.ptr = "small", .len = 5}, .workers = {{007}}},
+    };
+    uint32_t slowness[WORKERS_MAX] = {0};
+
+    models = (struct fleet_models){.count = 2, .model = list};
+    view.models = &models;
+    view.present.word[0] = 077;
+    for (uint32_t i = 0; i < 6 * SPEED_COUNT_MAX; i++) {
+        uint32_t slot = i % 6;
+        uint64_t us = slot >= 3 ? 800000 : 100000;
+        speed_add(&speed, slot, 1, 2000, slot == 4 ? 3 * us : us);
+    }
+    fleet_board_speed(&board, &view, &speed);
+    cr_assert(fleet_board_slowness(&board, &view.present, slowness));
+    for (uint32_t slot = 0; slot < 6; slot++) {
+        cr_assert(slot == 4 ? slowness[slot] > 2500 : slowness[slot] == 1000,
+                  "%u", slowness[slot]);
+    }
+}
+
+Test(node_fleet_view, kin_serve_a_model_in_common)
+{
+    static const struct fleet_model list[] = {
+        {.name = {.ptr = "a", .len = 1}, .workers = {{06}}},
+        {.name = {.ptr = "ad", .len = 2}, .workers = {{077}}, .adapter = true},
+        {.name = {.ptr = "b", .len = 1}, .workers = {{014}}},
+        {.name = {.ptr = "c", .len = 1}, .workers = {{040}}},
+    };
+    static struct worker_set kin[WORKERS_MAX];
+
+    models = (struct fleet_models){.count = 4, .model = list};
+    view.models = &models;
+    view.present.word[0] = 0377;
+    view.any_model.word[0] = 0300;
+    worker_set_add(&kin[9], 9); /* of another time */
+    fleet_view_kin(&view, kin);
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        uint64_t want = slot == 0   ? 001
+                        : slot == 1 ? 016
+                        : slot == 4 ? 020
+                        : slot == 5 ? 040
+                        : slot == 6 ? 0300
+                                    : 0;
+        cr_assert_eq(kin[slot].word[0], want, "slot %u", slot);
+        cr_assert_eq(kin[slot].word[slot > 63], slot > 63 ? 0 : want);
+    }
 }
 
 Test(node_fleet_view, load_is_ours_and_that_of_others)
