@@ -1,48 +1,8 @@
 /* A chat request as an engine hands it to its template. */
 #include "node/local/local_chat_internal.h"
 
-static const struct local_rules rules_table[] = {
-    {
-        .kind = ENGINE_VLLM,
-        .versions = "0.10 to 0.32",
-        .source =
-            "vllm/entrypoints/chat_utils.py: _parse_chat_message_content, "
-            "_postprocess_messages; renderers/online_renderer.py: "
-            "render_chat",
-        .between = "\n",
-        .strict = true,
-        .tools = LOCAL_TOOLS_WHOLE,
-    },
-    {
-        .kind = ENGINE_SGLANG,
-        .versions = "0.5",
-        .source = "sglang/srt/entrypoints/openai/serving_chat.py: "
-                  "_apply_jinja_template; srt/parser/jinja_template_utils.py: "
-                  "process_content_for_template_format",
-        .between = " ",
-        .empty_calls = true,
-        .tools = LOCAL_TOOLS_FUNCTION,
-    },
-};
-
-const struct local_rules *
-local_rules_of(enum engine_kind kind)
-{
-    for (size_t i = 0; i < sizeof rules_table / sizeof rules_table[0]; i++) {
-        if (rules_table[i].kind == kind) {
-            return &rules_table[i];
-        }
-    }
-    return &rules_table[0];
-}
-
-/* What is done with one request. */
-struct chat {
-    struct local_build *b;
-    const struct local_rules *rules;
-    bool parts;
-    bool tools; /* some were seen */
-};
+/* Between the texts of a message's parts, where its template wants a text. */
+#define BETWEEN "\n"
 
 /* Content */
 
@@ -75,7 +35,7 @@ read_part(struct local_build *b, const struct json_value *part,
 
 /* Parts as one text. */
 static struct json_value
-join_parts(struct chat *c, const struct json_value *content)
+join_parts(struct local_chat *c, const struct json_value *content)
 {
     struct slice *texts =
         arena_take(c->b->arena, (content->len + 1U) * sizeof *texts);
@@ -90,11 +50,11 @@ join_parts(struct chat *c, const struct json_value *content)
     if (c->b->why != NULL || count == 0) {
         return json_tree_text(SLICE(""));
     }
-    return local_join(c->b, texts, count, c->rules->between);
+    return local_join(c->b, texts, count, BETWEEN);
 }
 
 static struct json_value
-list_parts(struct chat *c, const struct json_value *content)
+list_parts(struct local_chat *c, const struct json_value *content)
 {
     struct local_list list = local_list_new(c->b, content->len);
     struct slice text;
@@ -107,19 +67,16 @@ list_parts(struct chat *c, const struct json_value *content)
     return local_list_end(&list);
 }
 
-/* Of a strict engine a text becomes a part where the template wants parts. */
+/* A text becomes a part where the template wants parts. */
 static struct json_value
-make_content(struct chat *c, const struct json_value *content)
+make_content(struct local_chat *c, const struct json_value *content)
 {
     struct json_value none = {.kind = JSON_ARRAY};
 
     if (content == NULL) {
         content = &none;
-        if (!c->rules->strict) {
-            return json_tree_text(SLICE(""));
-        }
     }
-    if (content->kind == JSON_STRING && (!c->parts || !c->rules->strict)) {
+    if (content->kind == JSON_STRING && !c->parts) {
         return *content;
     }
     if (content->kind == JSON_STRING) {
@@ -137,9 +94,8 @@ make_content(struct chat *c, const struct json_value *content)
 
 /* Tool calls */
 
-/* Arguments come as a text with JSON, and reach the template read. */
-static struct json_value
-read_arguments(struct local_build *b, const struct json_value *given)
+struct json_value
+local_read_arguments(struct local_build *b, const struct json_value *given)
 {
     struct json_value read = {.kind = JSON_OBJECT};
     struct json_tree_fault fault;
@@ -158,7 +114,7 @@ read_arguments(struct local_build *b, const struct json_value *given)
 
 /* In the order of OpenAI's types, which validation brings. */
 static struct json_value
-make_call(struct chat *c, const struct json_value *call)
+make_call(struct local_chat *c, const struct json_value *call)
 {
     const struct json_value *function = local_given(call, "function");
     const struct json_value *id = local_given(call, "id");
@@ -172,7 +128,7 @@ make_call(struct chat *c, const struct json_value *call)
         return (struct json_value){.kind = JSON_NULL};
     }
     local_put(c->b, &inner, "arguments",
-              read_arguments(c->b, local_given(function, "arguments")));
+              local_read_arguments(c->b, local_given(function, "arguments")));
     local_put(c->b, &inner, "name", json_tree_text(name));
     if (id != NULL) {
         local_put(c->b, &outer, "id", *id);
@@ -183,13 +139,12 @@ make_call(struct chat *c, const struct json_value *call)
 }
 
 static void
-put_calls(struct chat *c, struct local_object *to,
+put_calls(struct local_chat *c, struct local_object *to,
           const struct json_value *calls)
 {
     struct local_list list;
 
-    if (calls == NULL || calls->kind != JSON_ARRAY ||
-        (calls->len == 0 && !c->rules->empty_calls)) {
+    if (calls == NULL || calls->kind != JSON_ARRAY || calls->len == 0) {
         return;
     }
     c->tools = true;
@@ -202,9 +157,9 @@ put_calls(struct chat *c, struct local_object *to,
 
 /* Messages */
 
-static void
-put_given(struct local_build *b, struct local_object *to,
-          const struct json_value *from, const char *key)
+void
+local_put_given(struct local_build *b, struct local_object *to,
+                const struct json_value *from, const char *key)
 {
     const struct json_value *value = local_given(from, key);
 
@@ -213,9 +168,9 @@ put_given(struct local_build *b, struct local_object *to,
     }
 }
 
-/* What vLLM keeps of a message. */
+/* What is kept of a message. */
 static struct json_value
-strict_message(struct chat *c, const struct json_value *message)
+make_message(struct local_chat *c, const struct json_value *message)
 {
     const struct json_value *role = local_given(message, "role");
     const struct json_value *reasoning = local_given(message, "reasoning");
@@ -236,43 +191,17 @@ strict_message(struct chat *c, const struct json_value *message)
         }
     } else if (local_is(role, "tool")) {
         c->tools = true;
-        put_given(c->b, &to, message, "tool_call_id");
+        local_put_given(c->b, &to, message, "tool_call_id");
     }
     (void)local_text(message, "name", &is);
     if (is) {
-        put_given(c->b, &to, message, "name");
+        local_put_given(c->b, &to, message, "name");
     }
     return local_object_end(&to);
 }
 
-/* All members that are not null, with content at its end where it was parts. */
 static struct json_value
-loose_message(struct chat *c, const struct json_value *message)
-{
-    const struct json_value *content = local_given(message, "content");
-    bool listed = content != NULL && content->kind == JSON_ARRAY;
-    struct local_object to = local_object_new(c->b, message->len + 1);
-
-    for (uint32_t i = 0; c->b->why == NULL && i < message->len; i++) {
-        const struct json_member *member = &message->as.members[i];
-        if (member->value.kind == JSON_NULL) {
-            continue;
-        }
-        if (local_is(&member->key, "tool_calls")) {
-            put_calls(c, &to, &member->value);
-        } else if (!local_is(&member->key, "content") || !listed) {
-            local_put_member(c->b, &to, member);
-        }
-    }
-    if (listed || content == NULL) {
-        local_put(c->b, &to, "content", make_content(c, content));
-    }
-    c->tools = c->tools || local_is(local_given(message, "role"), "tool");
-    return local_object_end(&to);
-}
-
-static struct json_value
-make_messages(struct chat *c, const struct json_value *messages)
+make_messages(struct local_chat *c, const struct json_value *messages)
 {
     struct local_list list = local_list_new(c->b, messages->len);
 
@@ -282,9 +211,7 @@ make_messages(struct chat *c, const struct json_value *messages)
         if (role == NULL || role->kind != JSON_STRING) {
             (void)local_fail(c->b, "a message has no role");
         } else {
-            local_push(c->b, &list,
-                       c->rules->strict ? strict_message(c, message)
-                                        : loose_message(c, message));
+            local_push(c->b, &list, make_message(c, message));
         }
     }
     return local_list_end(&list);
@@ -302,7 +229,7 @@ is_declared(const struct json_value *key)
 /* With null for what a function does not say, and what the types do not know
  * behind it. */
 static struct json_value
-make_function(struct chat *c, const struct json_value *function)
+make_function(struct local_chat *c, const struct json_value *function)
 {
     static const char *const declared[] = {"name", "description", "parameters"};
     struct json_value null = {.kind = JSON_NULL};
@@ -326,7 +253,7 @@ make_function(struct chat *c, const struct json_value *function)
 }
 
 static struct json_value
-make_tools(struct chat *c, const struct json_value *tools)
+make_tools(struct local_chat *c, const struct json_value *tools)
 {
     struct local_list list = local_list_new(c->b, tools->len);
 
@@ -336,10 +263,7 @@ make_tools(struct chat *c, const struct json_value *tools)
         struct local_object whole = local_object_new(c->b, 2);
         local_put(c->b, &whole, "type", json_tree_text(SLICE("function")));
         local_put(c->b, &whole, "function", function);
-        local_push(c->b, &list,
-                   c->rules->tools == LOCAL_TOOLS_WHOLE
-                       ? local_object_end(&whole)
-                       : function);
+        local_push(c->b, &list, local_object_end(&whole));
     }
     return local_list_end(&list);
 }
@@ -352,15 +276,66 @@ static const char *const kept[] = {
 
 #define KEPT (sizeof kept / sizeof kept[0])
 
+/* vLLM's rules. */
+static struct json_value
+make_request(struct local_chat *c, const struct json_value *request)
+{
+    const struct json_value *offered = local_given(request, "tools");
+    struct local_object to = local_object_new(c->b, KEPT + 2);
+
+    local_put(c->b, &to, "messages",
+              make_messages(c, local_given(request, "messages")));
+    if (offered != NULL && offered->kind == JSON_ARRAY) {
+        c->tools = c->tools || offered->len != 0;
+        local_put(c->b, &to, "tools", make_tools(c, offered));
+    }
+    for (size_t i = 0; i < KEPT; i++) {
+        local_put_given(c->b, &to, request, kept[i]);
+    }
+    return local_object_end(&to);
+}
+
+/* The table */
+
+static const struct local_rules rules_table[] = {
+    {
+        .kind = ENGINE_VLLM,
+        .versions = "0.10 to 0.32",
+        .source =
+            "vllm/entrypoints/chat_utils.py: _parse_chat_message_content, "
+            "_postprocess_messages; renderers/online_renderer.py: "
+            "render_chat",
+        .make = make_request,
+    },
+    {
+        .kind = ENGINE_SGLANG,
+        .versions = "0.5.23; before it for chats without tools",
+        .source = "sglang/srt/entrypoints/openai/serving_chat.py: "
+                  "_process_messages, _apply_jinja_template; protocol.py: "
+                  "Function, Tool; srt/parser/jinja_template_utils.py: "
+                  "process_content_for_template_format",
+        .make = local_sglang_make,
+    },
+};
+
+const struct local_rules *
+local_rules_of(enum engine_kind kind)
+{
+    for (size_t i = 0; i < sizeof rules_table / sizeof rules_table[0]; i++) {
+        if (rules_table[i].kind == kind) {
+            return &rules_table[i];
+        }
+    }
+    return &rules_table[0];
+}
+
 void
 local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
                    bool parts, const struct json_value *request,
                    struct json_value *out, bool *tools)
 {
-    struct chat c = {.b = b, .rules = rules, .parts = parts};
+    struct local_chat c = {.b = b, .parts = parts};
     const struct json_value *messages = local_given(request, "messages");
-    const struct json_value *offered = local_given(request, "tools");
-    struct local_object to = local_object_new(b, KEPT + 2);
 
     *out = (struct json_value){.kind = JSON_OBJECT};
     *tools = false;
@@ -372,14 +347,6 @@ local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
         (void)local_fail(b, "the request brings a template");
         return;
     }
-    local_put(b, &to, "messages", make_messages(&c, messages));
-    if (offered != NULL && offered->kind == JSON_ARRAY) {
-        c.tools = c.tools || offered->len != 0;
-        local_put(b, &to, "tools", make_tools(&c, offered));
-    }
-    for (size_t i = 0; i < KEPT; i++) {
-        put_given(b, &to, request, kept[i]);
-    }
-    *out = local_object_end(&to);
+    *out = rules->make(&c, request);
     *tools = c.tools;
 }

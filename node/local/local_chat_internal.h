@@ -11,7 +11,7 @@
  *
  * Role: core, private to node/local. Thread: any. Limits: the arena. Errors:
  * the builder's `why`.
- * Source: local_rules.c names it per engine.
+ * Source: the table in local_chat.c names it per engine.
  */
 #ifndef NODE_LOCAL_CHAT_INTERNAL_H
 #define NODE_LOCAL_CHAT_INTERNAL_H
@@ -19,20 +19,20 @@
 #include "node/local/local_json_internal.h"
 #include "node/view/fleet_view.h"
 
-/* How tools reach the template. */
-enum local_tools {
-    LOCAL_TOOLS_WHOLE,    /* {"type": "function", "function": {...}} */
-    LOCAL_TOOLS_FUNCTION, /* the function alone */
+/* What is done with one request. */
+struct local_chat {
+    struct local_build *b;
+    bool parts; /* the template goes through content part by part */
+    bool tools; /* some were seen */
 };
 
 struct local_rules {
     enum engine_kind kind;
     const char *versions; /* these rules were read from */
     const char *source;   /* file and function in the engine's own source */
-    const char *between;  /* texts of a message's parts, when it wants a text */
-    bool strict;      /* a message keeps only what its role is known to have */
-    bool empty_calls; /* an empty list of tool calls stays */
-    enum local_tools tools;
+    /* The template's request, made of a client's, whose messages are a list. */
+    struct json_value (*make)(struct local_chat *c,
+                              const struct json_value *request);
 };
 
 /* The engine's rules; those of vLLM for engines without rules of their own,
@@ -48,14 +48,26 @@ void local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
                         bool parts, const struct json_value *request,
                         struct json_value *out, bool *tools);
 
-/* A request of /v1/responses as a chat request, as vLLM makes it. out may be
- * the request; it is unchanged when the builder fails. */
-void local_from_responses(struct local_build *b,
+/* SGLang's rules. */
+struct json_value local_sglang_make(struct local_chat *c,
+                                    const struct json_value *request);
+
+/* A member that is there and not null, put under the same name. */
+void local_put_given(struct local_build *b, struct local_object *to,
+                     const struct json_value *from, const char *key);
+
+/* A tool call's arguments, which come as a text with JSON, read. */
+struct json_value local_read_arguments(struct local_build *b,
+                                       const struct json_value *given);
+
+/* A request of /v1/responses as the chat request that the engine makes of it.
+ * out may be the request; it is unchanged when the builder fails. */
+void local_from_responses(struct local_build *b, enum engine_kind kind,
                           const struct json_value *request,
                           struct json_value *out);
 
 /* The same of /v1/messages. */
-void local_from_messages(struct local_build *b,
+void local_from_messages(struct local_build *b, enum engine_kind kind,
                          const struct json_value *request,
                          struct json_value *out);
 

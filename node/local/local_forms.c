@@ -1,11 +1,16 @@
 /*
- * Requests of /v1/responses and /v1/messages as the chat requests that vLLM
- * makes of them. What it keeps itself (earlier responses), calls tools for, or
- * prints differently from version to version is refused.
+ * Requests of /v1/responses and /v1/messages as the chat requests that vLLM, or
+ * SGLang, makes of them. What an engine keeps itself (earlier responses), calls
+ * tools for, or prints differently from version to version is refused; of
+ * SGLang also what it merges (turns of several items, several system prompts)
+ * and thoughts, which it wraps as each model's parser wants.
  *
  * Source: vLLM 0.32, vllm/entrypoints/openai/responses/utils.py
  * (construct_input_messages) and vllm/entrypoints/anthropic/serving.py
- * (_convert_anthropic_to_openai_request).
+ * (_convert_anthropic_to_openai_request); SGLang 0.5.23,
+ * sglang/srt/entrypoints/openai/serving_responses.py (_make_request,
+ * _construct_input_messages) and sglang/srt/entrypoints/anthropic/serving.py
+ * (_convert_to_chat_completion_request).
  */
 #include "node/local/local_chat_internal.h"
 
@@ -116,9 +121,34 @@ push_input(struct local_build *b, struct local_list *messages,
     }
 }
 
+/* What SGLang leaves of a list's items is the messages themselves, where none
+ * is merged with another. */
+static void
+check_items(struct local_build *b, const struct json_value *request)
+{
+    const struct json_value *input = local_given(request, "input");
+    uint32_t len = input != NULL && input->kind == JSON_ARRAY ? input->len : 0;
+    bool answered = false;
+
+    for (uint32_t i = 0; i < len; i++) {
+        const struct json_value *item = &input->as.items[i];
+        const struct json_value *role = local_given(item, "role");
+        const struct json_value *content = local_given(item, "content");
+        bool answers = local_is(role, "assistant");
+        if ((!answers && !local_is(role, "user")) || (answers && answered) ||
+            content == NULL || content->kind != JSON_STRING) {
+            (void)local_fail(b, "items that become one message");
+        }
+        answered = answers;
+    }
+    if (local_given(request, "chat_template_kwargs") != NULL) {
+        (void)local_fail(b, "arguments of the template");
+    }
+}
+
 void
-local_from_responses(struct local_build *b, const struct json_value *request,
-                     struct json_value *out)
+local_from_responses(struct local_build *b, enum engine_kind kind,
+                     const struct json_value *request, struct json_value *out)
 {
     const struct json_value *input = local_given(request, "input");
     const struct json_value *said = local_given(request, "instructions");
@@ -133,6 +163,9 @@ local_from_responses(struct local_build *b, const struct json_value *request,
         local_truth(local_given(request, "tools"))) {
         (void)local_fail(b, "an earlier response, or tools");
         return;
+    }
+    if (kind == ENGINE_SGLANG) {
+        check_items(b, request);
     }
     if (local_truth(said)) {
         push_text(b, &messages, "system", *said);
@@ -166,11 +199,11 @@ begin_texts(struct local_build *b, uint32_t room)
 }
 
 static void
-add_system_text(struct texts *texts, struct slice text)
+add_system_text(struct texts *texts, struct slice text, bool all)
 {
     struct slice billing = SLICE(BILLING);
 
-    if (text.len != 0 && (text.len < billing.len ||
+    if (text.len != 0 && (all || text.len < billing.len ||
                           memcmp(text.ptr, billing.ptr, billing.len) != 0)) {
         texts->at[texts->count++] = text;
     }
@@ -178,8 +211,8 @@ add_system_text(struct texts *texts, struct slice text)
 
 /* A text, or a list of blocks of text. */
 static void
-push_system(struct local_build *b, struct local_list *messages,
-            const struct json_value *system)
+push_system(struct local_build *b, enum engine_kind kind,
+            struct local_list *messages, const struct json_value *system)
 {
     struct texts texts;
     bool is = false;
@@ -196,12 +229,14 @@ push_system(struct local_build *b, struct local_list *messages,
     for (uint32_t i = 0; b->why == NULL && i < system->len; i++) {
         const struct json_value *block = &system->as.items[i];
         if (local_is(local_given(block, "type"), "text")) {
-            add_system_text(&texts, local_text(block, "text", &is));
+            add_system_text(&texts, local_text(block, "text", &is),
+                            kind == ENGINE_SGLANG);
         }
     }
     if (b->why == NULL && texts.count != 0) {
         push_text(b, messages, "system",
-                  local_join(b, texts.at, texts.count, ""));
+                  local_join(b, texts.at, texts.count,
+                             kind == ENGINE_SGLANG ? "\n" : ""));
     }
 }
 
@@ -353,24 +388,94 @@ count_messages(const struct json_value *messages)
     return count;
 }
 
+/* Whether SGLang makes of a message's blocks what vLLM does. */
+static void
+check_blocks(struct local_build *b, const struct json_value *blocks)
+{
+    uint32_t len =
+        blocks != NULL && blocks->kind == JSON_ARRAY ? blocks->len : 0;
+    bool said = false;
+
+    for (uint32_t i = 0; i < len; i++) {
+        const struct json_value *block = &blocks->as.items[i];
+        const struct json_value *type = local_given(block, "type");
+        const struct json_value *content = local_given(block, "content");
+        bool is_text = local_is(type, "text");
+        bool is_result = local_is(type, "tool_result");
+        if ((!is_text && !is_result && !local_is(type, "tool_use")) ||
+            (is_text && !local_truth(local_given(block, "text"))) ||
+            (is_result && said) ||
+            (is_result && content != NULL && content->kind != JSON_STRING)) {
+            (void)local_fail(b, "thoughts, empty texts, or results in parts");
+        }
+        said = said || is_text;
+    }
+}
+
+static bool
+is_blank(struct slice text)
+{
+    size_t at = 0;
+
+    while (at < text.len && (unsigned char)text.ptr[at] <= ' ') {
+        at++;
+    }
+    return text.len != 0 && at == text.len;
+}
+
+static void
+check_messages(struct local_build *b, const struct json_value *request)
+{
+    static const char *const refused[] = {"thinking", "output_config",
+                                          "chat_template_kwargs"};
+    const struct json_value *given = local_given(request, "messages");
+    bool is = false;
+
+    if (is_blank(local_text(request, "system", &is))) {
+        (void)local_fail(b, "a blank system prompt");
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (local_given(request, refused[i]) != NULL) {
+            (void)local_fail(b, "thinking, or arguments of the template");
+        }
+    }
+    if (local_is(local_given(local_given(request, "tool_choice"), "type"),
+                 "tool")) {
+        (void)local_fail(b, "one of the tools alone");
+    }
+    for (uint32_t i = 0; i < given->len; i++) {
+        check_blocks(b, local_given(&given->as.items[i], "content"));
+    }
+}
+
 static struct json_value
-make_tools(struct local_build *b, const struct json_value *tools)
+make_tools(struct local_build *b, enum engine_kind kind,
+           const struct json_value *tools)
 {
     struct local_list list = local_list_new(b, tools->len);
     struct json_value null = {.kind = JSON_NULL};
+    struct json_value no = {.kind = JSON_BOOL};
 
     for (uint32_t i = 0; b->why == NULL && i < tools->len; i++) {
         const struct json_value *tool = &tools->as.items[i];
         const struct json_value *about = local_given(tool, "description");
         const struct json_value *schema = local_given(tool, "input_schema");
-        struct local_object function = local_object_new(b, 3);
-        struct local_object whole = local_object_new(b, 2);
+        struct local_object function = local_object_new(b, 4);
+        struct local_object whole = local_object_new(b, 3);
         if (schema == NULL) {
             (void)local_fail(b, "a tool is the engine's own");
         }
         local_put(b, &function, "name", or_empty(local_given(tool, "name")));
-        local_put(b, &function, "description", about != NULL ? *about : null);
+        local_put(b, &function, "description",
+                  about != NULL           ? *about
+                  : kind == ENGINE_SGLANG ? text_value("")
+                                          : null);
         local_put(b, &function, "parameters", schema != NULL ? *schema : null);
+        if (kind == ENGINE_SGLANG) {
+            const struct json_value *strict = local_given(tool, "strict");
+            local_put(b, &function, "strict", strict != NULL ? *strict : no);
+            local_put_given(b, &whole, tool, "defer_loading");
+        }
         local_put(b, &whole, "type", text_value("function"));
         local_put(b, &whole, "function", local_object_end(&function));
         local_push(b, &list, local_object_end(&whole));
@@ -379,31 +484,38 @@ make_tools(struct local_build *b, const struct json_value *tools)
 }
 
 void
-local_from_messages(struct local_build *b, const struct json_value *request,
-                    struct json_value *out)
+local_from_messages(struct local_build *b, enum engine_kind kind,
+                    const struct json_value *request, struct json_value *out)
 {
     const struct json_value *given = local_given(request, "messages");
     const struct json_value *system = local_given(request, "system");
     const struct json_value *tools = local_given(request, "tools");
     const struct json_value *kwargs =
         local_given(request, "chat_template_kwargs");
-    struct local_object to = local_object_new(b, 3);
+    struct local_object to = local_object_new(b, 4);
     struct local_list messages;
 
     if (given == NULL || given->kind != JSON_ARRAY) {
         (void)local_fail(b, "there are no messages");
         return;
     }
+    if (kind == ENGINE_SGLANG) {
+        check_messages(b, request);
+    }
     messages = local_list_new(b, count_messages(given));
     if (local_truth(system)) {
-        push_system(b, &messages, system);
+        push_system(b, kind, &messages, system);
     }
     for (uint32_t i = 0; b->why == NULL && i < given->len; i++) {
         push_message(b, &messages, &given->as.items[i]);
     }
     local_put(b, &to, "messages", local_list_end(&messages));
     if (tools != NULL && tools->kind == JSON_ARRAY) {
-        local_put(b, &to, "tools", make_tools(b, tools));
+        local_put(b, &to, "tools", make_tools(b, kind, tools));
+    }
+    if (local_is(local_given(local_given(request, "tool_choice"), "type"),
+                 "none")) {
+        local_put(b, &to, "tool_choice", text_value("none"));
     }
     if (kwargs != NULL) {
         local_put(b, &to, "chat_template_kwargs", *kwargs);

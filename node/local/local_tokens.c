@@ -229,9 +229,9 @@ rewrite(struct work *w, struct json_value *out)
     }
     bool options = q->options || has_rare_message(&request);
     if (q->api == SCAN_API_RESPONSES) {
-        local_from_responses(&b, &request, &request);
+        local_from_responses(&b, q->kind, &request, &request);
     } else if (q->api == SCAN_API_MESSAGES) {
-        local_from_messages(&b, &request, &request);
+        local_from_messages(&b, q->kind, &request, &request);
     }
     if (b.why == NULL) {
         bool offered = local_given(&request, "tools") != NULL;

@@ -21,8 +21,9 @@ SHAPES = [
     "ids", "ids, stream with usage", "ids, whole blocks", "ids, salt",
     "ids, sharing a prefix", "chat", "chat, stream with usage", "chat, salt", "chat, long",
     "chat, Chinese", "chat, Arabic", "chat, spelled differently", "chat, text in parts",
-    "chat, tools", "chat, results of tools", "chat, reasoning_content", "chat, logprobs",
+    "chat, tools", "chat, tools not to be used", "chat, results of tools", "chat, reasoning_content", "chat, logprobs",
     "chat, template's arguments", "chat, max_completion_tokens",
+    "responses", "messages", "messages, tools",
 ]
 
 

@@ -40,9 +40,9 @@ make(enum engine_kind kind, enum api api, bool parts, const char *body)
     cr_assert(json_tree_read(slice_of(body), &arena, &request, &fault), "%s",
               body);
     if (api == RESPONSES) {
-        local_from_responses(&b, &request, &request);
+        local_from_responses(&b, kind, &request, &request);
     } else if (api == MESSAGES) {
-        local_from_messages(&b, &request, &request);
+        local_from_messages(&b, kind, &request, &request);
     }
     if (b.why == NULL) {
         local_chat_rewrite(&b, local_rules_of(kind), parts, &request, &out,
@@ -77,12 +77,19 @@ becomes(enum engine_kind kind, enum api api, bool parts, const char *body,
 }
 
 static void
-is_refused(enum api api, const char *body, const char *why)
+is_refused_by(enum engine_kind kind, enum api api, const char *body,
+              const char *why)
 {
-    struct made made = make(ENGINE_VLLM, api, false, body);
+    struct made made = make(kind, api, false, body);
 
     cr_assert_null(made.text, "%s", made.text);
     cr_expect_str_eq(made.why, why);
+}
+
+static void
+is_refused(enum api api, const char *body, const char *why)
+{
+    is_refused_by(ENGINE_VLLM, api, body, why);
 }
 
 #define USER(content) \
@@ -156,7 +163,183 @@ Test(local_chat, tools_say_null_for_what_they_do_not_say)
 {
     becomes(ENGINE_VLLM, CHAT, false, TOOLS,
             "[]|[{\"type\": \"function\", \"function\": " FUNCTION "}]");
-    becomes(ENGINE_SGLANG, CHAT, false, TOOLS, "[]|[" FUNCTION "]");
+}
+
+/* SGLang's, as its own release 0.5.23 handed them to a template. */
+
+Test(local_chat, sglang_hands_over_whole_tools_with_members_as_they_came)
+{
+    becomes(ENGINE_SGLANG, CHAT, false, TOOLS,
+            "[]|[{\"type\": \"function\", \"function\": {\"strict\": true, "
+            "\"name\": \"f\", \"parameters\": {\"z\": 1, \"a\": 2}, "
+            "\"description\": null}, \"defer_loading\": null}]");
+    becomes(ENGINE_SGLANG, CHAT, false,
+            "{\"messages\":[],\"tools\":[{\"function\":{\"name\":\"f\","
+            "\"x\":1,\"strict\":null,\"description\":\"d\"}}]}",
+            "[]|[{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+            "\"description\": \"d\", \"parameters\": null}, "
+            "\"defer_loading\": null}]");
+}
+
+#define TWO_TOOLS                                                 \
+    "\"messages\":[],\"tools\":[{\"function\":{\"name\":\"f\"}}," \
+    "{\"function\":{\"name\":\"g\"}}]"
+
+Test(local_chat, sglang_hands_over_the_tools_that_may_be_called)
+{
+    becomes(ENGINE_SGLANG, CHAT, false,
+            "{\"tool_choice\":\"none\"," TWO_TOOLS "}", "[]|null");
+    becomes(ENGINE_SGLANG, CHAT, false,
+            "{\"tool_choice\":{\"type\":\"function\",\"function\":{"
+            "\"name\":\"g\"}}," TWO_TOOLS "}",
+            "[]|[{\"type\": \"function\", \"function\": {\"name\": \"g\", "
+            "\"description\": null, \"parameters\": null}, "
+            "\"defer_loading\": null}]");
+}
+
+Test(local_chat, sglang_keeps_the_members_that_it_knows_in_its_order)
+{
+    becomes(ENGINE_SGLANG, CHAT, false,
+            "{\"messages\":[{\"x\":1,\"reasoning\":\"r\","
+            "\"reasoning_content\":\"t\",\"name\":\"n\",\"content\":null,"
+            "\"role\":\"assistant\",\"tool_calls\":[{\"function\":{"
+            "\"arguments\":\"{\\\"b\\\": 1}\",\"name\":\"f\"},"
+            "\"id\":\"c\"}]},{\"role\":\"user\",\"content\":\"a\","
+            "\"name\":\"n\"}]}",
+            "[{\"thinking\": \"t\", \"role\": \"assistant\", \"content\": "
+            "\"\", \"name\": \"n\", \"reasoning_content\": \"t\", "
+            "\"tool_calls\": [{\"id\": \"c\", \"index\": null, \"type\": "
+            "\"function\", \"function\": {\"name\": \"f\", \"arguments\": "
+            "{\"b\": 1}}}]}, {\"role\": \"user\", \"content\": "
+            "\"a\"}]|null");
+}
+
+Test(local_chat, sglang_makes_one_text_of_a_tools_result)
+{
+    becomes(ENGINE_SGLANG, CHAT, true,
+            "{\"messages\":[{\"role\":\"tool\",\"content\":[{\"type\":"
+            "\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}],"
+            "\"tool_call_id\":\"c\"},{\"role\":\"user\",\"content\":[{"
+            "\"type\":\"text\",\"text\":\"q\"}]}]}",
+            "[{\"role\": \"tool\", \"tool_call_id\": \"c\", "
+            "\"content\": \"a b\"}, {\"role\": \"user\", \"content\": "
+            "[{\"type\": \"text\", \"text\": \"q\"}]}]|null");
+}
+
+Test(local_chat, an_answer_at_the_end_is_the_users_with_sglang)
+{
+    becomes(ENGINE_SGLANG, CHAT, false,
+            "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},{"
+            "\"role\":\"assistant\",\"content\":\"b\",\"name\":\"n\"}]}",
+            "[{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": "
+            "\"user\", \"content\": \"b\"}]|null");
+}
+
+Test(local_chat, sglang_says_by_three_names_how_much_to_think)
+{
+    /* SHOW does not print them: they are looked at as the request has them. */
+    struct arena arena;
+    struct local_build b = {.arena = &arena};
+    struct json_tree_fault fault;
+    struct json_value request;
+    struct json_value out;
+    bool tools;
+
+    arena_init(&arena, (size_t)1 << 20);
+    cr_assert(
+        json_tree_read(SLICE("{\"messages\":[],\"reasoning_effort\":\"none\","
+                             "\"chat_template_kwargs\":{\"thinking\":true}}"),
+                       &arena, &request, &fault));
+    local_chat_rewrite(&b, local_rules_of(ENGINE_SGLANG), false, &request, &out,
+                       &tools);
+    cr_assert_null(b.why);
+    const struct json_value *arguments =
+        local_given(&out, "chat_template_kwargs");
+    cr_expect(local_is(local_given(&out, "reasoning_effort"), "none"));
+    cr_expect(local_truth(local_given(arguments, "thinking")));
+    const struct json_value *enable = local_given(arguments, "enable_thinking");
+    cr_assert_not_null(enable);
+    cr_expect_not(local_truth(enable));
+    arena_fini(&arena);
+}
+
+Test(local_chat, what_sglang_does_in_its_own_way_is_refused)
+{
+    static const struct {
+        enum api api;
+        const char *body;
+        const char *why;
+    } all[] = {
+        {CHAT, USER("[{\"type\":\"input_text\",\"text\":\"a\"}]"),
+         "a part of a message is no text"},
+        {CHAT, "{\"messages\":[{\"role\":\"User\",\"content\":\"a\"}]}",
+         "a message's role, or its own tools"},
+        {CHAT, "{\"messages\":[],\"continue_final_message\":true}",
+         "ids, reasoning or a message to continue"},
+        {CHAT, "{\"messages\":[],\"reasoning\":{\"effort\":\"low\"}}",
+         "ids, reasoning or a message to continue"},
+        {CHAT,
+         "{\"messages\":[],\"tools\":[{\"defer_loading\":true,"
+         "\"function\":{\"name\":\"f\"}}]}",
+         "a tool that is loaded later"},
+        {RESPONSES, "{\"input\":[{\"role\":\"developer\",\"content\":\"a\"}]}",
+         "items that become one message"},
+        {RESPONSES,
+         "{\"input\":[{\"role\":\"assistant\",\"content\":\"a\"},"
+         "{\"role\":\"assistant\",\"content\":\"b\"}]}",
+         "items that become one message"},
+        {MESSAGES,
+         "{\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":"
+         "\"thinking\",\"thinking\":\"t\"}]}]}",
+         "thoughts, empty texts, or results in parts"},
+        {MESSAGES, "{\"messages\":[],\"system\":\" \"}",
+         "a blank system prompt"},
+        {MESSAGES, "{\"messages\":[],\"thinking\":{\"type\":\"enabled\"}}",
+         "thinking, or arguments of the template"},
+        {MESSAGES,
+         "{\"messages\":[],\"tool_choice\":{\"type\":\"tool\","
+         "\"name\":\"f\"}}",
+         "one of the tools alone"},
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        is_refused_by(ENGINE_SGLANG, all[i].api, all[i].body, all[i].why);
+    }
+}
+
+Test(local_chat, sglang_reads_messages_in_its_own_way)
+{
+    becomes(ENGINE_SGLANG, MESSAGES, false,
+            "{\"system\":[{\"type\":\"text\",\"text\":"
+            "\"x-anthropic-billing-header: 1\"},{\"type\":\"text\",\"text\":"
+            "\"a\"}],\"tools\":[{\"name\":\"f\",\"strict\":true,"
+            "\"input_schema\":{\"z\":1}}],\"messages\":[{\"role\":\"user\","
+            "\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\","
+            "\"content\":\"r\"},{\"type\":\"text\",\"text\":\"q\"}]}]}",
+            "[{\"role\": \"system\", \"content\": "
+            "\"x-anthropic-billing-header: 1\\na\"}, {\"role\": \"tool\", "
+            "\"content\": \"r\", \"tool_call_id\": \"t\"}, {\"role\": "
+            "\"user\", \"content\": \"q\"}]|[{\"type\": \"function\", "
+            "\"function\": {\"name\": \"f\", \"description\": \"\", "
+            "\"parameters\": {\"z\": 1}, \"strict\": true}, "
+            "\"defer_loading\": null}]");
+    becomes(ENGINE_SGLANG, MESSAGES, false,
+            "{\"tool_choice\":{\"type\":\"none\"},\"tools\":[{\"name\":"
+            "\"f\",\"input_schema\":{}}],\"messages\":[]}",
+            "[]|null");
+}
+
+Test(local_chat, responses_of_sglang_are_messages_one_by_one)
+{
+    becomes(ENGINE_SGLANG, RESPONSES, false,
+            "{\"instructions\":\"s\",\"input\":[{\"role\":\"user\","
+            "\"content\":\"u\"},{\"type\":\"message\",\"role\":"
+            "\"assistant\",\"content\":\"a\"},{\"role\":\"user\","
+            "\"content\":\"v\"}]}",
+            "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": "
+            "\"user\", \"content\": \"u\"}, {\"role\": \"assistant\", "
+            "\"content\": \"a\"}, {\"role\": \"user\", \"content\": "
+            "\"v\"}]|null");
 }
 
 Test(local_chat, an_engine_without_rules_has_vllms)
