@@ -716,6 +716,7 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         CHECK(d->state == DISPATCH_STREAMING);
         counter_bump(&m->prompt_tokens, report->usage.prompt_tokens);
         counter_bump(&m->cached_tokens, report->usage.cached_tokens);
+        counter_bump(&m->created_cache_tokens, report->usage.created_tokens);
         break;
     case DISPATCH_CANCELLED:
         counter_bump(&m->cancelled, 1);

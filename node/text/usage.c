@@ -101,6 +101,7 @@ read_parts(struct slice object, uint32_t rest, struct usage *usage)
     }
     *usage = (struct usage){.prompt_tokens = (uint32_t)all,
                             .cached_tokens = read,
+                            .created_tokens = written,
                             .cached_known = reads};
     return true;
 }
@@ -135,6 +136,12 @@ take_prompt(struct slice object, struct usage *found)
     }
     usage.cached_known =
         last_number(object, SLICE("\"cached_tokens\""), &usage.cached_tokens);
+    if (usage.cached_known) {
+        (void)last_number(object,
+                          plain ? SLICE("\"created_cache_tokens\"")
+                                : SLICE("\"cache_write_tokens\""),
+                          &usage.created_tokens);
+    }
     if (usage.cached_known || (named && !found->cached_known)) {
         *found = usage;
     }

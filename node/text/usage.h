@@ -2,9 +2,10 @@
  * Finds the token counts that an engine reports in its answer, in JSON or SSE,
  * in pieces of any size: those of the last "usage" objects,
  *
- *   OpenAI     prompt_tokens, prompt_tokens_details.cached_tokens,
- *              completion_tokens
- *   Responses  input_tokens, input_tokens_details.cached_tokens, output_tokens
+ *   OpenAI     prompt_tokens, prompt_tokens_details.cached_tokens and
+ *              created_cache_tokens (vLLM), completion_tokens
+ *   Responses  input_tokens, input_tokens_details.cached_tokens and
+ *              cache_write_tokens, output_tokens
  *   Anthropic  input_tokens, cache_read_input_tokens and
  *              cache_creation_input_tokens, which are not part of the first,
  *              output_tokens
@@ -33,6 +34,7 @@
 struct usage {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
+    uint32_t created_tokens;    /* of the prompt: written to the cache */
     uint32_t completion_tokens; /* of the answer: the most that was told */
     bool cached_known;          /* the engine said how many, be it 0 */
 };

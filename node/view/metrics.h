@@ -73,6 +73,8 @@
     X(blocks_matched, "Prompt blocks the chosen worker was expected to hold")  \
     X(prompt_tokens, "Prompt tokens, as engines reported them")                \
     X(cached_tokens, "Prompt tokens from cache, as engines reported them")     \
+    X(created_cache_tokens,                                                    \
+      "Prompt tokens that engines reported to have written to their caches")   \
     X(exact, "Requests looked up in workers' mirrors, by their tokens")        \
     X(inexact, "Requests looked up by text because their tokens were unknown") \
     X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")     \

@@ -9,7 +9,8 @@ from test_proxy import Proxy, chat, request_bytes
 
 DELTA = b'data: {"choices":[{"delta":{"content":"hi"}}]}\n\n'
 USAGE = (b'data: {"choices":[],"usage":{"prompt_tokens":640,"completion_tokens":1,'
-         b'"total_tokens":641,"prompt_tokens_details":{"cached_tokens":624}}}\n\n')
+         b'"total_tokens":641,"prompt_tokens_details":{"cached_tokens":624,'
+         b'"created_cache_tokens":16}}}\n\n')
 DONE = b"data: [DONE]\n\n"
 
 
@@ -68,6 +69,7 @@ class Usage(Proxy):
         body = chat(stream=True, stream_options={"include_usage": True})
         self.assertEqual(self.read(body), DELTA + USAGE + DONE)
         self.expect_cached(node, 624)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_created_cache_tokens_total"), 16)
 
     def test_bodies_that_ask_for_no_stream_or_for_more_arrive_as_they_are(self):
         worker = FakeWorker(self, lambda peer, request: peer.json({}))

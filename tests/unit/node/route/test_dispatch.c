@@ -84,8 +84,10 @@ Test(dispatch, what_a_request_came_to_is_counted_and_told)
     const struct blocks *blocks = &rig.scratch.blocks;
     uint32_t count;
 
-    report.usage = (struct usage){
-        .prompt_tokens = 40, .cached_tokens = 32, .cached_known = true};
+    report.usage = (struct usage){.prompt_tokens = 40,
+                                  .cached_tokens = 32,
+                                  .created_tokens = 8,
+                                  .cached_known = true};
     start(false);
     answer(200);
     cr_assert_eq(counter_read(&rig.metrics.mode_balance), 1);
@@ -114,6 +116,7 @@ Test(dispatch, what_a_request_came_to_is_counted_and_told)
     cr_assert_eq(counter_read(&rig.metrics.exact), 0);
     cr_assert_eq(counter_read(&rig.metrics.prompt_tokens), 80);
     cr_assert_eq(counter_read(&rig.metrics.cached_tokens), 64);
+    cr_assert_eq(counter_read(&rig.metrics.created_cache_tokens), 16);
 }
 
 Test(dispatch, of_several_choices_cached_tokens_judge_no_prediction)

@@ -99,6 +99,7 @@ Test(node_usage, what_follows_it_may_be_long)
     strcat(text, "1]}");
     cr_assert_eq(find(text).prompt_tokens, 640);
     cr_assert_eq(find(text).cached_tokens, 624);
+    cr_assert_eq(find(text).created_tokens, 16);
     cr_assert(find(text).cached_known);
 }
 
@@ -108,12 +109,13 @@ Test(node_usage, responses_say_input_tokens)
         "event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n"
         "data: {\"response\":{\"usage\":{\"input_tokens\":90,"
         "\"input_tokens_details\":{\"cached_tokens\":64,"
-        "\"cache_write_tokens\":0,\"input_tokens_per_turn\":[1],"
+        "\"cache_write_tokens\":26,\"input_tokens_per_turn\":[1],"
         "\"cached_tokens_per_turn\":[2]},\"output_tokens\":5},"
         "\"user\":null}}\n\n");
 
     cr_assert_eq(u.prompt_tokens, 90);
     cr_assert_eq(u.cached_tokens, 64);
+    cr_assert_eq(u.created_tokens, 26);
     cr_assert(u.cached_known);
 }
 
@@ -128,6 +130,7 @@ Test(node_usage, anthropic_counts_the_cache_beside_the_input)
 
     cr_assert_eq(u.prompt_tokens, 90);
     cr_assert_eq(u.cached_tokens, 64);
+    cr_assert_eq(u.created_tokens, 16);
     cr_assert(u.cached_known);
 }
 
