@@ -30,21 +30,30 @@ renderer_name(enum renderer renderer)
     return "unknown";
 }
 
+static const char *
+hint_of(enum renderer renderer, enum engine_kind kind)
+{
+    if (renderer == RENDERER_EXACT) {
+        return "predictions of its chats are exact";
+    }
+    if (kind == ENGINE_VLLM) {
+        return "predictions of its chats are exact with vLLM's flag "
+               "--enable-scale-out";
+    }
+    return renderer == RENDERER_NONE
+               ? "without the model's own files (tokens.dir) its prompts of "
+                 "text are placed by their text"
+               : "without the model's own files (tokens.dir) chats with "
+                 "options that it does not tokenize are predicted wrongly";
+}
+
 /* Its operator may want to know. */
 static void
 tell(const struct renderers *r, enum renderer renderer)
 {
-    const char *hint = "predictions of its chats are exact";
-
-    if (renderer != RENDERER_EXACT) {
-        hint = r->kind == ENGINE_VLLM
-                   ? "predictions of its chats are exact with vLLM's flag "
-                     "--enable-scale-out"
-                   : "chats with options that it does not tokenize are "
-                     "predicted wrongly, or by text";
-    }
     LOG_INFO("renderer", KV("worker", r->id),
-             KV("tells_tokens", renderer_name(renderer)), KV("hint", hint));
+             KV("tells_tokens", renderer_name(renderer)),
+             KV("hint", hint_of(renderer, r->kind)));
 }
 
 static void

@@ -61,6 +61,8 @@ class Makes(test_mirror.MirrorCase):
         self.assertEqual(["--enable-scale-out" in line for w in ("e0", "e1", "e2", "e3")
                           for line in lines if f"worker={w} " in line],
                          [False, True, False, False], lines)
+        self.assertEqual(["tokens.dir" in line for w in ("e2", "e3")
+                          for line in lines if f"worker={w} " in line], [True, True], lines)
 
     def test_a_chat_is_tokenised_by_sglang(self):
         engine = self.engine("sglang", "--engine", "sglang", "--blocks", "4000")
