@@ -41,6 +41,7 @@
     X(CACHED_TOKENS, "kvasir_cached_tokens_total")    \
     X(AFFINITY, "kvasir_mode_affinity_total")         \
     X(BALANCE, "kvasir_mode_balance_total")           \
+    X(SESSION, "kvasir_mode_session_total")           \
     X(STREAMS, "kvasir_gossip_streams")               \
     X(STREAMS_STALE, "kvasir_gossip_streams_stale")   \
     X(BATCHES_BEHIND, "kvasir_gossip_behind_batches") \

@@ -256,16 +256,23 @@ static void
 put_requests(const struct pair *pair, struct buf *out)
 {
     struct top_figure affinity = grown(pair, TOP_AFFINITY);
+    struct top_figure session = grown(pair, TOP_SESSION);
     struct top_figure placed = sum(affinity, grown(pair, TOP_BALANCE));
     struct top_figure refused =
         sum(grown(pair, TOP_OVERLOAD), grown(pair, TOP_NO_WORKER));
     char text[5][FIGURE_ROOM];
 
-    buf_printf(out, "requests  %s/s  %s in flight  %s clients  affinity %s\n",
+    if (session.known) { /* nodes that know of no sessions place none */
+        placed = sum(placed, session);
+    }
+    buf_printf(out,
+               "requests  %s/s  %s in flight  %s clients  affinity %s  "
+               "session %s\n",
                rate_text(per_second(pair, grown(pair, TOP_REQUESTS)), text[0]),
                count_text(pair->now->number[TOP_INFLIGHT], text[1]),
                count_text(pair->now->number[TOP_CONNECTIONS], text[2]),
-               share_text(part_of(affinity, placed), text[3]));
+               share_text(part_of(affinity, placed), text[3]),
+               share_text(part_of(session, placed), text[4]));
     buf_printf(
         out,
         "trouble   failed %s/s  severed %s/s  refused %s/s  retried %s/s  "

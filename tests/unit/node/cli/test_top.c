@@ -87,6 +87,30 @@ Test(top, rates_are_per_second_between_two_pages)
     cr_assert(says("mesh      2 alive  - suspect  1 dead"));
 }
 
+Test(top, shares_are_of_what_was_placed_and_sessions_are_part_of_it)
+{
+    const char *old = "kvasir_mode_affinity_total 10\n"
+                      "kvasir_mode_balance_total 10\n";
+
+    read_page(&before, old, 0);
+    read_page(&now,
+              "kvasir_mode_affinity_total 15\n"
+              "kvasir_mode_balance_total 15\n",
+              SECOND);
+    cr_assert(says("affinity 50.0%  session -\n"));
+    read_page(&before,
+              "kvasir_mode_affinity_total 10\n"
+              "kvasir_mode_balance_total 10\n"
+              "kvasir_mode_session_total 0\n",
+              0);
+    read_page(&now,
+              "kvasir_mode_affinity_total 15\n"
+              "kvasir_mode_balance_total 15\n"
+              "kvasir_mode_session_total 30\n",
+              SECOND);
+    cr_assert(says("affinity 12.5%  session 75.0%\n"));
+}
+
 Test(top, a_worker_is_a_row_and_its_ranks_are_one)
 {
     read_page(&before,
