@@ -2,6 +2,7 @@
 #include "node/keys/keys_token.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -370,7 +371,7 @@ find(struct keys_token_reader *reader, uint64_t version,
 
     for (uint32_t i = 0; i < WAYS; i++) {
         if (set[i].version == version &&
-            memcmp(set[i].hash, hash, HASH_BYTES) == 0) {
+            CRYPTO_memcmp(set[i].hash, hash, HASH_BYTES) == 0) {
             set[i].used = ++reader->uses;
             return &set[i];
         }
