@@ -89,11 +89,11 @@ sock_secure(struct sock *sock, const struct sock_tls_context *context)
 
 int
 sock_secure_to(struct sock *sock, const struct sock_tls_context *context,
-               const char *host)
+               const char *host, struct sock_tls_kept *kept)
 {
     CHECK(sock->tls == NULL);
     sock_want(sock, 0);
-    sock->tls = sock_tls_connect(context, sock->fd, host);
+    sock->tls = sock_tls_connect(context, sock->fd, host, kept);
     return sock->tls != NULL ? 0 : -ENOMEM;
 }
 

@@ -56,10 +56,11 @@ int sock_open(struct sock *sock, uv_loop_t *loop, int fd,
 int sock_secure(struct sock *sock, const struct sock_tls_context *context)
     MUST_CHECK;
 
-/* The client's side, to a server that must be this host; sock_shake() comes
- * before all else. 0 or -ENOMEM. */
+/* The client's side, to a server that must be this host; kept: its last session,
+ * until the sock is closed, or NULL. sock_shake() comes before all else. 0 or
+ * -ENOMEM. */
 int sock_secure_to(struct sock *sock, const struct sock_tls_context *context,
-                   const char *host) MUST_CHECK;
+                   const char *host, struct sock_tls_kept *kept) MUST_CHECK;
 
 /* Goes on with the handshake. 0: done; -EAGAIN: it waits for the event that it
  * needs, and is to be called again then; -EPROTO: sock_why() says why; or

@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "node/base/sock.h"
 #include "node/base/sock_tls_internal.h"
@@ -14,10 +15,11 @@
 
 struct sock_tls {
     SSL *ssl;
-    int wanted;       /* SOCK_* of the owner */
-    bool read_writes; /* reading waits until it can be written */
-    bool broken;      /* nothing may be said any more */
-    const char *why;  /* static text; "" unless TLS itself failed */
+    int wanted;                 /* SOCK_* of the owner */
+    bool read_writes;           /* reading waits until it can be written */
+    bool broken;                /* nothing may be said any more */
+    const char *why;            /* static text; "" unless TLS itself failed */
+    struct sock_tls_kept *kept; /* where its sessions go, or NULL */
 };
 
 /* Sessions */
@@ -70,9 +72,51 @@ expect(SSL *ssl, const char *host)
                     (void *)(uintptr_t)host) == 1; /* it copies the name */
 }
 
+void
+sock_tls_kept_drop(struct sock_tls_kept *kept)
+{
+    SSL_SESSION_free(kept->session);
+    SSL_CTX_free(kept->context);
+    *kept = (struct sock_tls_kept){.session = NULL};
+}
+
+/* One of 1.2 would be resumed without fresh keys. */
+int
+sock_tls_keep(SSL *ssl, SSL_SESSION *session)
+{
+    struct sock_tls *tls = SSL_get_app_data(ssl);
+    SSL_CTX *context = SSL_get_SSL_CTX(ssl);
+
+    if (tls == NULL || tls->kept == NULL || SSL_version(ssl) < TLS1_3_VERSION ||
+        SSL_CTX_up_ref(context) != 1) {
+        return 0;
+    }
+    sock_tls_kept_drop(tls->kept);
+    *tls->kept = (struct sock_tls_kept){.session = session, .context = context};
+    return 1;
+}
+
+/* What other files vouched for, or long ago, is looked at anew. */
+static void
+resume(struct sock_tls *tls, const struct sock_tls_context *context)
+{
+    struct sock_tls_kept *kept = tls->kept;
+    time_t now = time(NULL);
+
+    if (kept->session == NULL) {
+        return;
+    }
+    long since = SSL_SESSION_get_time(kept->session);
+    if (kept->context != context->ssl || now < since ||
+        now - since >= SOCK_TLS_RESUME_S ||
+        SSL_set_session(tls->ssl, kept->session) != 1) {
+        sock_tls_kept_drop(kept);
+    }
+}
+
 struct sock_tls *
 sock_tls_connect(const struct sock_tls_context *context, int fd,
-                 const char *host)
+                 const char *host, struct sock_tls_kept *kept)
 {
     struct sock_tls *tls = make(context, fd);
 
@@ -80,6 +124,11 @@ sock_tls_connect(const struct sock_tls_context *context, int fd,
         return NULL;
     }
     SSL_set_connect_state(tls->ssl);
+    tls->kept = kept;
+    if (kept != NULL) {
+        (void)SSL_set_app_data(tls->ssl, tls);
+        resume(tls, context);
+    }
     if (!expect(tls->ssl, host)) {
         sock_tls_free(tls);
         ERR_clear_error();
@@ -88,9 +137,16 @@ sock_tls_connect(const struct sock_tls_context *context, int fd,
     return tls;
 }
 
+bool
+sock_tls_is_resumed(const struct sock_tls *tls)
+{
+    return SSL_session_reused(tls->ssl) == 1;
+}
+
 void
 sock_tls_end(struct sock_tls *tls)
 {
+    tls->kept = NULL;
     /* Within a handshake or after a failure OpenSSL allows none. */
     if (!tls->broken && SSL_is_init_finished(tls->ssl) == 1) {
         ERR_clear_error();

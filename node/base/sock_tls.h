@@ -6,9 +6,11 @@
  *
  * TLS 1.2 or later. ALPN chooses http/1.1, and refuses who offers other
  * protocols alone (RFC 7301). Clients of 1.3 may resume their sessions within
- * the hour, on any lane, with fresh keys, until the files are read again. None
- * is renegotiated, and 1.3's early data, which can be replayed, is not taken.
- * A server must show a certificate for its host, by a known authority.
+ * the hour, on any lane, with fresh keys, until the files are read again; so
+ * this side does where its owner keeps them. None is renegotiated, and 1.3's
+ * early data, which can be replayed, is not taken. A server must show a
+ * certificate for its host, by a known authority; in a session that is resumed
+ * it did, at most an hour ago.
  *
  * What sock.c must know of TLS beyond bytes: OpenSSL may hold bytes that it has
  * decrypted already, for which the descriptor will never become readable, and
@@ -69,10 +71,25 @@ int64_t sock_tls_expiry(const struct sock_tls_context *context);
 struct sock_tls *sock_tls_accept(const struct sock_tls_context *context, int fd)
     MUST_CHECK;
 
+/* A server's last session, which the next connection to it may resume. All zero:
+ * none. It belongs to one thread. */
+struct sock_tls_kept {
+    void *session; /* the library's own */
+    void *context; /* that it was made in */
+};
+
+/* None is kept any more. Repeating it is harmless. */
+void sock_tls_kept_drop(struct sock_tls_kept *kept);
+
 /* The client's side, to a server that must be this host: a name or an address.
- * sock_tls_shake() comes before all else. */
+ * kept: of that server, or NULL; it outlives sock_tls_end(). sock_tls_shake()
+ * comes before all else. */
 struct sock_tls *sock_tls_connect(const struct sock_tls_context *context,
-                                  int fd, const char *host) MUST_CHECK;
+                                  int fd, const char *host,
+                                  struct sock_tls_kept *kept) MUST_CHECK;
+
+/* Whether it goes on with a session that was kept. */
+bool sock_tls_is_resumed(const struct sock_tls *tls);
 
 /* Goes on with the handshake. 0: it is done; -EAGAIN: the descriptor is not
  * ready for it; -EPROTO or another -errno. */

@@ -6,8 +6,6 @@
 
 #include "node/base/sock_tls_internal.h"
 
-#define TICKET_S 3600 /* for which a session may be resumed */
-
 static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                 const unsigned char *in, unsigned in_len, void *unused)
@@ -105,9 +103,10 @@ configure_server(SSL_CTX *ssl)
     /* A request says itself how long it is: an end without TLS's own, as many
      * clients leave, cuts nothing off unseen. An answer may go on to the end. */
     (void)SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
     SSL_CTX_set_cert_cb(ssl, give_tickets, NULL);
-    (void)SSL_CTX_set_timeout(ssl, TICKET_S);
+    (void)SSL_CTX_set_timeout(ssl, SOCK_TLS_RESUME_S);
     return SSL_CTX_set_num_tickets(ssl, 1) == 1 &&
            SSL_CTX_set_session_id_context(ssl, name, sizeof(name) - 1) == 1;
 }
@@ -117,7 +116,10 @@ configure_client(SSL_CTX *ssl)
 {
     static const unsigned char ours[] = "\x08http/1.1";
 
-    (void)SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+    (void)SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET); /* of 1.2 */
+    (void)SSL_CTX_set_session_cache_mode(
+        ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ssl, sock_tls_keep);
     return SSL_CTX_set_alpn_protos(ssl, ours, sizeof(ours) - 1) == 0;
 }
 
@@ -130,7 +132,6 @@ configure(SSL_CTX *ssl, bool client, const struct sock_tls_files *files)
     (void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION |
                                        SSL_OP_NO_COMPRESSION |
                                        SSL_OP_CIPHER_SERVER_PREFERENCE);
-    (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_default_passwd_cb(ssl, no_password);
     if (SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) != 1 ||
         !(client ? configure_client(ssl) : configure_server(ssl))) {

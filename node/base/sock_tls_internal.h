@@ -16,4 +16,10 @@ struct sock_tls_context {
     int64_t expiry_s;
 };
 
+#define SOCK_TLS_RESUME_S 3600 /* for which a session may be resumed */
+
+/* For SSL_CTX_sess_set_new_cb(): keeps a server's session, if anybody wants
+ * it. 1: it did. */
+int sock_tls_keep(SSL *ssl, SSL_SESSION *session);
+
 #endif

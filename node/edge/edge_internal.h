@@ -105,6 +105,7 @@ struct upstream_pool {
     uint32_t idle_count;
     struct upstream *idle;          /* most recently used first */
     struct fleet_worker worker;     /* a copy: outlives the view */
+    struct sock_tls_kept kept;      /* with https */
     char lines[UPSTREAM_LINES_MAX]; /* Host, and its Authorization if any */
     size_t lines_len;
 };

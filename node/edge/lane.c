@@ -580,7 +580,10 @@ free_lists(struct lane *lane)
         free(up);
     }
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
-        free(lane->pools[slot]);
+        if (lane->pools[slot] != NULL) {
+            sock_tls_kept_drop(&lane->pools[slot]->kept);
+            free(lane->pools[slot]);
+        }
     }
 }
 

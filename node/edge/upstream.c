@@ -58,6 +58,7 @@ upstream_pool_put(struct lane *lane, struct upstream_pool *pool)
     pool->refs--;
     if (pool->refs == 0 && !pool->current) {
         CHECK(lane->pools[pool->slot] != pool);
+        sock_tls_kept_drop(&pool->kept);
         free(pool);
     }
 }
@@ -422,7 +423,8 @@ go_on(struct upstream *up)
         return -ENOMEM;
     }
     if (error == 0 && worker->tls) {
-        error = sock_secure_to(&up->sock, up->lane->workers_tls, worker->host);
+        error = sock_secure_to(&up->sock, up->lane->workers_tls, worker->host,
+                               &up->pool->kept);
         error = error == 0 ? sock_shake(&up->sock) : error;
     }
     return error;
@@ -438,6 +440,8 @@ on_connected(struct upstream *up)
     }
     if (error == 0) {
         up->state = UPSTREAM_BUSY;
+        counter_bump(&up->lane->shared->metrics.upstream_resumed,
+                     up->sock.tls != NULL && sock_tls_is_resumed(up->sock.tls));
         dispatch_connected(&up->exchange->dispatch);
         error = send_request(up);
     }

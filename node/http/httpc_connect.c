@@ -107,7 +107,7 @@ go_on(struct httpc *call)
     int error = conn->secure ? 0 : sock_connect_result(&conn->sock);
 
     if (error == 0 && call->tls != NULL && !conn->secure) {
-        error = sock_secure_to(&conn->sock, call->tls, call->host);
+        error = sock_secure_to(&conn->sock, call->tls, call->host, NULL);
         conn->secure = error == 0;
     }
     if (error == 0 && conn->secure) {

@@ -102,6 +102,7 @@
     X(loop_ticks, "Turns that were due to the lane's tick")                    \
     X(facts_lost, "Facts for the control thread lost to a full queue")         \
     X(upstream_opened, "Connections opened to workers")                        \
+    X(upstream_resumed, "Of these, by https: those that resumed a session")    \
     X(upstream_reused, "Requests sent over a kept connection")
 
 /* X(name, help): levels of a lane, summed over lanes. */

@@ -119,6 +119,24 @@ class TlsWorkers(Proxy):
         self.serve(worker, env={"SSL_CERT_DIR": str(trusted)})
         self.assertEqual(self.post().status, 200)
 
+    def test_sessions_are_resumed_until_the_files_are_read_again(self):
+        resumed = []
+
+        def answer(peer, request):
+            if request.method == "POST":
+                resumed.append(peer.sock.session_reused)
+            peer.answer(200, b"{}", "Connection: close\r\n")
+
+        node = self.serve(self.worker(handler=answer), options=self.trust())
+        for _ in range(3):
+            self.assertEqual(self.post(chat("x" * 9)).status, 200)
+        self.assertEqual(resumed, [False, True, True])
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_upstream_resumed_total"], 2)
+        self.assertEqual(self.reload(node).status, 200)
+        harness.wait_until(lambda: self.post().status == 200 and not resumed[-1],
+                           "what other files vouched for is not resumed")
+        self.assertEqual((self.post().status, resumed[-1]), (200, True))
+
     def test_workers_may_want_a_certificate(self):
         worker = self.worker(wants=True)
         self.certs.use("client", self.folder)
