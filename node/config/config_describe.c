@@ -93,7 +93,6 @@ config_value_describe(const struct config_key *key, struct slice text,
                    CONFIG_NAMES_COUNT, (unsigned)key->max);
         break;
     case CONFIG_LISTEN:
-    case CONFIG_HTTP:
     case CONFIG_WEB:
     case CONFIG_TCP:
         buf_add_text(out, config_url_parse(key->type, text, &unused));
@@ -124,11 +123,11 @@ config_type_word(enum config_type type)
         [CONFIG_SECRET] = "SECRET",     [CONFIG_PATH] = "PATH",
         [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
-        [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
+        [CONFIG_WEB] = "URL",           [CONFIG_TCP] = "URL",
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
-        [CONFIG_WEB] = "URL",           [CONFIG_TEXT] = "TEXT",
-        [CONFIG_RATE] = "RATE",         [CONFIG_ALIASES] = "ALIASES",
+        [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
+        [CONFIG_ALIASES] = "ALIASES",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -174,7 +174,6 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_PATHS:
     case CONFIG_NAMES:
     case CONFIG_LISTEN:
-    case CONFIG_HTTP:
     case CONFIG_WEB:
     case CONFIG_TCP:
         put_type(json, "string", NULL);

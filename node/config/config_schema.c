@@ -421,8 +421,8 @@ static const struct config_key worker_keys[] = {
      "Its data-parallel ranks; each rank's event port is one above the port of the rank before."},
     {"topic", CONFIG_LABEL, AT_WORKER(topic), "", 0, 0, NULL,
      "Topic of its KV events, exactly; absent: every one is taken."},
-    {"sse", CONFIG_HTTP, AT_WORKER(sse), "", 0, 0, NULL,
-     "A sidecar's stream of cache events (Server-Sent Events), instead of events."},
+    {"sse", CONFIG_WEB, AT_WORKER(sse), "", 0, 0, NULL,
+     "A sidecar's stream of cache events (Server-Sent Events), instead of events; by https it must show a good certificate, as workers must."},
 };
 /* clang-format on */
 

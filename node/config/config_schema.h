@@ -39,8 +39,7 @@ enum config_type {
     CONFIG_NAMES,    /* char[CONFIG_NAMES_MAX]: up to CONFIG_NAMES_COUNT names
                         between blanks, each of at most max bytes */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
-    CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
-    CONFIG_WEB,      /* struct url: the same, or https:// */
+    CONFIG_WEB,      /* struct url: http://HOST[:PORT][/PATH], or https:// */
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */

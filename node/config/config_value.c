@@ -241,10 +241,8 @@ set_text(const struct config_key *key, struct slice text, char *to)
 const char *
 config_url_parse(enum config_type type, struct slice text, struct url *url)
 {
-    CHECK(type == CONFIG_LISTEN || type == CONFIG_HTTP || type == CONFIG_WEB ||
-          type == CONFIG_TCP);
+    CHECK(type == CONFIG_LISTEN || type == CONFIG_WEB || type == CONFIG_TCP);
     return type == CONFIG_LISTEN ? url_parse_listen(text, url)
-           : type == CONFIG_HTTP ? url_parse_http(text, url)
            : type == CONFIG_WEB  ? url_parse_web(text, url)
                                  : url_parse_tcp(text, url);
 }
@@ -363,7 +361,6 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_NAMES:
         return set_text(key, text, to);
     case CONFIG_LISTEN:
-    case CONFIG_HTTP:
     case CONFIG_WEB:
     case CONFIG_TCP:
         return set_url(key, text, to);
@@ -471,7 +468,6 @@ config_value_print(const struct config_key *key, const void *from,
         buf_add_text(out, at);
         break;
     case CONFIG_LISTEN:
-    case CONFIG_HTTP:
     case CONFIG_WEB:
     case CONFIG_TCP:
         memcpy(&url, at, sizeof url);

@@ -8,7 +8,7 @@
 
 #include "node/config/config_schema.h"
 
-/* Reads text as the url of a CONFIG_LISTEN, CONFIG_HTTP, CONFIG_WEB or CONFIG_TCP. NULL, or
+/* Reads text as the url of a CONFIG_LISTEN, CONFIG_WEB or CONFIG_TCP. NULL, or
  * what was expected (static text), and *url is undefined. */
 const char *config_url_parse(enum config_type type, struct slice text,
                              struct url *url) MUST_CHECK;

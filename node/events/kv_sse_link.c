@@ -131,7 +131,8 @@ on_done(void *context, const struct httpc_answer *answer)
 
     link->call = NULL;
     if (answer->outcome != HTTPC_OK) {
-        end(link, httpc_outcome_name(answer->outcome));
+        end(link, answer->why[0] != '\0' ? answer->why
+                                         : httpc_outcome_name(answer->outcome));
         return;
     }
     if (answer->head->status / 100 != 2) {
@@ -226,6 +227,8 @@ start_call(struct kv_sse_link *link)
         .host = url->host,
         .port = url->port,
         .deny = &link->source.deny,
+        .tls =
+            url->tls ? link->source.sink.tls(link->source.sink.context) : NULL,
         .method = "GET",
         .target = url->path[0] != '\0' ? url->path : "/",
         .headers = {headers, len},

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "node/base/sock_tls.h"
 #include "node/config/config.h"
 #include "node/events/intake.h"
 #include "node/events/kv_sse_internal.h"
@@ -40,6 +41,8 @@ struct kv_sse_sink {
     void *context;
     void (*item)(void *context, const struct intake_item *item,
                  const struct event_record *record);
+    /* What to trust, for a new connection by https. */
+    const struct sock_tls_context *(*tls)(void *context);
 };
 
 /* Copied, except for the sink's context. */

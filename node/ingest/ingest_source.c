@@ -73,6 +73,15 @@ on_sidecar(void *context, const struct intake_item *item,
 
 /* Beginning */
 
+static const struct sock_tls_context *
+sidecars_tls(void *context)
+{
+    const struct ingest *ingest = context;
+    const struct node_tls *tls = publish_get(&ingest->node->workers_tls);
+
+    return tls->context;
+}
+
 static int
 add_sidecar(struct ingest *ingest, struct ingest_worker *w)
 {
@@ -89,7 +98,7 @@ add_sidecar(struct ingest *ingest, struct ingest_worker *w)
         .retry_max_ms = SIDECAR_RETRY_MAX_MS,
         .silence_ms = SIDECAR_SILENCE_MS,
         .seed = rng_next(&ingest->rng),
-        .sink = {.context = ingest, .item = on_sidecar},
+        .sink = {.context = ingest, .item = on_sidecar, .tls = sidecars_tls},
     };
 
     memcpy(source.id, worker->id, sizeof(source.id));

@@ -12,6 +12,7 @@ import threading
 import time
 import unittest
 
+import certs
 import harness
 
 
@@ -638,7 +639,7 @@ class Sidecar:
     """A stream of cache events over HTTP, as something beside an engine that
     publishes none could tell them."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
         events = self.events = queue.Queue()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -655,13 +656,19 @@ class Sidecar:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # who does not trust it hangs up
+        self.scheme = "http"
+        if tls is not None:
+            self.scheme = "https"
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True,
+                                                 do_handshake_on_connect=False)
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
         self.sent = 0
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}/events"
+        return f"{self.scheme}://127.0.0.1:{self.server.server_address[1]}/events"
 
     def tell(self, kind, **data):
         self.events.put(f"id: {self.sent}\nevent: {kind}\ndata: {json.dumps(data)}\n\n")
@@ -702,6 +709,28 @@ class Sidecars(MirrorCase):
         harness.wait_until(lambda: explained()[:2] == (32, 32), "a hole ends the prefix")
         sidecar.tell("cache_purged")
         harness.wait_until(lambda: explained()[:2] == (0, 0), "nothing is held")
+
+    @unittest.skipUnless(certs.FOUND, "no openssl command on this machine")
+    def test_a_sidecar_by_https_must_show_who_it_is(self):
+        shown = certs.Certs(type(self))
+        engines = [self.start("kvasir-engine", "--port", "0", "--speed", "20") for _ in range(2)]
+        found = {}
+        for cert in ("one", "elsewhere"):
+            found[cert] = Sidecar(shown.of_server(cert))
+            self.addCleanup(found[cert].close)
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--tls.workers_ca_file", shown.path("ca.pem"),
+                          "--worker", f"{engines[0].url('http')},id=e0,sse={found['one'].url}",
+                          "--worker",
+                          f"{engines[1].url('http')},id=e1,sse={found['elsewhere'].url}")
+        keys = self.run_once("print_keys", 16, *range(1000, 1032)).stdout.split()
+        found["one"].tell("cache_created", prefix_hash=keys[0], token_count=16)
+        harness.wait_until(lambda: harness.metrics(node.at("admin")).get(
+            'kvasir_sse_applied_total{worker="e0"}') == 1, "an event came")
+        harness.wait_until(lambda: "its certificate is for another name" in node.log(),
+                           "the other one is named")
+        told = harness.metrics(node.at("admin"))
+        self.assertEqual(told['kvasir_sse_connects_total{worker="e1"}'], 0)
 
 
 class Loaded(MirrorCase):
