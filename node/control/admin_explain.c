@@ -254,10 +254,11 @@ put_admission(struct control *control, const struct asked *asked, int outcome,
     const struct admin_alias *named = &control->alias;
     struct slice model =
         named->alias != NULL ? slice_of(named->alias->name) : route->model;
-    bool passes = control_limits_explain(&control->limits, asked->tenant, model,
-                                         tokens != 0 ? tokens : 1, json);
+    enum limits_take taken = control_limits_explain(
+        &control->limits, asked->tenant, model, tokens != 0 ? tokens : 1, json);
     json_out_put_text(json, "admission",
-                      !passes                   ? "limited"
+                      taken == LIMITS_OVER      ? "limited"
+                      : taken == LIMITS_WAITS   ? "waits"
                       : outcome == ROUTE_E_FULL ? "queued"
                       : outcome != 0            ? "refused"
                                                 : "passes");

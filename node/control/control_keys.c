@@ -81,13 +81,14 @@ static const struct {
      "Requests for a model that is not their tenant's (403)",
      offsetof(struct tenant_counts, refused)},
     {"kvasir_tenant_prompt_tokens_total",
-     "Prompt tokens, as engines reported them",
+     "Prompt tokens, as engines reported them; of answers that were left, as "
+     "this node counted them",
      offsetof(struct tenant_counts, prompt_tokens)},
     {"kvasir_tenant_cached_tokens_total",
      "Prompt tokens from cache, as engines reported them",
      offsetof(struct tenant_counts, cached_tokens)},
     {"kvasir_tenant_completion_tokens_total",
-     "Tokens of answers, as engines reported them",
+     "Tokens of answers, likewise; of streams that were left, their events",
      offsetof(struct tenant_counts, completion_tokens)},
 };
 

@@ -309,6 +309,7 @@ control_limits_put(struct control_limits *cl, struct json_out *json)
         json_out_put_uint(json, "window_s", rule->rate.window_ms / 1000);
         json_out_put_uint(json, "used", limits_meter_used(meter));
         json_out_put_uint(json, "open_here", meter->open);
+        json_out_put_uint(json, "waited_here", counter_read(&gate->waited));
         json_out_put_uint(json, "refused_here", counter_read(&gate->refused));
         json_out_object_end(json);
     }
@@ -316,14 +317,14 @@ control_limits_put(struct control_limits *cl, struct json_out *json)
 }
 
 /* A limit that one request meets. */
-static bool
+static enum limits_take
 explain_gate(const struct control_limits *cl, const struct limits_gate *gate,
              uint64_t needs, struct json_out *json)
 {
     const struct limits_rule *rule =
         limits_table_rule(cl->table, limits_table_of(cl->table, gate));
     struct limits_standing s = limits_gate_standing(gate, needs);
-    uint64_t room = limits_gate_room(gate);
+    enum limits_take outcome = limits_gate_look(gate, needs, false);
 
     json_out_object_begin(json);
     json_out_put_text(json, "of", limits_of_name(rule->of));
@@ -332,25 +333,25 @@ explain_gate(const struct control_limits *cl, const struct limits_gate *gate,
     json_out_put_uint(json, "window_s", rule->rate.window_ms / 1000);
     json_out_put_uint(json, "needs", needs);
     json_out_put_uint(json, "left", s.left);
-    json_out_put_uint(json, "left_here", room);
+    json_out_put_uint(json, "left_here", limits_gate_room(gate));
     json_out_put_uint(json, "reset_ms", s.reset_ms);
     json_out_put_text(json, "verdict",
-                      needs > s.limit  ? "can never fit"
-                      : needs > s.left ? "over the limit"
-                      : needs > room   ? "not at hand here"
-                                       : "passes");
+                      needs > s.limit           ? "can never fit"
+                      : outcome == LIMITS_OVER  ? "over the limit"
+                      : outcome == LIMITS_WAITS ? "not at hand here"
+                                                : "passes");
     json_out_object_end(json);
-    return needs <= room;
+    return outcome;
 }
 
-bool
+enum limits_take
 control_limits_explain(const struct control_limits *cl, uint32_t tenant,
                        struct slice model, uint64_t tokens,
                        struct json_out *json)
 {
     const struct limits_view *view = publish_get(&cl->node->limits);
     struct limits_gates gates;
-    bool passes = true;
+    enum limits_take worst = LIMITS_TAKEN;
 
     json_out_put_text(json, "tenant", control_keys_tenant(cl->node, tenant));
     json_out_key(json, "limits");
@@ -360,18 +361,20 @@ control_limits_explain(const struct control_limits *cl, uint32_t tenant,
         const struct limits_gate *pair[] = {gates.tenant[of], gates.model[of]};
         uint64_t needs = of == LIMITS_TOKENS ? tokens : 1;
         for (unsigned i = 0; i < 2; i++) {
-            if (pair[i] != NULL && !explain_gate(cl, pair[i], needs, json)) {
-                passes = false;
+            if (pair[i] != NULL) {
+                enum limits_take one = explain_gate(cl, pair[i], needs, json);
+                worst = one > worst ? one : worst;
             }
         }
     }
     json_out_array_end(json);
-    return passes;
+    return worst;
 }
 
 enum number {
     NUMBER_LIMIT,
     NUMBER_USED,
+    NUMBER_WAITED,
     NUMBER_REFUSED,
 };
 
@@ -383,6 +386,8 @@ number_of(struct control_limits *cl, uint32_t at, enum number number)
         return limits_table_rule(cl->table, at)->rate.amount;
     case NUMBER_USED:
         return limits_meter_used(limits_table_meter(cl->table, at));
+    case NUMBER_WAITED:
+        return counter_read(&limits_table_gate(cl->table, at)->waited);
     case NUMBER_REFUSED:
         return counter_read(&limits_table_gate(cl->table, at)->refused);
     }
@@ -403,6 +408,9 @@ control_limits_put_metrics(struct control_limits *cl, struct buf *out)
          NUMBER_LIMIT},
         {"kvasir_limit_used", "gauge",
          "What of it is in use, on all nodes, as this one knows", NUMBER_USED},
+        {"kvasir_limit_waited_total", "counter",
+         "Requests that waited until this node had enough of it at hand",
+         NUMBER_WAITED},
         {"kvasir_limit_refused_total", "counter",
          "Requests that this node refused for it (429)", NUMBER_REFUSED},
     };

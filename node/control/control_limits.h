@@ -76,10 +76,11 @@ void control_limits_look(struct control_limits *cl, struct hints *hints,
                          bool tells, uint64_t now_us) ON_CONTROL;
 
 /* Of a tenant's request for that model, which may need so many tokens: its
- * limits as members of the open object, and whether it passes them all now. */
-bool control_limits_explain(const struct control_limits *cl, uint32_t tenant,
-                            struct slice model, uint64_t tokens,
-                            struct json_out *json) ON_CONTROL;
+ * limits as members of the open object, and what would become of it now. */
+enum limits_take control_limits_explain(const struct control_limits *cl,
+                                        uint32_t tenant, struct slice model,
+                                        uint64_t tokens, struct json_out *json)
+    ON_CONTROL;
 
 /* The rules in force and how they stand. */
 void control_limits_put(struct control_limits *cl, struct json_out *json)

@@ -86,6 +86,7 @@ enum lane_timeout {
     LANE_TIMEOUT_TOKENS, /* of an exchange that waits for an engine's word */
     LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
+    LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
     LANE_TIMEOUTS,
 };
 
@@ -289,10 +290,12 @@ struct edge_limit {
     bool holds;   /* it has passed the gates, and is to be settled */
     bool counted; /* the prompt's tokens are counted, and no estimate */
     bool begun;   /* a good answer has, and the prompt is spent */
-    bool refused; /* `needs` of `refused_of` are more than `refused_by` has */
-    uint8_t refused_of; /* enum limits_of */
-    const struct limits_gate *refused_by;
+    bool refused; /* `needs` of `short_of` are more than `short_at` has ... */
+    bool waits;   /* ... or has at hand */
+    uint8_t short_of; /* enum limits_of */
+    struct limits_gate *short_at;
     uint64_t needs;
+    uint64_t since_us; /* it waits, or waited at first; 0: it did not */
     struct limits_gates gates;
     uint64_t prompt; /* tokens of it */
     uint64_t taken;  /* tokens that are open: of it and of its answer */
@@ -464,7 +467,7 @@ bool admit_allows(struct client *client, const struct keys *keys,
 /* The same for x, which is counted. model: "" where the node cannot be sure to
  * read it as engines do. False: it was refused, x is gone. */
 bool admit_model(struct exchange *x, struct slice model) ON_LANE MUST_CHECK;
-/* What its engine reported is its tenant's. */
+/* What it has cost, by limit_usage(), is its tenant's. */
 void admit_count(const struct exchange *x, const struct usage *usage) ON_LANE;
 
 /* request.c */
@@ -508,6 +511,9 @@ void inquiry_sent(const struct exchange *x) ON_LANE;
 void inquiry_ended(struct exchange *x, const struct usage *usage) ON_LANE;
 /* x waits no longer; an answer is remembered all the same. */
 void inquiry_leave(struct exchange *x) ON_LANE;
+/* What was found out of x's tokens is not of use: they will be looked at
+ * again. */
+void inquiry_forget(struct exchange *x) ON_LANE;
 /* The client left: what has not begun for x alone is given up. */
 void inquiry_cancel(struct exchange *x) ON_LANE;
 /* Whether x waits for a thread of this node. */
@@ -534,16 +540,25 @@ void resuming_fini(struct exchange *x) ON_LANE;
 /* limit.c */
 
 /* Takes what x needs of its tenant's limits: a place among the open requests,
- * and a request, before anything else is done for it. False: it was refused, x
- * is gone. */
+ * and a request, before anything else is done for it. False: it waits, or was
+ * refused and x is gone. */
 bool limit_begin(struct exchange *x, struct slice model) ON_LANE MUST_CHECK;
-/* ... and tokens, as far as they are known; the scratch holds x. The same. */
+/* The same for x that has waited. */
+bool limit_again(struct exchange *x) ON_LANE MUST_CHECK;
+/* ... and tokens, as far as they are known; the scratch holds x. False: the
+ * same, and x holds nothing. */
 bool limit_tokens(struct exchange *x) ON_LANE MUST_CHECK;
+/* Those that wait go on by exchange_limited(), if they can now. */
+void limit_look(struct lane *lane, uint64_t now_us) ON_LANE;
 /* Its tokens may be known better: takes the true number instead. */
 void limit_recount(struct exchange *x) ON_LANE;
 /* These bytes of its answer's body pass. */
 void limit_pass(struct exchange *x, struct slice bytes) ON_LANE;
-/* It has ended: what it needed is spent. usage: with a whole answer. */
+/* What it has cost: as its engine told at the end of a whole answer (or NULL),
+ * or else as far as the node saw it. */
+struct usage limit_usage(const struct exchange *x, const struct usage *told)
+    ON_LANE;
+/* It has ended: what it needed is spent. usage: as limit_usage() has it. */
 void limit_end(struct exchange *x, const struct usage *usage) ON_LANE;
 /* Adds the lines that say how its limits stand, if it has any; and when it may
  * come again, if it was refused for one. */
@@ -584,6 +599,9 @@ struct exchange *exchange_new(struct client *client) ON_LANE;
 /* Sends the request to the first candidate; the lane's route scratch has just
  * read it. May free x. */
 void exchange_start(struct exchange *x) ON_LANE;
+/* It has waited for a share of its limits: goes on, or is refused. May free
+ * x. */
+void exchange_limited(struct exchange *x) ON_LANE;
 /* The answer to the question for its tokens came. May free x. */
 void exchange_answered_tokens(struct exchange *x) ON_LANE;
 /* The time for the tokens is over. May free x. */

@@ -98,17 +98,17 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     bool judged = false; /* the engine's counts are those of this prompt */
 
     CHECK(x->client->exchange == x);
-    if (how != DISPATCH_DONE) {
-        limit_end(x, NULL);
-    } else {
+    if (how == DISPATCH_DONE) {
         usage_watch_end(&x->watch, &report.usage);
         judged = x->dispatch.resumed == 0;
         if (judged) {
             inquiry_judge(x, &report.usage);
         }
-        admit_count(x, &report.usage);
-        limit_end(x, &report.usage);
     }
+    struct usage cost =
+        limit_usage(x, how == DISPATCH_DONE ? &report.usage : NULL);
+    admit_count(x, &cost);
+    limit_end(x, &cost);
     inquiry_ended(x, judged ? &report.usage : NULL);
     waiting_end(x);
     dispatch_end(&x->dispatch, &report);
@@ -423,15 +423,10 @@ run(struct exchange *x)
     }
 }
 
-void
-exchange_start(struct exchange *x)
+/* The scratch holds x, which has its share of the limits of requests. */
+static void ON_LANE
+go(struct exchange *x)
 {
-    struct slice model =
-        x->naming.count != 0 ? x->naming.asked : x->client->lane->route.model;
-
-    if (!limit_begin(x, model)) {
-        return;
-    }
     bool asked = x->dispatch.routed && inquiry_begin(x);
     if (!limit_tokens(x)) {
         return;
@@ -445,6 +440,28 @@ exchange_start(struct exchange *x)
         inquiry_leave(x);
     }
     run(x);
+}
+
+void
+exchange_start(struct exchange *x)
+{
+    struct slice model =
+        x->naming.count != 0 ? x->naming.asked : x->client->lane->route.model;
+
+    if (limit_begin(x, model)) {
+        go(x);
+    }
+}
+
+void
+exchange_limited(struct exchange *x)
+{
+    CHECK(!x->read && x->upstream == NULL);
+    if (limit_again(x)) {
+        request_read_again(x);
+        x->read = true;
+        go(x);
+    }
 }
 
 void

@@ -504,3 +504,12 @@ inquiry_leave(struct exchange *x)
         x->inquiry = NULL;
     }
 }
+
+void
+inquiry_forget(struct exchange *x)
+{
+    inquiry_leave(x);
+    inquiry_ended(x, NULL);
+    x->remembered = 0;
+    x->local_version = 0;
+}

@@ -213,6 +213,7 @@ on_tick(uv_timer_t *timer)
 
     counter_bump(&lane->shared->metrics.loop_ticks, 1);
     expire_all(lane, now_us);
+    limit_look(lane, now_us);
     if (lane->draining && now_us >= lane->drain_due_us) {
         sever_what_runs(lane);
     }

@@ -6,10 +6,16 @@
  * by what its engine reported; until then what it may need is open. So a minute's
  * tokens are those of that minute, and a client that leaves pays for what it
  * got. Who is sent to no worker, or got an error, spends no tokens.
+ *
+ * Of a mesh's limit a node has a part at hand, and gets more as it is asked for
+ * (limits_meter.h). A request that fits, but not into what is at hand, waits for
+ * that: each tick of the lane looks who can go on, in the order in which they
+ * came.
  */
 #include <stdio.h>
 #include <time.h>
 
+#include "node/base/list.h"
 #include "node/base/log.h"
 #include "node/edge/edge_internal.h"
 #include "node/http/http_status.h"
@@ -19,31 +25,36 @@
 #define EVENTS_SLACK 8U  /* of a stream: those that have no token */
 #define EVENTS_STEP  32U /* settled at one time */
 #define MESSAGE_MAX  256U
-#define SECOND_LEN   19U /* of 2024-05-01T10:00:59 */
+#define WAIT_US      UINT64_C(3000000) /* for what is not at hand */
+#define SECOND_LEN   19U               /* of 2024-05-01T10:00:59 */
 
 /* Gates */
 
 /* Takes n at the tenant's gate and at its model's, or at none. */
-static bool
+static enum limits_take
 take(struct exchange *x, enum limits_of of, uint64_t n)
 {
     struct edge_limit *limit = &x->limit;
     struct limits_gate *tenant = limit->gates.tenant[of];
     struct limits_gate *model = limit->gates.model[of];
+    bool waits = limit->since_us != 0;
+    enum limits_take outcome = LIMITS_TAKEN;
 
-    limit->refused_of = (uint8_t)of;
-    limit->refused_by = tenant;
-    if (tenant != NULL && !limits_gate_take(tenant, n)) {
-        return false;
+    limit->needs = n;
+    limit->short_of = (uint8_t)of;
+    limit->short_at = tenant;
+    if (tenant != NULL) {
+        outcome = limits_gate_ask(tenant, n, waits);
     }
-    limit->refused_by = model;
-    if (model != NULL && !limits_gate_take(model, n)) {
-        if (tenant != NULL) {
-            limits_gate_settle(tenant, n, 0);
-        }
-        return false;
+    if (outcome != LIMITS_TAKEN || model == NULL) {
+        return outcome;
     }
-    return true;
+    limit->short_at = model;
+    outcome = limits_gate_ask(model, n, waits);
+    if (outcome != LIMITS_TAKEN && tenant != NULL) {
+        limits_gate_settle(tenant, n, 0);
+    }
+    return outcome;
 }
 
 /* Of n that were taken there, these were spent. */
@@ -78,12 +89,20 @@ counts_tokens(const struct edge_limit *limit)
                             limit->gates.model[LIMITS_TOKENS] != NULL);
 }
 
+/* What passes of its answer counts: against its tenant's limits, or for what its
+ * tenant is charged if its client leaves. */
+static bool
+is_counted(const struct exchange *x)
+{
+    return counts_tokens(&x->limit) || x->client->framing.admission.keyed;
+}
+
 /* Refusing */
 
 static struct limits_standing
 standing_of(const struct edge_limit *limit)
 {
-    return limits_gate_standing(limit->refused_by, limit->needs);
+    return limits_gate_standing(limit->short_at, limit->needs);
 }
 
 /* 0: it never fits. */
@@ -116,7 +135,7 @@ answer_refusal(struct exchange *x, const char *message)
 }
 
 static void ON_LANE
-refuse(struct exchange *x, uint64_t needs)
+refuse(struct exchange *x)
 {
     static const char *const reasons[LIMITS_OFS] = {
         [LIMITS_REQUESTS] = "over its tenant's limit of requests",
@@ -128,7 +147,6 @@ refuse(struct exchange *x, uint64_t needs)
     char when[64] = "it can never fit";
 
     limit->refused = true;
-    limit->needs = needs;
     struct limits_standing s = standing_of(limit);
     uint64_t seconds = wait_s(limit);
     if (seconds != 0) {
@@ -138,18 +156,105 @@ refuse(struct exchange *x, uint64_t needs)
     (void)snprintf(message, sizeof(message),
                    "rate limit of %s reached%s: limit %llu, used %llu, "
                    "requested %llu; %s",
-                   limits_of_name((enum limits_of)limit->refused_of),
-                   limit->refused_by == limit->gates.model[limit->refused_of]
+                   limits_of_name((enum limits_of)limit->short_of),
+                   limit->short_at == limit->gates.model[limit->short_of]
                        ? " for this model"
                        : "",
                    (unsigned long long)s.limit,
                    (unsigned long long)(s.limit - s.left),
-                   (unsigned long long)needs, when);
-    x->dispatch.choice.elect.reason = reasons[limit->refused_of];
+                   (unsigned long long)limit->needs, when);
+    x->dispatch.choice.elect.reason = reasons[limit->short_of];
     answer_refusal(x, message);
 }
 
+/* Waiting */
+
+static bool
+is_late(const struct exchange *x, uint64_t now_us)
+{
+    uint64_t begun_us = x->dispatch.begun_us;
+
+    return now_us >= x->limit.since_us + WAIT_US ||
+           (now_us > begun_us && now_us - begun_us >= x->wait.patience_us);
+}
+
+static void
+leave(struct exchange *x)
+{
+    struct edge_limit *limit = &x->limit;
+
+    if (limit->waits) {
+        limits_gate_leave(limit->short_at, limit->needs);
+        limit->waits = false;
+        deadline_clear(&x->deadline);
+    }
+}
+
+/* It has not got all that it needs. */
+static void ON_LANE
+stop(struct exchange *x, enum limits_take outcome)
+{
+    struct lane *lane = x->client->lane;
+    struct edge_limit *limit = &x->limit;
+
+    if (outcome == LIMITS_WAITS) {
+        if (limit->since_us == 0) {
+            limit->since_us = lane_now_us(lane);
+        }
+        if (!is_late(x, lane_now_us(lane))) {
+            limits_gate_wait(limit->short_at, limit->needs);
+            limit->waits = true;
+            inquiry_forget(x);
+            x->read = false;
+            lane_time(lane, &x->deadline, LANE_TIMEOUT_LIMIT);
+            return;
+        }
+        counter_add(&limit->short_at->refused, 1);
+    }
+    refuse(x);
+}
+
+void
+limit_look(struct lane *lane, uint64_t now_us)
+{
+    struct deadline *next;
+
+    for (struct deadline *d = lane->expiries[LANE_TIMEOUT_LIMIT].first;
+         d != NULL; d = next) {
+        struct exchange *x = LIST_OWNER(d, struct exchange, deadline);
+        const struct edge_limit *limit = &x->limit;
+        next = d->next;
+        CHECK(limit->waits);
+        if (is_late(x, now_us) ||
+            limits_gate_look(limit->short_at, limit->needs, true) !=
+                LIMITS_WAITS) {
+            leave(x);
+            exchange_limited(x);
+        }
+    }
+}
+
 /* A request's way */
+
+static bool ON_LANE
+take_request(struct exchange *x)
+{
+    struct edge_limit *limit = &x->limit;
+    enum limits_take outcome = take(x, LIMITS_CONCURRENT, 1);
+
+    if (outcome == LIMITS_TAKEN) {
+        outcome = take(x, LIMITS_REQUESTS, 1);
+        if (outcome != LIMITS_TAKEN) {
+            settle(x, LIMITS_CONCURRENT, 1, 0);
+        }
+    }
+    limit->holds = outcome == LIMITS_TAKEN;
+    if (!limit->holds) {
+        stop(x, outcome);
+        return false;
+    }
+    return true;
+}
 
 bool
 limit_begin(struct exchange *x, struct slice model)
@@ -163,45 +268,40 @@ limit_begin(struct exchange *x, struct slice model)
     }
     qsbr_online(&node->qsbr, lane->shared->reader);
     const struct limits_view *view = publish_get(&node->limits);
-    limit->holds = view != NULL && limits_view_find(view, x->dispatch.tenant,
-                                                    model, &limit->gates);
+    bool any = view != NULL &&
+               limits_view_find(view, x->dispatch.tenant, model, &limit->gates);
     qsbr_offline(lane->shared->reader);
-    if (!limit->holds) {
-        return true;
-    }
-    limit->holds = take(x, LIMITS_CONCURRENT, 1);
-    if (limit->holds && !take(x, LIMITS_REQUESTS, 1)) {
-        settle(x, LIMITS_CONCURRENT, 1, 0);
-        limit->holds = false;
-    }
-    if (!limit->holds) {
-        refuse(x, 1);
-        return false;
-    }
-    return true;
+    return !any || take_request(x);
+}
+
+bool
+limit_again(struct exchange *x)
+{
+    return x->limit.holds || take_request(x);
 }
 
 bool
 limit_tokens(struct exchange *x)
 {
     struct edge_limit *limit = &x->limit;
+    struct route_needs of = {.prompt = 0};
 
+    if (is_counted(x) && x->dispatch.routed) {
+        of = route_needs(&x->client->lane->route, x->body.len);
+    }
+    limit->prompt = of.prompt;
+    limit->counted = of.counted;
     if (!limit->holds) {
         return true;
     }
     if (counts_tokens(limit)) {
-        struct route_needs of = {.prompt = 0};
-        if (x->dispatch.routed) {
-            of = route_needs(&x->client->lane->route, x->body.len);
-        }
-        limit->prompt = of.prompt;
-        limit->counted = of.counted;
         uint64_t needs = of.prompt + of.answer != 0 ? of.prompt + of.answer : 1;
-        if (!take(x, LIMITS_TOKENS, needs)) {
+        enum limits_take outcome = take(x, LIMITS_TOKENS, needs);
+        if (outcome != LIMITS_TAKEN) {
             settle(x, LIMITS_REQUESTS, 1, 0);
             settle(x, LIMITS_CONCURRENT, 1, 0);
             limit->holds = false;
-            refuse(x, needs);
+            stop(x, outcome);
             return false;
         }
         limit->taken = needs;
@@ -271,7 +371,7 @@ limit_pass(struct exchange *x, struct slice bytes)
 {
     struct edge_limit *limit = &x->limit;
 
-    if (!counts_tokens(limit) || x->dispatch.status >= 300) {
+    if (!is_counted(x) || x->dispatch.status >= 300) {
         return;
     }
     if (!limit->begun) {
@@ -284,6 +384,9 @@ limit_pass(struct exchange *x, struct slice bytes)
         return;
     }
     count_events(limit, bytes);
+    if (!counts_tokens(limit)) {
+        return;
+    }
     uint64_t all = limit->prompt + streamed(limit);
     if (all >= limit->spent + EVENTS_STEP) {
         uint64_t more = all - limit->spent;
@@ -291,26 +394,27 @@ limit_pass(struct exchange *x, struct slice bytes)
     }
 }
 
-/* What it has cost, all in all. */
-static uint64_t
-cost_of(const struct exchange *x, const struct usage *usage)
+static uint32_t
+narrow(uint64_t tokens)
+{
+    return tokens < LIMITS_AMOUNT_MAX ? (uint32_t)tokens : LIMITS_AMOUNT_MAX;
+}
+
+struct usage
+limit_usage(const struct exchange *x, const struct usage *told)
 {
     const struct edge_limit *limit = &x->limit;
     const struct dispatch *d = &x->dispatch;
-    uint64_t seen = limit->prompt + streamed(limit);
-    uint64_t told = usage != NULL ? (uint64_t)usage->prompt_tokens +
-                                        usage->completion_tokens
-                                  : 0;
-
-    if (told != 0) {
-        return told;
-    }
-    if (limit->begun) {
-        return seen;
-    }
-    /* Its client left while the worker was at its prompt. */
+    /* Its client may have left while the worker was at its prompt. */
     bool works = d->state == DISPATCH_WAITING && d->sends != 0;
-    return works ? limit->prompt : 0;
+
+    if (told != NULL && (told->prompt_tokens | told->completion_tokens) != 0) {
+        return *told;
+    }
+    return (struct usage){
+        .prompt_tokens = limit->begun || works ? narrow(limit->prompt) : 0,
+        .completion_tokens = narrow(streamed(limit)),
+    };
 }
 
 void
@@ -318,11 +422,13 @@ limit_end(struct exchange *x, const struct usage *usage)
 {
     struct edge_limit *limit = &x->limit;
 
+    leave(x);
     if (!limit->holds) {
         return;
     }
     if (counts_tokens(limit)) {
-        uint64_t cost = cost_of(x, usage);
+        uint64_t cost =
+            (uint64_t)usage->prompt_tokens + usage->completion_tokens;
         spend(limit, x, limit->taken,
               cost > limit->spent ? cost - limit->spent : 0);
     }

@@ -64,17 +64,6 @@ find_place(const struct exchange *x)
                                 .len = route->model.len};
 }
 
-/* What had been found out for another model is not of this one's prompts. */
-static void ON_LANE
-forget_tokens(struct exchange *x)
-{
-    inquiry_leave(x);
-    inquiry_ended(x, NULL);
-    x->remembered = 0;
-    x->local_version = 0;
-    x->wait.placed = false;
-}
-
 /* Makes it a request for the next model. False: it was refused, x is gone. */
 static bool ON_LANE
 take_next(struct exchange *x)
@@ -132,7 +121,8 @@ naming_begin(struct exchange *x)
 bool
 naming_next(struct exchange *x)
 {
-    forget_tokens(x);
+    inquiry_forget(x); /* it was of another model's prompts */
+    x->wait.placed = false;
     if (!take_next(x)) {
         return false;
     }

@@ -446,9 +446,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         if (!rewritten) {
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }
-        if (x->limit.holds) {
-            limit_pass(x, (struct slice){bytes, taken});
-        }
+        limit_pass(x, (struct slice){bytes, taken});
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }
     if (body == BODY_END && taken != len) {

@@ -23,6 +23,8 @@ struct limits_gate {
     struct counter level; /* taken, less what was settled for nothing */
     struct counter spent; /* settled for something; the rest is open */
     struct counter refused;
+    struct counter waits;  /* of those who wait for some of it */
+    struct counter waited; /* how many did, since the node began */
 
     /* Control writes. */
     struct counter open;     /* while the level is below, one may take ... */
@@ -48,6 +50,58 @@ limits_gate_room(const struct limits_gate *gate)
     uint64_t most = counter_read(&gate->most);
 
     return level < counter_read(&gate->open) && level < most ? most - level : 0;
+}
+
+enum limits_take {
+    LIMITS_TAKEN,
+    LIMITS_WAITS, /* there is so much, but not at hand: this node asks for it */
+    LIMITS_OVER,  /* there is not */
+};
+
+/* What would become of n, 1 or more: before those who wait already, if it is
+ * one of them, or else behind them. */
+static inline enum limits_take
+limits_gate_look(const struct limits_gate *gate, uint64_t n, bool waits)
+{
+    uint64_t before = waits ? 0 : counter_read(&gate->waits);
+    uint64_t level = counter_read(&gate->level);
+    uint64_t most = counter_read(&gate->most);
+
+    if (most < before || most - before < level || n > most - before - level) {
+        return LIMITS_OVER;
+    }
+    return before == 0 && level < counter_read(&gate->open) ? LIMITS_TAKEN
+                                                            : LIMITS_WAITS;
+}
+
+/* The same, and takes it if it can be taken; who is over is counted. */
+static inline enum limits_take
+limits_gate_ask(struct limits_gate *gate, uint64_t n, bool waits)
+{
+    enum limits_take outcome = limits_gate_look(gate, n, waits);
+
+    CHECK_SLOW(n != 0);
+    if (outcome == LIMITS_TAKEN &&
+        !counter_claim(&gate->level, n, counter_read(&gate->open),
+                       counter_read(&gate->most))) {
+        outcome = LIMITS_WAITS; /* another lane was faster */
+    }
+    counter_add(&gate->refused, outcome == LIMITS_OVER);
+    return outcome;
+}
+
+/* Somebody waits for n, from now on or no longer. */
+static inline void
+limits_gate_wait(struct limits_gate *gate, uint64_t n)
+{
+    counter_add(&gate->waits, n);
+    counter_add(&gate->waited, 1);
+}
+
+static inline void
+limits_gate_leave(struct limits_gate *gate, uint64_t n)
+{
+    counter_add(&gate->waits, -n); /* modulo 2^64 */
 }
 
 /* Takes n, 1 or more. False: there is not so much, and it is counted. */

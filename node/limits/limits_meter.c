@@ -7,8 +7,8 @@
 
 #define PART          INT64_C(65536)
 #define PASSED_MAX_US UINT64_C(100000) /* longer, and the node stood still */
-#define PULL_US       UINT64_C(160000)
-#define PULL_SHORT_US UINT64_C(120000) /* of windows of a second */
+#define PULL_US       UINT64_C(120000)
+#define PULL_SHORT_US UINT64_C(90000) /* of windows of a second */
 #define RETURN_US     UINT64_C(300000)
 #define YIELD_US      UINT64_C(32000000)
 #define UNHEARD_US    UINT64_C(60000000) /* instead of a window, of what is open */
@@ -213,6 +213,7 @@ grow(struct limits_meter *m, const struct limits_peers *peers, int64_t free,
 {
     uint32_t nodes = peers->count + 1;
     int64_t idle = idle_credit(free, (int64_t)nodes * IDLE_SHARE);
+    int64_t wanted = m->waits < m->limit ? (int64_t)m->waits : m->limit;
 
     int64_t pulled = share(free, passed_us, pull_us(m, nodes));
 
@@ -223,7 +224,8 @@ grow(struct limits_meter *m, const struct limits_peers *peers, int64_t free,
         pulled = pulled < even ? pulled : even;
         idle = idle_credit(m->limit, UNHEARD_SHARE);
     }
-    if (m->credit > -PART) {
+    idle += wanted * PART;
+    if (m->credit > -PART && wanted == 0) {
         int64_t held = (int64_t)(m->own_sum + m->open);
         held = held < (int64_t)m->limit ? held : (int64_t)m->limit;
         m->credit -= share(held, passed_us, YIELD_US);
@@ -309,6 +311,7 @@ limits_meter_tick(struct limits_meter *m, struct limits_gate *gate,
         level > spent && level - spent < UINT64_MAX / 2 ? level - spent : 0;
     charge(m, level);
     m->level = level;
+    m->waits = counter_read(&gate->waits);
     earn(m, peers, again,
          passed_us < PASSED_MAX_US ? passed_us : PASSED_MAX_US);
 

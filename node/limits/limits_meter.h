@@ -20,10 +20,11 @@
  *   of what is free it is given a Nth part in each PULL_US, so that the nodes
  *   together take no more than a part of it before they hear of each other; but
  *   no more than a fourth of a Nth part ahead of its use, so that nodes at rest
- *   do not each come to hold all of it;
+ *   do not each come to hold all of it; what requests wait for counts as used:
+ *   a request that fits, but for which there is no credit at hand, waits for it;
  *   unused credit above that goes back to what is free within a second, and a
- *   32nd part of what the node holds each second: clients may go to another
- *   node.
+ *   32nd part of what the node holds each second, unless requests wait here:
+ *   clients may go to another node.
  *
  * Credit may be overdrawn by one request, never by more than is free, and what
  * peers took unheard is made good because nothing is free for so long. A node
@@ -84,6 +85,7 @@ struct limits_meter {
     uint64_t level;     /* of the gate, at the last tick */
     uint64_t spent;     /* the same */
     uint64_t open;      /* the same */
+    uint64_t waits;     /* the same: what requests here wait for */
     int64_t credit;     /* in parts, LIMITS_PART of one */
     struct rng rng;
     uint32_t peers_high;

@@ -50,7 +50,7 @@ struct node_tls {
 struct tenant_counts {
     struct counter requests;
     struct counter refused;       /* of these: its models do not allow them */
-    struct counter prompt_tokens; /* as engines reported, as the next */
+    struct counter prompt_tokens; /* as engines reported, or as was seen */
     struct counter cached_tokens;
     struct counter completion_tokens;
 };

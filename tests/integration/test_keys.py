@@ -74,6 +74,31 @@ class Keys(Proxy):
         self.assertEqual(found["kvasir_requests_unauthorized_total"], 7)
         self.assertNotIn("kvk-", node.log())
 
+    def test_a_stream_that_is_left_is_charged_as_far_as_it_came(self):
+        def stream(peer, request):
+            peer.begin_stream()
+            for _ in range(500):
+                peer.chunk(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n')
+            peer.wait_closed()
+
+        key, line = self.make()
+        self.write(shop=(None, line))
+        self.worker.handler = stream
+        node = self.serve_keyed()
+        s = self.connect()
+        s.sendall(request_bytes(chat("four" * 400, stream=True), f"x-api-key: {key}\r\n"))
+        got = b""
+        while got.count(b"data:") < 500:
+            got += s.recv(65536)
+        s.close()
+
+        def charged(what):
+            return harness.metrics(node.at("admin"))[
+                f'kvasir_tenant_{what}_tokens_total{{tenant="shop"}}']
+        harness.wait_until(lambda: charged("completion") != 0, "it was left")
+        self.assertTrue(480 <= charged("completion") <= 500, charged("completion"))
+        self.assertTrue(390 <= charged("prompt") <= 420, charged("prompt"))
+
     def test_who_has_no_key_is_told_before_its_body_is_read(self):
         self.write(research=(None, self.make()[1]))
         self.serve_keyed()

@@ -3,6 +3,7 @@ of a mesh let through together. Windows are hours, so that no test has to be
 fast."""
 import json
 import re
+import socket
 import threading
 
 import harness
@@ -242,8 +243,10 @@ class Mesh(MeshCase):
     def setUp(self):
         super().setUp()
         self.worker = FakeWorker(self, answer)
-        self.nodes = self.three("--worker", self.worker.url,
-                                "--limits.tenant_requests", f"{self.LIMIT}/h")
+        self.serve_three(f"{self.LIMIT}/h")
+
+    def serve_three(self, limit):
+        self.nodes = self.three("--worker", self.worker.url, "--limits.tenant_requests", limit)
         for node in self.nodes:
             harness.wait_until(lambda node=node: self.status(node)["ready"], "it is ready")
 
@@ -292,6 +295,46 @@ class Mesh(MeshCase):
         self.know([back], passed)
         passed += self.ask_until([back], 10 * self.LIMIT)
         self.assertTrue(self.LIMIT <= passed <= self.LIMIT * 11 // 10, passed)
+
+
+class Burst(Mesh):
+    """A limit so small that each of three nodes at rest has one request of it at hand."""
+    LIMIT = 5
+
+    def hold(self, sockets, count):
+        for _ in range(count):
+            s = socket.create_connection(self.nodes[0].at("serve"), harness.IO_TIMEOUT_S)
+            self.addCleanup(s.close)
+            s.sendall(request_bytes(chat()))
+            sockets.append(s)
+
+    def test_a_burst_that_fits_waits_for_its_share_and_passes(self):
+        sockets = []
+        self.hold(sockets, self.LIMIT)
+        self.assertEqual([read_answer(s)[0] for s in sockets], [200] * self.LIMIT)
+        self.know(self.nodes, self.LIMIT)
+        rule = self.status(self.nodes[0])["limits"][0]
+        self.assertEqual((rule["refused_here"], rule["waited_here"] > 0), (0, True))
+        labels = '{tenant="default",model="",of="requests"}'
+        found = harness.metrics(self.nodes[0].at("admin"))
+        self.assertEqual(found["kvasir_limit_waited_total" + labels], rule["waited_here"])
+        self.assertEqual(self.ask(self.nodes[0]), 429)
+
+    def test_who_hangs_up_while_it_waits_takes_nothing(self):
+        sockets = []
+        self.hold(sockets, self.LIMIT - 1)
+        for s in sockets:
+            s.close()
+        self.know(self.nodes, self.used(self.nodes[0]))
+        harness.wait_until(lambda: harness.metrics(self.nodes[0].at("admin"))["kvasir_inflight"]
+                           == 0, "nothing is open")
+        used = self.used(self.nodes[0])
+        self.know(self.nodes, used)
+        got = [self.ask(self.nodes[1]) for _ in range(self.LIMIT)]
+        self.assertEqual(got.count(200), self.LIMIT - used)
+
+    test_one_limit_wherever_clients_connect_and_with_a_node_lost = None
+    test_who_comes_late_knows_what_was_spent = None
 
 
 if __name__ == "__main__":

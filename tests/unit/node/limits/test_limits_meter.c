@@ -169,3 +169,68 @@ Test(limits_meter, the_last_one_can_be_taken)
     (void)rest_among(1, SECOND, 5 * SECOND);
     cr_assert_eq(take_all(true), 1);
 }
+
+/* A burst at one node, whose peers are at rest: how many of it wait, and until
+ * when the last of them has passed; 0: one was refused. */
+static uint64_t
+burst(uint32_t peers, uint32_t limit, uint32_t *waits)
+{
+    limits_meter_init(&meter, limit, 60000, SECOND, 1);
+    uint64_t begun_us = rest_among(peers, SECOND, 5 * SECOND);
+    uint64_t now_us = begun_us;
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < limit; i++) {
+        switch (limits_gate_ask(&gate, 1, false)) {
+        case LIMITS_TAKEN:
+            limits_gate_settle(&gate, 1, 1);
+            break;
+        case LIMITS_WAITS:
+            limits_gate_wait(&gate, 1);
+            left++;
+            break;
+        case LIMITS_OVER:
+            return 0;
+        }
+    }
+    *waits = left;
+    cr_assert_eq(limits_gate_ask(&gate, 1, false), LIMITS_OVER,
+                 "there is no more than those who wait want");
+    while (left != 0 && now_us < begun_us + 60 * SECOND) {
+        now_us = rest_among(peers, now_us, now_us + SECOND / 20);
+        while (left != 0 && limits_gate_look(&gate, 1, true) == LIMITS_TAKEN) {
+            cr_assert_eq(limits_gate_look(&gate, 1, false), LIMITS_OVER,
+                         "it is for those who wait");
+            limits_gate_leave(&gate, 1);
+            cr_assert_eq(limits_gate_ask(&gate, 1, true), LIMITS_TAKEN);
+            limits_gate_settle(&gate, 1, 1);
+            left--;
+        }
+    }
+    return now_us - begun_us;
+}
+
+Test(limits_meter, a_burst_that_fits_passes_within_seconds)
+{
+    static const uint32_t limits[] = {2, 5, 10, 60, 600};
+
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        uint32_t waits;
+        setup();
+        uint64_t took_us = burst(2, limits[i], &waits);
+        cr_assert(took_us > 0 && took_us < 3 * SECOND, "%u: %u ms", limits[i],
+                  (unsigned)(took_us / 1000));
+        cr_assert_gt(waits, 0);
+        cr_assert_eq(counter_read(&gate.waited), waits);
+        cr_assert_eq(counter_read(&gate.waits), 0);
+        cr_assert_eq(counter_read(&gate.refused), 1, "the one too many");
+    }
+}
+
+Test(limits_meter, nobody_waits_at_a_node_alone)
+{
+    uint32_t waits;
+
+    cr_assert_eq(burst(0, 7, &waits), 0);
+    cr_assert_eq(waits, 0);
+}
