@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FILES = {"config", "files", "template", "token-file", "ca", "data", "trace", "tokens"}
+FILES = {"config", "files", "template", "token-file", "ca", "data", "trace", "tokens", "cdf"}
 
 
 def say(program, *args):

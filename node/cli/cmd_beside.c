@@ -86,3 +86,9 @@ cmd_replay(char *const *argv)
 {
     return become("replay", argv);
 }
+
+int
+cmd_plan(char *const *argv)
+{
+    return become("plan", argv);
+}

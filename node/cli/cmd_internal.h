@@ -45,9 +45,10 @@ int cmd_tokenize(char *const *argv);
 /* Shows what a running node does, refreshed until the user quits. */
 int cmd_top(char *const *argv);
 
-/* Become kvasir-engine and kvasir-replay; argv ends in NULL. Return only when
- * that failed. */
+/* Become kvasir-engine, kvasir-replay and kvasir-plan; argv ends in NULL.
+ * Return only when that failed. */
 int cmd_engine(char *const *argv);
 int cmd_replay(char *const *argv);
+int cmd_plan(char *const *argv);
 
 #endif

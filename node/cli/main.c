@@ -26,6 +26,8 @@ static const struct command commands[] = {
     {"tokenize", cmd_tokenize, "turn text into a model's token ids, and back"},
     {"engine", cmd_engine, "run a stand-in engine to try things on"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
+    {"plan", cmd_plan,
+     "say how many engines a service needs, and what they cost"},
 };
 
 #define COMMANDS_COUNT (sizeof commands / sizeof commands[0])

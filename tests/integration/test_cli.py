@@ -31,7 +31,7 @@ class Manual(unittest.TestCase):
     def test_help_lists_every_command_and_each_has_a_manual(self):
         top = run("--help")
         self.assertEqual((top.returncode, top.stderr), (0, ""))
-        for command in COMMANDS + ["engine", "replay"]:
+        for command in COMMANDS + ["engine", "replay", "plan"]:
             self.assertRegex(top.stdout, rf"(?m)^  {command} ")
         for command in COMMANDS:
             for flag in "--help", "-h":

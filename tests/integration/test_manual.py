@@ -7,7 +7,7 @@ import harness
 
 BUILD = harness.BUILD
 MADE = BUILD / "deploy"
-COMMANDS = "serve status top explain check doctor snapshot render tokenize key engine replay".split()
+COMMANDS = "serve status top explain check doctor snapshot render tokenize key engine replay plan".split()
 
 
 def complete(*words):

@@ -1,0 +1,203 @@
+/* kvasir-plan: how many engines, of which kind. See --help. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chaos/plan/plan_options.h"
+#include "chaos/plan/plan_paper.h"
+#include "chaos/plan/plan_read.h"
+#include "chaos/plan/plan_report.h"
+
+#define INPUT_BYTES_MAX  ((size_t)2 << 30)
+#define RESULT_BYTES_MAX ((size_t)16 << 20)
+#define CHUNK_BYTES      ((size_t)1 << 20)
+
+enum {
+    EXIT_FINE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2
+};
+
+static int
+complain(const char *what, const char *why, int code)
+{
+    (void)fprintf(stderr, "kvasir plan: %s%s%s\n", what,
+                  what[0] != '\0' ? ": " : "", why);
+    return code;
+}
+
+static int
+read_all(FILE *from, struct buf *out)
+{
+    for (;;) {
+        char *to = buf_reserve(out, CHUNK_BYTES);
+        if (to == NULL) {
+            return -ENOMEM;
+        }
+        errno = 0;
+        size_t got = fread(to, 1, CHUNK_BYTES, from);
+        out->len += got;
+        if (got < CHUNK_BYTES) {
+            return ferror(from) == 0 ? 0 : errno != 0 ? -errno : -EIO;
+        }
+    }
+}
+
+static int
+read_file(const char *path, struct buf *out)
+{
+    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+
+    if (from == NULL) {
+        return -errno;
+    }
+    int error = read_all(from, out);
+    if (from != stdin) {
+        (void)fclose(from);
+    }
+    return error;
+}
+
+/* The whole mix of the file that the options name, and its rate. */
+static int
+fill_mix(const struct plan_options *options, struct slice bytes,
+         struct plan_mix *mix, double *rate, char *fault, size_t fault_size)
+{
+    struct plan_bucket buckets[PLAN_BUCKETS_MAX];
+    struct plan_cdf cdf = {
+        .output_mean = options->output_share,
+        .output_deviation = options->output_deviation,
+    };
+
+    if (options->trace != NULL) {
+        return plan_read_trace(bytes, mix, rate, fault, fault_size);
+    }
+    int outcome = plan_read_cdf(bytes, buckets, &cdf, fault, fault_size);
+    return outcome == 0 ? plan_mix_add_cdf(mix, &cdf) : outcome;
+}
+
+static int
+make_mix(const struct plan_options *options, struct plan_mix *mix, double *rate)
+{
+    const char *path = options->trace != NULL ? options->trace : options->cdf;
+    char fault[256] = "too many requests";
+    struct buf bytes;
+
+    *rate = 0;
+    buf_init(&bytes, INPUT_BYTES_MAX);
+    int outcome = read_file(path, &bytes);
+    if (outcome == 0) {
+        outcome = fill_mix(options, buf_slice(&bytes), mix, rate, fault,
+                           sizeof(fault));
+    }
+    buf_fini(&bytes);
+    if (outcome < 0) {
+        return complain(path, strerror(-outcome),
+                        outcome == -ENOMEM ? EXIT_FAILED : EXIT_USAGE);
+    }
+    if (outcome > 0) {
+        return complain(path, fault, EXIT_USAGE);
+    }
+    plan_mix_finish(mix);
+    return EXIT_FINE;
+}
+
+static bool
+write_to(FILE *to, struct buf *out)
+{
+    bool done = !out->failed && fwrite(out->ptr, 1, out->len, to) == out->len &&
+                fflush(to) == 0;
+    buf_clear(out);
+    return done;
+}
+
+static int
+print_svg(const char *path, const struct plan *plan, const char *name,
+          struct buf *out)
+{
+    FILE *to = fopen(path, "wb");
+
+    if (to == NULL) {
+        return complain(path, strerror(errno), EXIT_FAILED);
+    }
+    plan_report_svg(plan, name, out);
+    bool written = write_to(to, out);
+    if (fclose(to) != 0 || !written) {
+        return complain(path, "cannot be written", EXIT_FAILED);
+    }
+    return EXIT_FINE;
+}
+
+static int
+make_plan(const struct plan_options *options, const struct plan_mix *mix,
+          double rate, struct buf *out)
+{
+    const char *name = options->trace != NULL ? options->trace : options->cdf;
+    struct plan_setup setup;
+    struct plan plan;
+    char fault[256];
+
+    if (plan_options_setup(options, mix, rate, &setup, fault, sizeof(fault)) !=
+        0) {
+        return complain("", fault, EXIT_USAGE);
+    }
+    if (plan_make(&setup, &plan) != 0) {
+        return complain("", "out of memory", EXIT_FAILED);
+    }
+    int code = options->svg != NULL ? print_svg(options->svg, &plan, name, out)
+                                    : EXIT_FINE;
+    if (options->json) {
+        plan_report_json(&plan, name, out);
+    } else {
+        plan_report_table(&plan, name, out);
+    }
+    return code;
+}
+
+static int
+show_paper(const struct plan_options *options, struct buf *out)
+{
+    static struct plan_paper paper;
+
+    if (plan_paper_make((uint32_t)options->requests, options->seed, &paper) !=
+        0) {
+        return complain("", "out of memory", EXIT_FAILED);
+    }
+    if (options->json) {
+        plan_paper_json(&paper, out);
+    } else {
+        plan_paper_table(&paper, out);
+    }
+    return EXIT_FINE;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct plan_options options;
+    struct plan_mix mix;
+    struct buf out;
+    char fault[512];
+    double rate;
+
+    (void)argc;
+    if (plan_options_parse(&options, argv, fault, sizeof(fault)) != 0) {
+        return complain("", fault, EXIT_USAGE);
+    }
+    if (options.help) {
+        return flags_print(plan_options_help) ? EXIT_FINE : EXIT_FAILED;
+    }
+    plan_mix_init(&mix);
+    buf_init(&out, RESULT_BYTES_MAX);
+    int code = options.paper ? show_paper(&options, &out)
+                             : make_mix(&options, &mix, &rate);
+    if (code == EXIT_FINE && !options.paper) {
+        code = make_plan(&options, &mix, rate, &out);
+    }
+    if (code != EXIT_USAGE && out.len > 0 && !write_to(stdout, &out)) {
+        code = complain("result", "cannot be written", EXIT_FAILED);
+    }
+    buf_fini(&out);
+    plan_mix_fini(&mix);
+    return code;
+}
