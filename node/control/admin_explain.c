@@ -13,6 +13,7 @@
 #include "node/route/alias.h"
 #include "node/route/route_local.h"
 #include "node/route/route_needs.h"
+#include "node/route/stored.h"
 
 /* A request whose tokens were asked for. */
 struct explaining {
@@ -319,18 +320,26 @@ answer(struct control *control, const struct route_world *world,
 
 /* Tokens */
 
+/* Whose request it is; 0: nobody's. */
+static uint64_t
+owner_of(const struct httpd_request *request)
+{
+    const struct http_header *tenant =
+        http_head_find_name(httpd_head(request), TENANT_FIELD);
+
+    return tenant != NULL ? key_digest(tenant->value) : 0;
+}
+
 /* Which session a request for that model is of; the scratch has read body. */
 static uint64_t
 session_of(struct control *control, const struct httpd_request *request,
            struct slice body, struct slice model)
 {
-    const struct http_head *head = httpd_head(request);
-    const struct http_header *tenant = http_head_find_name(head, TENANT_FIELD);
     const struct session_asked asked = {
-        .head = head,
+        .head = httpd_head(request),
         .body = body.ptr,
         .scan = &control->explain.scan,
-        .tenant = tenant != NULL ? key_digest(tenant->value) : 0,
+        .tenant = owner_of(request),
         .model = model,
     };
 
@@ -378,6 +387,11 @@ world_of(struct control *control, const struct httpd_request *request)
     world.affinity = node->session.mode;
     world.session =
         named->alias != NULL ? alias_session(session, model) : session;
+    struct slice id = stored_body_id(&control->explain.scan, named->body);
+    if (id.len != 0) {
+        world.affinity = SESSION_BOUND;
+        world.session = stored_key(owner_of(request), id);
+    }
     return world;
 }
 

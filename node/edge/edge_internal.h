@@ -15,6 +15,7 @@
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
  *   resuming.c  streams that go on at another worker
+ *   storing.c   what workers store, and who asks for it
  *   reply.c     answers of our own
  *
  * A client has at most one exchange at a time, an exchange at most one
@@ -56,6 +57,7 @@
 #include "node/route/route.h"
 #include "node/route/session.h"
 #include "node/route/shared.h"
+#include "node/route/stored.h"
 #include "node/text/usage.h"
 #include "node/text/usage_strip.h"
 #include "node/tokens/token_ask.h"
@@ -345,6 +347,8 @@ struct exchange {
 
     uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
     uint64_t session;      /* session_key(); 0: it has none */
+    uint64_t stored;       /* stored_key() of what it is about; 0: nothing */
+    bool stores;           /* its answer may say what its worker stores */
     struct edge_wait wait; /* for a worker with room */
     struct edge_limit limit;
     struct inquiry *inquiry; /* while it waits for its tokens */
@@ -376,6 +380,7 @@ struct exchange {
     struct usage_watch watch;
     struct usage_strip strip;
     struct resume resume;
+    struct stored_watch storing; /* with `stores` */
     char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 
@@ -536,6 +541,14 @@ bool resuming_ask(struct exchange *x) ON_LANE MUST_CHECK;
 bool resuming_suits(const struct exchange *x) ON_LANE;
 /* x ends. */
 void resuming_fini(struct exchange *x) ON_LANE;
+
+/* storing.c */
+
+/* Whether x is about what a worker stores; the scratch has read it, and its
+ * tenant is known. */
+void storing_begin(struct exchange *x, const struct http_head *head) ON_LANE;
+/* These bytes of the answer's body pass, of one that stores. */
+void storing_pass(struct exchange *x, struct slice bytes) ON_LANE;
 
 /* limit.c */
 

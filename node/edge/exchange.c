@@ -347,6 +347,10 @@ elect(struct exchange *x)
     struct route_world world = shared_world(node, &lane->elect);
     world.affinity = lane->session.mode;
     world.session = x->session;
+    if (x->stored != 0) {
+        world.affinity = SESSION_BOUND;
+        world.session = x->stored;
+    }
     world.placed = x->wait.placed;
     world.place = x->wait.place;
     dispatch_elect(&x->dispatch, &world);

@@ -385,6 +385,7 @@ forward(struct client *client, enum route_kind kind)
         return;
     }
     set_session(x, head);
+    storing_begin(x, head);
     if (!naming_begin(x)) {
         return;
     }

@@ -447,6 +447,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }
         limit_pass(x, (struct slice){bytes, taken});
+        if (x->stores) {
+            storing_pass(x, (struct slice){bytes, taken});
+        }
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }
     if (body == BODY_END && taken != len) {

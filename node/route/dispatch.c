@@ -361,6 +361,8 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
         return;
     }
     slot = d->choice.lease.slot;
+    d->seeks = lane->scratch->session.mode == SESSION_BOUND &&
+               lane->scratch->session.depth == 0;
     d->watched = worker_set_has(&world->view->watched, slot);
     d->total = lane->scratch->total;
     d->total_whole = lane->scratch->tokens.prompt.whole;
@@ -447,6 +449,14 @@ is_refusal(const struct dispatch_failure *failure)
            (failure->status == 429 || failure->status == 503);
 }
 
+/* The worker does not have what is sought, and did nothing. */
+static bool
+is_missing(const struct dispatch *d, const struct dispatch_failure *failure)
+{
+    return d->seeks && failure->fault == DISPATCH_STATUS &&
+           failure->status == 404;
+}
+
 bool
 dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
 {
@@ -455,6 +465,10 @@ dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
     CHECK(failure->fault == DISPATCH_STATUS);
     if (d->resumed != 0) {
         return true;
+    }
+    if (is_missing(d, failure)) {
+        return !d->choice.alone &&
+               d->attempts_count + 1 < DISPATCH_ATTEMPTS_MAX;
     }
     if (!refused &&
         !config_statuses_has(&d->lane->retries.statuses, failure->status)) {
@@ -537,6 +551,9 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
     }
     if (is_refusal(failure)) {
         note_refusal(d, failure);
+    } else if (is_missing(d, failure)) {
+        d->sends -= d->sent;
+        d->attempts_before++;
     }
     settle(d, false);
     attempt_fail(&d->choice, &counts, &d->tried,
@@ -645,6 +662,28 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
                     1);
     }
     tell_outcome(d, is_worker_fault(d, status) ? FACT_STATUS : FACT_ANSWERED);
+}
+
+void
+dispatch_stores(struct dispatch *d, uint64_t key)
+{
+    const struct attempt_prefix prefix = {
+        .kind = FACT_SESSION,
+        .slot = d->choice.lease.slot,
+        .generation = d->choice.lease.generation,
+        .count = 1,
+        .root = SESSION_ROOT,
+        .ticket = ++d->lane->tickets,
+        .keys = &key,
+    };
+
+    CHECK(d->state == DISPATCH_STREAMING && d->choice.lease.taken);
+    CHECK(d->ticket == 0);
+    tell_prefix(d->lane, &prefix);
+    d->ticket = prefix.ticket;
+    uint64_t answered = d->answered;
+    settle(d, true);
+    d->answered = answered;
 }
 
 void

@@ -170,6 +170,8 @@ struct dispatch {
     struct route_choice choice;
     int elected;       /* outcome of route_elect() */
     bool watched;      /* control wants to hear of a success at this worker */
+    bool seeks;        /* it asks for what some worker has, nobody knows which:
+                          a 404 says that it is not this one */
     bool total_whole;  /* the tokens are all of the prompt's */
     bool began;        /* a byte of the answer's body came */
     uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
@@ -178,7 +180,8 @@ struct dispatch {
 
     struct worker_set tried;
     uint32_t attempts_count;  /* that failed */
-    uint32_t attempts_before; /* of these, with an earlier model */
+    uint32_t attempts_before; /* of these, with an earlier model, or in vain for
+                                 what another worker may have */
     uint32_t resumed; /* of these, whose answer had begun: the client has a part
                          of it, and gets nothing else instead */
     bool renamed;     /* it asks for another model than at first */
@@ -254,8 +257,9 @@ dispatch_sent(struct dispatch *d)
  * asked, or the client is told of all attempts. So it is with retries.statuses,
  * and with a 429 or 503 that has a Retry-After, which refuses the request for
  * now. The last worker's own answer is passed on, unless it is a gateway's
- * (502, 503, 504) or another worker wants the client back sooner. True:
- * dispatch_failed() follows.
+ * (502, 503, 504) or another worker wants the client back sooner. A 404 is the
+ * client's, unless the request seeks: then all workers are asked in turn, up to
+ * DISPATCH_ATTEMPTS_MAX of them. True: dispatch_failed() follows.
  */
 bool dispatch_drops(const struct dispatch *d,
                     const struct dispatch_failure *failure) ON_LANE;
@@ -276,6 +280,10 @@ void dispatch_expired(struct dispatch *d) ON_LANE;
  * is; after every other end of the attempt what was expected is taken back. */
 void dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     ON_LANE;
+
+/* The answer says that its worker stores what has this key (stored.h): control
+ * learns it. */
+void dispatch_stores(struct dispatch *d, uint64_t key) ON_LANE;
 
 /* The first bytes of the answer's body have arrived. Repeating it is
  * harmless. */

@@ -572,6 +572,9 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         return ROUTE_E_NO_WORKER;
     }
     find_session(scratch, world, &input->candidates);
+    if (!session_bind(&scratch->session, &input->candidates)) {
+        return ROUTE_E_NO_WORKER;
+    }
     worker_set_clear(&full);
     bool waits = gauge_read(&world->board->limited) != FLEET_UNLIMITED &&
                  !has_room(scratch, world, input, &full);

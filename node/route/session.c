@@ -132,6 +132,19 @@ session_find(struct session_place *place, const struct radix_match *match,
     place->home = first_by_hash(&homes, place->keys[0], identity);
 }
 
+bool
+session_bind(const struct session_place *place, struct worker_set *candidates)
+{
+    if (place->mode != SESSION_BOUND || place->depth == 0) {
+        return true;
+    }
+    worker_set_clear(candidates);
+    if (place->home != WORKER_NONE) {
+        worker_set_add(candidates, place->home);
+    }
+    return place->home != WORKER_NONE;
+}
+
 /* A prompt too short for a block is one here, so that it can be held. */
 void
 session_credit(struct session_place *place, struct radix_match *match,
@@ -163,7 +176,7 @@ session_apply(struct session_place *place, const struct worker_set *full,
 {
     uint32_t home = place->home;
 
-    if (place->mode == SESSION_OFF) {
+    if (place->mode == SESSION_OFF || place->mode == SESSION_BOUND) {
         return;
     }
     if (place->mode == SESSION_HARD && home != WORKER_NONE &&
@@ -224,7 +237,9 @@ session_settle(const struct session_place *place,
         session.blocks = place->tied ? next_depth(place) : place->depth;
         choice->overlap = place->credited ? place->held : choice->overlap;
         choice->mode = ELECT_SESSION;
-        choice->reason = "session: the worker that has it";
+        choice->reason = place->mode == SESSION_BOUND
+                             ? "stored: the worker that has it"
+                             : "session: the worker that has it";
     } else if (place->home != WORKER_NONE) {
         session.outcome = SESSION_YIELDED;
         choice->reason = "session: the worker that has it costs more";
@@ -237,6 +252,8 @@ session_settle(const struct session_place *place,
         session.blocks = 1;
         if (place->mode == SESSION_HARD) {
             choice->reason = "new session: first by hash";
+        } else if (place->mode == SESSION_BOUND) {
+            choice->reason = "stored: nobody is known to have it";
         }
     }
     return session;

@@ -21,6 +21,9 @@
  *          rule of elect.h can outweigh it. A request that goes elsewhere for
  *          the load does not take its session along.
  *   hard   no other worker is a candidate while it takes requests and has room.
+ *   bound  what is asked for is stored at its worker (stored.h): no other one is
+ *          a candidate, ever. If nobody is known to have it, all are, and who
+ *          answers with success has it.
  *
  * A session that is new, or whose worker is gone (hard: or full), goes to the
  * first by hash of the session: soft among workers of nearly the least cost,
@@ -36,6 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "index/base/check.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "index/index.h"
@@ -51,7 +55,8 @@
 enum session_mode {
     SESSION_OFF,
     SESSION_SOFT,
-    SESSION_HARD
+    SESSION_HARD,
+    SESSION_BOUND, /* never of the configuration */
 };
 
 /* What names a session, from the configuration. The slices are into it: it is
@@ -120,6 +125,11 @@ void session_begin(struct session_place *place, enum session_mode mode,
  * be chosen, identity as in struct elect_input. */
 void session_find(struct session_place *place, const struct radix_match *match,
                   const struct worker_set *able, const uint64_t *identity);
+
+/* Bound: leaves the worker alone among the candidates. False: it is none of
+ * them, and nobody else has what is asked for. */
+bool session_bind(const struct session_place *place,
+                  struct worker_set *candidates) MUST_CHECK;
 
 /* Soft: credits the worker with the prompt, in *match (as looked up for the
  * input) and the input. Once for each look-up. */

@@ -61,6 +61,7 @@ static const struct slice option_names[SCAN_OPTIONS] = {
     [SCAN_OUTPUT_CONFIG] = NAME("output_config"),
     [SCAN_PREVIOUS_RESPONSE_ID] = NAME("previous_response_id"),
     [SCAN_CONVERSATION] = NAME("conversation"),
+    [SCAN_INPUT_FILE_ID] = NAME("input_file_id"),
 };
 
 const char *
@@ -272,7 +273,9 @@ option_named(struct slice name)
         option = SCAN_CONVERSATION;
         break;
     case 13:
-        option = name.ptr[0] == 'c' ? SCAN_CHAT_TEMPLATE : SCAN_OUTPUT_CONFIG;
+        option = name.ptr[0] == 'c'   ? SCAN_CHAT_TEMPLATE
+                 : name.ptr[0] == 'i' ? SCAN_INPUT_FILE_ID
+                                      : SCAN_OUTPUT_CONFIG;
         break;
     case 15:
         option = SCAN_MEDIA_IO_KWARGS;

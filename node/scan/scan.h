@@ -79,6 +79,7 @@ enum scan_option {
     SCAN_OUTPUT_CONFIG, /* the same */
     SCAN_PREVIOUS_RESPONSE_ID,
     SCAN_CONVERSATION,
+    SCAN_INPUT_FILE_ID, /* of batches */
     SCAN_OPTIONS,
 };
 

@@ -258,3 +258,74 @@ Test(dispatch_retry, what_somebody_may_have_read_is_a_send)
     cr_assert_eq(pull(), DISPATCH_REFUSE);
     end(DISPATCH_REFUSED);
 }
+
+/* What has this key is at that worker. */
+static void
+store(uint64_t key, uint32_t slot)
+{
+    cr_assert_eq(radix_worker_add(rig.belief, slot, 1000, RADIX_LRU), 0);
+    cr_assert_eq(radix_insert(rig.belief, SESSION_ROOT, &key, 1, slot, 0, 1),
+                 0);
+}
+
+static void
+seek(uint64_t key)
+{
+    rig.world.affinity = SESSION_BOUND;
+    rig.world.session = key;
+    start(false);
+}
+
+Test(dispatch_retry, what_nobody_is_known_to_have_is_sought_at_all_workers)
+{
+    rig.lane.attempts_max = 1; /* a worker without it has failed nothing */
+    seek(77);
+    deliver();
+    cr_assert(drops_after(404, 0));
+    deliver();
+    cr_assert(drops_after(404, 0));
+    deliver();
+    cr_assert_not(drops_after(404, 0), "the last word is for the client");
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch_retry, what_is_stored_is_asked_of_its_worker_alone)
+{
+    store(77, 2);
+    seek(77);
+    deliver();
+    cr_assert_eq(rig.d.choice.lease.slot, 2);
+    cr_assert_not(drops_after(404, 0), "it was deleted");
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch_retry, what_a_lost_worker_stored_is_asked_of_nobody)
+{
+    store(77, 2);
+    rig.breaker[2].state = BREAKER_OPEN;
+    publish();
+    seek(77);
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    cr_assert_eq(rig.d.refusal, DISPATCH_NO_WORKER);
+    end(DISPATCH_REFUSED);
+}
+
+Test(dispatch_retry, what_an_answer_says_was_made_is_learned_at_its_worker)
+{
+    uint32_t count;
+
+    role_is_lane();
+    start(false);
+    answer(200);
+    uint64_t answered = rig.d.answered;
+    (void)facts(FACT_SESSION, &count);
+    cr_assert_eq(count, 0);
+    dispatch_stores(&rig.d, 99);
+    const struct fact_learn *fact = facts(FACT_SESSION, &count);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(fact->slot, rig.d.choice.lease.slot);
+    cr_assert_eq(fact->root, SESSION_ROOT);
+    cr_assert(fact->count == 1 && fact->keys[0] == 99 && fact->held == 0);
+    cr_assert_eq(rig.d.answered, answered, "the request's own is kept");
+    end(DISPATCH_DONE);
+}
