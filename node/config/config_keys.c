@@ -18,6 +18,7 @@ struct reading {
     uint32_t tenant; /* whose mapping is read */
     uint32_t faults; /* of others, before this file */
     bool strict[KEYS_TENANTS_MAX];
+    struct slice space[KEYS_TENANTS_MAX]; /* its namespace, in the file */
     bool has_secret;
     uint8_t secret[KEYS_SECRET_BYTES];
     bool keyless; /* tokens may name a tenant without keys */
@@ -275,6 +276,23 @@ take_isolation(struct reading *r, const struct config_yaml_node *node)
     }
 }
 
+static bool is_label(struct slice text);
+
+static void
+take_namespace(struct reading *r, const struct config_yaml_node *node)
+{
+    struct slice text = node->kind == CONFIG_YAML_SCALAR
+                            ? config_yaml_text(r->walk.yaml, node)
+                            : SLICE("");
+
+    if (is_label(text)) {
+        r->space[r->tenant] = text;
+    } else {
+        config_walk_wrong(&r->walk, node, "namespace",
+                          "a name of letters, digits and ._:@-[]");
+    }
+}
+
 /* What is wrong with a secret is not shown. */
 static void
 take_secret(struct reading *r, const struct config_yaml_node *node)
@@ -299,6 +317,15 @@ isolate_tenants(struct reading *r)
     for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {
         struct keys_isolation isolation;
         const char *name = keys_tenant_name(r->keys, i);
+        struct slice space =
+            r->space[i].len != 0 ? r->space[i] : slice_of(name);
+        if (!r->strict[i] && r->space[i].len != 0) {
+            config_error(r->walk.errors, &place,
+                         "the tenant %s has a namespace, which wants "
+                         "isolation: strict",
+                         name);
+            return;
+        }
         if (!r->strict[i]) {
             continue;
         }
@@ -310,7 +337,7 @@ isolate_tenants(struct reading *r)
                          name);
             return;
         }
-        if (keys_isolate(r->secret, slice_of(name), &isolation) < 0) {
+        if (keys_isolate(r->secret, space, &isolation) < 0) {
             config_error(r->walk.errors, &place, "the library of hashes fails");
             return;
         }
@@ -335,9 +362,10 @@ static const struct tenant_key {
     const char *name;
     void (*take)(struct reading *r, const struct config_yaml_node *value);
 } tenant_keys[] = {
-    {"keys", take_keys},         {"models", take_models},
-    {"limits", take_limits},     {"weight", take_weight},
-    {"priority", take_priority}, {"isolation", take_isolation},
+    {"keys", take_keys},           {"models", take_models},
+    {"limits", take_limits},       {"weight", take_weight},
+    {"priority", take_priority},   {"isolation", take_isolation},
+    {"namespace", take_namespace},
 };
 
 #define TENANT_KEYS (sizeof tenant_keys / sizeof tenant_keys[0])
@@ -362,7 +390,7 @@ take_mapping(struct reading *r, const struct config_yaml_node *mapping)
         if (i == TENANT_KEYS) {
             config_error(r->walk.errors, &place,
                          "unknown key %s: a tenant has keys, models, limits, "
-                         "weight, priority and isolation",
+                         "weight, priority, isolation and namespace",
                          quote_text(text, quoted));
         } else if (config_walk_first(&r->walk, name, &line[i])) {
             tenant_keys[i].take(r, value);

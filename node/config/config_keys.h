@@ -19,6 +19,8 @@
  *         models:                   # beside the above, and as models
  *           'bge-*': {tokens: 1000000/min}
  *       isolation: strict           # its cache is nobody else's; absent: shared
+ *       namespace: shops            # ... but of tenants with the same one;
+ *                                   # absent: its name
  *   isolation_secret: 64 hex digits # with it; the same on all nodes
  *
  * Role: core, except for config_keys_load(), which reads the file. Owns:

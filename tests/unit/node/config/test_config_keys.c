@@ -168,7 +168,7 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
     cr_assert_str_eq(
         faults("tenants: {a: {limit: 1}}"),
         "f:1:15: unknown key \"limit\": a tenant has keys, models, limits, "
-        "weight, priority and isolation\n");
+        "weight, priority, isolation and namespace\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
                      "f:3:11: keys: expected a list, not text\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: [[k]]\n"),
@@ -245,6 +245,35 @@ Test(node_config_keys, tenants_are_isolated_by_the_files_secret)
     cr_assert(!keys_isolation(keys, b)->strict);
     cr_assert_eq(keys_find_tenant(keys, SLICE("c")), 0);
     keys_free(keys);
+}
+
+Test(node_config_keys, tenants_of_one_namespace_share_a_salt)
+{
+    static const char text[] =
+        "tenants:\n"
+        "  a: {isolation: strict, namespace: x, keys: [\"" KEY_A "\"]}\n"
+        "  b: {isolation: strict, namespace: x, keys: [\"" KEY_B "\"]}\n"
+        "  c: {isolation: strict}\n"
+        "  x: {isolation: strict}\n" SECRET;
+    const char *salt[4];
+    struct keys *keys;
+
+    cr_assert_eq(
+        config_keys_read(SLICE(text), "f", false, NULL, &keys, &errors), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t tenant = keys_find_tenant(keys, (struct slice){&"abcx"[i], 1});
+        salt[i] = keys_isolation(keys, tenant)->salt;
+    }
+    cr_assert_str_eq(salt[0], salt[1]);
+    cr_assert_str_neq(salt[0], salt[2]);
+    cr_assert_str_eq(salt[0], salt[3], "its own name is the usual one");
+    keys_free(keys);
+    cr_assert(strstr(faults("tenants:\n  a: {namespace: x, keys: [\"" KEY_A
+                            "\"]}\n" SECRET),
+                     "wants isolation: strict") != NULL);
+    cr_assert(strstr(faults("tenants:\n  a: {isolation: strict, namespace: "
+                            "[x], keys: [\"" KEY_A "\"]}\n" SECRET),
+                     "namespace: expected a name") != NULL);
 }
 
 Test(node_config_keys, isolation_is_strict_or_shared_and_wants_a_secret)
