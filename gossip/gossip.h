@@ -109,7 +109,8 @@
  * intake goes on from them, behind the last batch that the replica has, in the
  * same epoch. It is given a copy, which is made in pieces (hand_over.c). That is exact, provided that the engine's replay still reaches
  * that batch, which the batch's fingerprint proves. It is tried once for each
- * position, at once and before every takeover. If the replay does not reach, or
+ * position: at once, when the reading, the replica and the names are level (three
+ * times in an epoch), and before every takeover. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
  * above hold. A node that has a peer's state is level only when it has the
  * names, too, so nodes can be restarted one after another. Names are in the

@@ -230,6 +230,7 @@ struct gossip_stream {
     uint64_t resumed_pos; /* ... and the position of the names */
     uint64_t resumed_us;  /* when that was, by gossip_awake(); 0: never */
     bool resuming;        /* ... and no reading began since */
+    uint32_t level_tries; /* in the epoch, of a reading that was level */
 
     struct gossip_rival rival;
     uint64_t left;       /* id of the epoch that the last takeover ended */

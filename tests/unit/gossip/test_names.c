@@ -260,6 +260,24 @@ Test(gossip_names, who_is_left_alone_goes_on_before_it_takes_over)
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 
+/* The try was too early: the names were old. Nobody has to be gone yet. */
+Test(gossip_names, a_level_follower_tries_again_a_few_times)
+{
+    lab_begin_reading(&lab, 1, 999, false);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
+    lab_begin_reading(&lab, 1, 998, false); /* the replay does not reach */
+    for (uint32_t i = 20; i < 30; i++) {
+        read_one(1, i, i, true);
+        read_one(0, i, i, true);
+        lab_run(&lab, 50);
+        lab_begin_reading(&lab, 1, 998 - i, false);
+    }
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 4);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+}
+
 /* A copy for the intake takes one part of the table at a time. */
 static uint32_t
 hand(struct gossip *g, struct names_twin *twin, struct gossip_names *names,
