@@ -1,7 +1,7 @@
 /*
  * What a snapshot could say, had somebody made its digests right: roots,
- * records, parts and journals of mirror, ledger and belief. Nothing may crash;
- * what is refused is refused by an outcome.
+ * records, parts and journals of mirror, ledger, belief and names. Nothing may
+ * crash; what is refused is refused by an outcome.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +14,7 @@
 
 #define BYTES_MAX ((size_t)8 << 20)
 #define WORDS_MAX 4096U
+#define STREAMS   2U
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -127,6 +128,66 @@ load_belief(const uint64_t *words, size_t count)
     radix_free(radix);
 }
 
+/* A copy of a table is the table. */
+static void
+copy_names(const struct names *table)
+{
+    struct names_room room = {.bytes_max = SIZE_MAX};
+    struct names_copied copy = {.any = false};
+    struct names_copy entry;
+    struct words pages;
+    uint32_t part = 0;
+    size_t at = 0;
+
+    words_init(&pages, SIZE_MAX / 16);
+    while (part < NAMES_PARTS) {
+        names_copy_page(table, (struct event_stream){.worker = 1}, &part, 64,
+                        &pages);
+    }
+    CHECK(!pages.failed);
+    while (names_copy_get(pages.word, pages.count, &at, &entry)) {
+        CHECK(names_copied_take(&copy, &room, &entry) == 0);
+    }
+    CHECK(at == pages.count && copy.table.count == table->count &&
+          copy.table.digest == table->digest);
+    names_clear(&copy.table, &room);
+    words_fini(&pages);
+}
+
+/* False: what follows is not read either. */
+static bool
+take_names(struct names_copied *copied, struct names_room *room,
+           const uint64_t *words, size_t count)
+{
+    struct names_copy entry;
+    size_t at = 0;
+    bool sound = true;
+
+    while (sound && names_copy_get(words, count, &at, &entry)) {
+        sound = names_copied_take(&copied[entry.stream.worker % STREAMS], room,
+                                  &entry) != NAMES_E_BAD;
+    }
+    return sound && at == count;
+}
+
+static void
+load_names(const uint64_t *words, size_t count, size_t journal)
+{
+    struct names_copied copied[STREAMS] = {{.any = false}};
+    struct names_room room = {.bytes_max = BYTES_MAX};
+    const char *reason;
+
+    (void)(take_names(copied, &room, words, count - journal) &&
+           take_names(copied, &room, words + (count - journal), journal));
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        CHECK(names_check(&copied[i].table, &reason));
+        CHECK(copied[i].table.count == 0 || copied[i].any);
+        copy_names(&copied[i].table);
+        names_clear(&copied[i].table, &room);
+    }
+    CHECK(room.bytes == 0);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -139,7 +200,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t count = rest.len / 8 < WORDS_MAX ? rest.len / 8 : WORDS_MAX;
     size_t journal = data[1] < count ? data[1] : count;
     memcpy(words, rest.ptr, count * 8);
-    switch (data[0] % 5) {
+    switch (data[0] % 6) {
     case 0:
         read_root(rest);
         break;
@@ -152,8 +213,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 3:
         load_ledger(words, count, journal);
         break;
-    default:
+    case 4:
         load_belief(words, count);
+        break;
+    default:
+        load_names(words, count, journal);
         break;
     }
     return 0;
