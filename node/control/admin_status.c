@@ -160,10 +160,12 @@ put_all_left_out(struct control *control, struct json_out *json)
         uint32_t slot = fleet_find(control->fleet, slice_of(entry.id));
         if (why != NULL) {
             put_left_out(json, entry.id, "worker", why);
-        } else if (slot != WORKER_NONE &&
-                   ingest_left_out(control->ingest, slot)) {
-            put_left_out(json, entry.id, "events",
-                         "the fleet has too many ranks");
+            continue;
+        }
+        why =
+            slot != WORKER_NONE ? ingest_left_out(control->ingest, slot) : NULL;
+        if (why != NULL) {
+            put_left_out(json, entry.id, "events", why);
         }
     }
     json_out_array_end(json);

@@ -177,11 +177,15 @@ ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
     settle_room(ingest);
 }
 
-bool
+const char *
 ingest_left_out(const struct ingest *ingest, uint32_t worker)
 {
     CHECK(worker < WORKERS_MAX);
-    return ingest->workers[worker].no_room;
+    const struct ingest_worker *w = &ingest->workers[worker];
+
+    return w->no_room    ? "the fleet has too many ranks"
+           : w->left_out ? "the fleet has too many block sizes"
+                         : NULL;
 }
 
 /* What lanes tell */

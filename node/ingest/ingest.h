@@ -80,9 +80,11 @@ void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
  * streams for it. */
 bool ingest_has_events(const struct fleet_worker *worker);
 
-/* The worker's events are not followed: those before it by id have all places
- * (ingest_room.h). worker: its slot. */
-bool ingest_left_out(const struct ingest *ingest, uint32_t worker) ON_CONTROL;
+/* Why the worker's events are not followed or not used, though it is well: those
+ * before it by id have all places (ingest_room.h), or smaller block sizes have
+ * all groups. Static text; NULL: they are used. worker: its slot. */
+const char *ingest_left_out(const struct ingest *ingest, uint32_t worker)
+    ON_CONTROL;
 
 /* One stream and its position, for a snapshot. False: it has none now, because
  * it is not complete, or the at-th does not exist. cut: the number of the

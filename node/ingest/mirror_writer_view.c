@@ -45,40 +45,40 @@ has_size(const struct mirror_writer *writer, uint32_t block_tokens)
     return false;
 }
 
-static bool
-size_is_used(const struct mirror_writer *writer, uint32_t block_tokens)
+/* The sizes are in order, and the smallest ones stay. */
+static void
+add_size(struct mirror_writer *writer, uint32_t block_tokens)
 {
-    for (uint32_t i = 0; i < writer->streams_count; i++) {
-        if (mirror_writer_stream_fit(writer->streams[i]) &&
-            writer->streams[i]->block_tokens == block_tokens) {
-            return true;
-        }
+    uint32_t *sizes = writer->sizes;
+    uint32_t at = 0;
+
+    while (at < writer->sizes_count && sizes[at] < block_tokens) {
+        at++;
     }
-    return false;
+    if (at == MIRROR_GROUPS_MAX || has_size(writer, block_tokens)) {
+        return;
+    }
+    writer->sizes_count += writer->sizes_count < MIRROR_GROUPS_MAX;
+    memmove(sizes + at + 1, sizes + at,
+            (writer->sizes_count - 1 - at) * sizeof *sizes);
+    sizes[at] = block_tokens;
 }
 
-/* A block size keeps its group while a stream uses it; a new size gets a free
- * group, in the order of the streams. */
+/* The smallest block sizes have the groups: so all nodes leave out the same
+ * streams, in whatever order they met them. */
 static void
 choose_sizes(struct mirror_writer *writer)
 {
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < writer->sizes_count; i++) {
-        if (size_is_used(writer, writer->sizes[i])) {
-            writer->sizes[kept++] = writer->sizes[i];
+    writer->sizes_count = 0;
+    for (uint32_t i = 0; i < writer->streams_count; i++) {
+        if (mirror_writer_stream_fit(writer->streams[i])) {
+            add_size(writer, writer->streams[i]->block_tokens);
         }
     }
-    CHECK(kept <= writer->sizes_count);
-    writer->sizes_count = kept;
     for (uint32_t i = 0; i < writer->streams_count; i++) {
         struct mirror_writer_stream *stream = writer->streams[i];
-        bool fit = mirror_writer_stream_fit(stream);
-        if (fit && !has_size(writer, stream->block_tokens) &&
-            writer->sizes_count < MIRROR_GROUPS_MAX) {
-            writer->sizes[writer->sizes_count++] = stream->block_tokens;
-        }
-        stream->left_out = fit && !has_size(writer, stream->block_tokens);
+        stream->left_out = mirror_writer_stream_fit(stream) &&
+                           !has_size(writer, stream->block_tokens);
     }
     CHECK(writer->sizes_count <= MIRROR_GROUPS_MAX);
 }

@@ -284,26 +284,43 @@ store_of_size(uint32_t worker, uint32_t block_tokens)
     cr_assert_eq(deliver(worker, 0, &parcel), 0);
 }
 
-Test(node_mirror_writer, a_fifth_block_size_is_left_out_until_one_is_gone)
+static void
+show_five_sizes(bool smallest_first)
 {
     for (uint32_t worker = 0; worker < 6; worker++) {
         add(worker, 1);
         begin(worker, 0, worker);
     }
-    for (uint32_t worker = 5; worker > 0; worker--) {
-        store_of_size(worker, 16 * worker);
+    for (uint32_t i = 0; i < 5; i++) {
+        uint32_t worker = smallest_first ? i : 4 - i;
+        store_of_size(worker, 16 * (worker + 1));
         (void)view();
     }
+}
+
+Test(node_mirror_writer, the_largest_of_five_block_sizes_is_left_out)
+{
+    show_five_sizes(true);
     cr_assert_eq(view()->groups_count, 4);
-    cr_assert_not(in_view(1));
-    cr_assert(status(1).left_out && !status(1).in_view);
+    cr_assert_not(in_view(4));
+    cr_assert(status(4).left_out && !status(4).in_view);
     cr_assert_eq(stats().left_out, 1);
     cr_assert_eq(stats().in_view, 4);
-    store_of_size(0, 32); /* a size that has its group */
-    cr_assert(in_view(0));
-    mirror_writer_worker_remove(writer, 3);
-    cr_assert(in_view(1));
+    store_of_size(5, 32); /* a size that has its group */
+    cr_assert(in_view(5));
+    mirror_writer_worker_remove(writer, 2);
+    cr_assert(in_view(4));
     cr_assert_eq(stats().left_out, 0);
+}
+
+Test(node_mirror_writer, it_is_the_same_one_in_whatever_order_they_come)
+{
+    show_five_sizes(false);
+    cr_assert_not(in_view(4));
+    cr_assert_eq(stats().left_out, 1);
+    for (uint32_t worker = 0; worker < 4; worker++) {
+        cr_assert(in_view(worker), "%u", worker);
+    }
 }
 
 Test(node_mirror_writer,
