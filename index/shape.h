@@ -4,7 +4,8 @@
  *
  * Such a model's engine (vLLM) keeps a cache in several groups. The group of
  * full attention keeps whole prefixes; a window group only what its layers look
- * back at, the last blocks of a prefix. A prefix of n blocks is a hit when full
+ * back at, the last blocks of a prefix: of layers that keep a state (Mamba,
+ * linear attention) the last one. A prefix of n blocks is a hit when full
  * attention holds all of them and each window group the last `window` of them,
  * or all n if that is less. The engine takes the longest such prefix.
  *
@@ -20,7 +21,7 @@
  *   bits 28..31  how many window groups, numbered from 0
  *
  * Role: core. Owns: nothing. Thread: any. Limits: below. Errors: none; any
- * number is a shape. Source: vLLM 0.32, SlidingWindowManager.
+ * number is a shape. Source: vLLM 0.32, SlidingWindowManager, MambaManager.
  */
 #ifndef INDEX_SHAPE_H
 #define INDEX_SHAPE_H

@@ -1,6 +1,11 @@
 /* The groups of a hybrid model: which there are, and the blocks of windows. */
 #include "node/events/kv_groups_internal.h"
 
+/* What layers with a state (Mamba, linear attention, short convolutions) look
+ * back at, in tokens: a hit needs their last block alone, which has the state at
+ * its end. Source: vLLM 0.32, MambaManager.find_longest_cache_hit. */
+#define STATE_WINDOW 2U
+
 bool
 kv_groups_is_main(struct slice kind)
 {
@@ -16,6 +21,18 @@ is_window_kind(struct slice kind)
            slice_equal(kind, SLICE("sliding_window_mla"));
 }
 
+/* What a hit needs of an event's group, as a window in tokens; 0: nobody knows.
+ * Of chunked local attention the rule is known, but no event tells the size of
+ * a chunk. */
+static uint32_t
+window_of(const struct kv_event *event)
+{
+    if (slice_equal(event->spec_kind, SLICE("mamba"))) {
+        return STATE_WINDOW;
+    }
+    return is_window_kind(event->spec_kind) ? event->window : 0;
+}
+
 void
 kv_groups_learn(struct kv_apply *apply, const struct kv_event *event)
 {
@@ -29,10 +46,10 @@ kv_groups_learn(struct kv_apply *apply, const struct kv_event *event)
         return; /* it may not tell all */
     }
     *group = (struct kv_group){.kind = KV_GROUP_OTHER};
-    if (is_window_kind(event->spec_kind) && event->window != 0 &&
-        event->block_tokens <= SHAPE_TOKENS_MAX) {
+    uint32_t window = window_of(event);
+    if (window != 0 && event->block_tokens <= SHAPE_TOKENS_MAX) {
         *group = (struct kv_group){.kind = KV_GROUP_WINDOW,
-                                   .window = event->window,
+                                   .window = window,
                                    .block_tokens = event->block_tokens};
         apply->has_windows = true;
     } else {

@@ -416,6 +416,7 @@ PARTS = {
     "faults": "resets, restarts, kills of engines and nodes, the same engines",
     "clients": "the official clients, the same engines",
     "hybrid": "engines of a hybrid model: sliding windows of 64 tokens beside full attention",
+    "states": "engines of a hybrid model: short convolutions beside full attention",
     "ranks": "one engine of two data-parallel ranks",
     "pictures": "engines of a model that sees: 64 tokens a picture",
     "sglang": "SGLang, pages of 32 tokens",
@@ -454,6 +455,22 @@ def hybrid(args, executable, folder, _):
     return state
 
 
+STATES = ["text", "text, salt", "text, long", "ids", "ids, whole blocks", "ids, sharing a prefix",
+          "chat", "chat, stream with usage", "chat, tools"]
+
+
+def states(args, executable, folder, _):
+    state = Session(args, executable, folder / "states", count=args.engines,
+                    config=shapes.STATES)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.play(STATES)
+        state.converse("states, conversations", args.few)
+        state.reset(args.few)
+    return state
+
+
 def ranks(args, executable, folder, _):
     state = Session(args, executable, folder / "ranks", more=shapes.rank_flags(2), count=1,
                     ranks=2)
@@ -487,8 +504,8 @@ def of_sglang(args, _, folder, __):
     return state
 
 
-RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks),
-        (("pictures",), pictures), (("sglang",), of_sglang)]
+RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("states",), states),
+        (("ranks",), ranks), (("pictures",), pictures), (("sglang",), of_sglang)]
 
 
 def run(args, executable, folder):

@@ -21,6 +21,15 @@ HYBRID = {
     "rope_local_base_freq": 10000.0, "attention_bias": False,
 }
 HYBRID_FLAGS = ["--no-disable-hybrid-kv-cache-manager"]
+# Short convolutions, which keep a state as Mamba does (LFM2).
+STATES = {
+    **model.CONFIG,
+    "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2",
+    "num_hidden_layers": 4, "layer_types": ["conv", "full_attention"] * 2,
+    "conv_bias": False, "conv_L_cache": 3, "conv_dim": 64, "block_dim": 64,
+    "block_auto_adjust_ff_dim": False,
+    "norm_eps": 1e-5, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+}
 ADAPTER = "adapter-a"
 QUIET_MS = 400
 

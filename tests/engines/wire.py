@@ -295,7 +295,10 @@ class Follower:
     def window(self, event):
         group = event["group_idx"]
         if group not in self.windows and event["type"] == "BlockStored":
-            self.windows[group] = Window(event["kv_cache_spec_sliding_window"], self.mirror)
+            # Of a state a hit needs the last block.
+            tokens = 2 if event["kv_cache_spec_kind"] == "mamba" else event[
+                "kv_cache_spec_sliding_window"]
+            self.windows[group] = Window(tokens, self.mirror)
         if group in self.windows:
             self.windows[group].apply(event)
 

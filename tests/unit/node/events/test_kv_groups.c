@@ -210,12 +210,30 @@ Test(node_kv_groups, a_window_of_blocks_of_one_token_is_one_less)
     cr_assert_eq(kv_apply_shape(&apply), shape_of(1, 6, 1));
 }
 
+Test(node_kv_groups, of_a_state_a_hit_needs_the_last_block)
+{
+    put_envelope(&batch, 3);
+    put_group(0, "mamba", 0, 4, 3);
+    put_group(1, "mamba", 0, 4, 2);
+    put_full(2, 4);
+    run_well();
+    cr_assert(said(EVENT_STORE, key_in_window(block_key(3), 0)));
+    cr_assert(said(EVENT_STORE, key_in_window(block_key(2), 1)));
+    cr_assert_not(said(EVENT_STORE, key_in_window(block_key(2), 0)));
+    cr_assert_eq(kv_apply_shape(&apply), shape_of(SIZE, 1, 2));
+    expect_counts(7, 0, 0);
+    put_envelope(&batch, 1);
+    put_removed(0, 3);
+    run_well();
+    cr_assert(said(EVENT_REMOVE, key_in_window(block_key(3), 0)));
+}
+
 Test(node_kv_groups, what_no_rule_is_known_of_makes_the_stream_unruled)
 {
     static const struct {
         const char *kind;
         uint32_t window;
-    } others[] = {{"mamba", 0},
+    } others[] = {{"mamba", 0}, /* a state beside a window of two blocks */
                   {"chunked_local_attention", 0},
                   {"sliding_window", 0},
                   {"sliding_window", 20}, /* beside another one */
