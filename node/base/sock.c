@@ -2,9 +2,11 @@
 #include "node/base/sock.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -214,6 +216,14 @@ sock_got_past(const struct sock *sock, uint64_t bytes)
         return true;
     }
     return info[ACKED_WORD] > bytes + 1; /* the SYN counts as one */
+}
+
+bool
+sock_holds(const struct sock *sock)
+{
+    int unsent = 0;
+
+    return ioctl(sock->fd, SIOCOUTQ, &unsent) == 0 && unsent > 0;
 }
 
 /* All parts in one run of bytes, when they are few: then the kernel has no

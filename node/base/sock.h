@@ -96,6 +96,10 @@ bool sock_is_quiet(const struct sock *sock);
  * dead ones included. */
 bool sock_got_past(const struct sock *sock, uint64_t bytes);
 
+/* Whether the peer's host has not taken all of what was sent; false where that
+ * is not known. */
+bool sock_holds(const struct sock *sock);
+
 /* At most SOCK_PARTS_MAX parts. Bytes that the kernel took (0: full), or
  * -errno. */
 ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);

@@ -42,6 +42,7 @@
 #define CONFIG_FILE_MAX          256 /* a file's path and its NUL */
 #define CONFIG_PATHS_MAX         1024 /* paths between blanks and their NUL */
 #define CONFIG_NAMES_MAX         192  /* the same of names */
+#define CONFIG_ORIGINS_MAX       2048 /* the same of origins */
 #define CONFIG_NAMES_COUNT       4U
 #define CONFIG_JOINS_MAX         32  /* places to look for other nodes */
 #define CONFIG_MODELS_MAX        32  /* models that are named one by one */
@@ -245,6 +246,7 @@ struct config_timeouts {
     uint32_t first_byte_ms;    /* of an answer, from the request's last */
     uint32_t stream_idle_ms;   /* between two pieces of an answer */
     uint32_t upstream_idle_ms; /* a kept connection to a worker */
+    uint32_t keep_alive_ms;    /* of a stream without a byte, to a comment */
     uint32_t lame_duck_ms;     /* from SIGTERM until nothing new is taken */
     uint32_t drain_ms;         /* from then on until what runs is cut off */
 };
@@ -317,6 +319,10 @@ struct config_mesh {
 };
 
 /* What survives a restart. */
+struct config_cors {
+    char origins[CONFIG_ORIGINS_MAX]; /* http_cors.h; "": none */
+};
+
 struct config_data {
     char dir[CONFIG_FILE_MAX]; /* "": no snapshots are taken */
     uint32_t interval_ms;      /* between two snapshots */
@@ -342,6 +348,7 @@ struct config {
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
+    struct config_cors cors;
     struct config_aliases aliases;
     struct config_policy policy;
     struct config_affinity affinity;

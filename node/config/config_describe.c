@@ -38,7 +38,11 @@ want_of(enum config_type type, struct slice text)
     return type == CONFIG_RANGES    ? ranges_want(text)
            : type == CONFIG_MODELS  ? config_models_want(text)
            : type == CONFIG_ALIASES ? config_aliases_want(text)
-                                    : LIMITS_RATE_WANT;
+           : type == CONFIG_PATHS
+               ? "paths such as /v1/files /v1/files/* between blanks"
+           : type == CONFIG_ORIGINS
+               ? "origins such as https://chat.example between blanks, or *"
+               : LIMITS_RATE_WANT;
 }
 
 void
@@ -82,10 +86,6 @@ config_value_describe(const struct config_key *key, struct slice text,
                    "#\"\\",
                    CONFIG_FILE_MAX - 1);
         break;
-    case CONFIG_PATHS:
-        buf_add_text(out, "paths such as /v1/files /v1/files/* between "
-                          "blanks");
-        break;
     case CONFIG_NAMES:
         buf_printf(out,
                    "1 to %u names of letters, digits and ._:@-[] between "
@@ -104,6 +104,8 @@ config_value_describe(const struct config_key *key, struct slice text,
         buf_printf(out, "statuses from 400 to 599 such as %s, or none",
                    key->fallback);
         break;
+    case CONFIG_PATHS:
+    case CONFIG_ORIGINS:
     case CONFIG_RANGES:
     case CONFIG_MODELS:
     case CONFIG_ALIASES:
@@ -127,7 +129,7 @@ config_type_word(enum config_type type)
         [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
         [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
-        [CONFIG_ALIASES] = "ALIASES",
+        [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

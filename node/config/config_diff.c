@@ -12,6 +12,7 @@
  * same way (node/edge/exchange.c). */
 static const char *const live_keys[] = {
     "placement_headers",
+    "cors.origins",
     "usage.ask",
     "tokens.dir",
     "models",
@@ -51,6 +52,7 @@ static const char *const live_keys[] = {
     "timeouts.first_byte",
     "timeouts.stream_idle",
     "timeouts.upstream_idle",
+    "timeouts.keep_alive",
     "timeouts.lame_duck",
     "timeouts.drain",
     "health.path",

@@ -173,6 +173,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_PATH:
     case CONFIG_PATHS:
     case CONFIG_NAMES:
+    case CONFIG_ORIGINS:
     case CONFIG_LISTEN:
     case CONFIG_WEB:
     case CONFIG_TCP:

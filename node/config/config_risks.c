@@ -67,5 +67,12 @@ config_risks(const struct config *config, struct buf *out)
         buf_printf(out, "paths: /v1/* forwards the administration of engines, "
                         "such as /v1/load_lora_adapter\n");
     }
+    if (strcmp(config->cors.origins, "*") == 0 &&
+        config->keys.file[0] == '\0') {
+        buf_printf(out,
+                   "cors.origins: *: every page that somebody opens who "
+                   "can reach %s may send requests, and needs no key\n",
+                   config->listen.host);
+    }
     add_isolation(config, out);
 }

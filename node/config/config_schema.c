@@ -68,6 +68,7 @@ static const struct config_section sections[] = {
     {"admin", "who may use the admin port"},
     {"keys", "who may send requests, and for which models"},
     {"jwt", "tokens that clients may send in place of keys"},
+    {"cors", "which pages in browsers may use the serving port"},
     {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
     {"affinity", "when requests of one session stay at one worker"},
@@ -133,6 +134,9 @@ static const struct config_key node_keys[] = {
      "The tenant of keys.file whose weight, priority and models hold for tokens that name none of its tenants. Absent: these are refused."},
     {"jwt.leeway", CONFIG_DURATION, AT(jwt.leeway_ms), "30s", 0, 300000, NULL,
      "How far clocks may be apart where exp and nbf are judged."},
+
+    {"cors.origins", CONFIG_ORIGINS, AT(cors.origins), "", 0, 0, NULL,
+     "Origins of pages whose code may send requests here and read the answers, SCHEME://HOST[:PORT] between blanks; *: every page that anybody opens, which without keys.file is everybody. Their browsers' questions beforehand are answered here, without a key; no cookies are taken. Absent: none, whatever an engine says of it."},
 
     {"tls.cert_file", CONFIG_FILE, AT(tls.cert_file), "", 0, 0, NULL,
      "PEM file of the serving port's certificate, and behind it those of the authorities between it and the root. With it and tls.key_file all clients speak TLS (1.2 or later, HTTP/1.1) there, /health and /ready included. The three files are read again with the configuration; connections go on with what they began with. Absent: clear text."},
@@ -306,6 +310,8 @@ static const struct config_key node_keys[] = {
      "Between two pieces of an answer."},
     {"timeouts.upstream_idle", CONFIG_DURATION, AT(timeouts.upstream_idle_ms), "4s", 10, 24 * HOUR, NULL,
      "How long an unused connection to a worker is kept; stay below the engine's own limit (uvicorn: 5s)."},
+    {"timeouts.keep_alive", CONFIG_DURATION, AT(timeouts.keep_alive_ms), "15s", 0, HOUR, NULL,
+     "How long a client that asked for a stream waits for the first of it until a comment (: keep-alive), which clients pass over, shows that its request is alive; and again so long. Proxies on the way then do not give up while an engine reads a long prompt. The first comment brings the answer's head, of 200: what fails after that is told by an event. 0: no comments."},
     {"timeouts.lame_duck", CONFIG_DURATION, AT(timeouts.lame_duck_ms), "5s", 0, HOUR, NULL,
      "From SIGTERM until the port closes: /ready answers 503 and each answer closes its connection, so that load balancers and clients go elsewhere before."},
     {"timeouts.drain", CONFIG_DURATION, AT(timeouts.drain_ms), "5m", 0, 24 * HOUR, NULL,

@@ -48,6 +48,8 @@ enum config_type {
     CONFIG_ALIASES, /* struct config_aliases: NAME=MODEL between blanks, or
                        none */
     CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
+    CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
+                       or * */
 };
 
 struct config_key {

@@ -8,6 +8,7 @@
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_value_internal.h"
+#include "node/http/http_cors.h"
 
 struct unit {
     const char *name;
@@ -214,21 +215,28 @@ is_names(struct slice text, uint64_t len_max)
 static size_t
 text_room(enum config_type type)
 {
-    return type == CONFIG_LABEL    ? CONFIG_LABEL_MAX
-           : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
-           : type == CONFIG_TEXT   ? CONFIG_TEXT_MAX
-           : type == CONFIG_FILE   ? CONFIG_FILE_MAX
-           : type == CONFIG_PATHS  ? CONFIG_PATHS_MAX
-           : type == CONFIG_NAMES  ? CONFIG_NAMES_MAX
-                                   : URL_PATH_MAX;
+    static const size_t rooms[] = {
+        [CONFIG_LABEL] = CONFIG_LABEL_MAX,
+        [CONFIG_SECRET] = CONFIG_SECRET_MAX,
+        [CONFIG_TEXT] = CONFIG_TEXT_MAX,
+        [CONFIG_PATH] = URL_PATH_MAX,
+        [CONFIG_FILE] = CONFIG_FILE_MAX,
+        [CONFIG_PATHS] = CONFIG_PATHS_MAX,
+        [CONFIG_NAMES] = CONFIG_NAMES_MAX,
+        [CONFIG_ORIGINS] = CONFIG_ORIGINS_MAX,
+    };
+
+    CHECK(type < sizeof(rooms) / sizeof(*rooms) && rooms[type] != 0);
+    return rooms[type];
 }
 
 static bool
 set_text(const struct config_key *key, struct slice text, char *to)
 {
-    bool good = key->type == CONFIG_PATHS   ? text.len != 0 && is_paths(text)
-                : key->type == CONFIG_NAMES ? is_names(text, key->max)
-                                            : is_text_of(key->type, text);
+    bool good = key->type == CONFIG_PATHS     ? text.len != 0 && is_paths(text)
+                : key->type == CONFIG_NAMES   ? is_names(text, key->max)
+                : key->type == CONFIG_ORIGINS ? http_cors_is_list(text)
+                                              : is_text_of(key->type, text);
 
     if (text.len >= text_room(key->type) || !good) {
         return false;
@@ -359,6 +367,7 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_FILE:
     case CONFIG_PATHS:
     case CONFIG_NAMES:
+    case CONFIG_ORIGINS:
         return set_text(key, text, to);
     case CONFIG_LISTEN:
     case CONFIG_WEB:
@@ -465,6 +474,7 @@ config_value_print(const struct config_key *key, const void *from,
     case CONFIG_FILE:
     case CONFIG_PATHS:
     case CONFIG_NAMES:
+    case CONFIG_ORIGINS:
         buf_add_text(out, at);
         break;
     case CONFIG_LISTEN:

@@ -66,11 +66,26 @@ client_release_request(struct client *client)
     client->request_bytes = 0;
 }
 
+/* So that refusals, too, can be read by the page. */
+static void
+note_origin(struct client *client, const struct http_head *head)
+{
+    const struct http_header *origin = http_head_find(head, HTTP_FIELD_ORIGIN);
+
+    client->framing.origin_len = 0;
+    if (origin != NULL) {
+        client->framing.origin_at = (uint32_t)(origin->value.ptr - client->in);
+        client->framing.origin_len = (uint32_t)origin->value.len;
+    }
+}
+
 /* Everything before the body is known. */
 static void
 note_framing(struct client *client, const struct http_head *head)
 {
     client->framing = (struct client_framing){
+        .origin_at = client->framing.origin_at,
+        .origin_len = client->framing.origin_len,
         .known = true,
         .keep_alive = head->keep_alive,
         .minor_0 = head->minor == 0,
@@ -149,6 +164,7 @@ frame_head(struct client *client)
                        lane->head.fault);
         return FRAME_REFUSED;
     }
+    note_origin(client, &lane->head);
     if (client->reserved && route_kind_of(&lane->head, "") != ROUTE_LOCAL) {
         return refuse_crowd(client);
     }

@@ -14,6 +14,8 @@
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
+ *   alive.c     comments to clients that wait for the first of a stream
+ *   whole.c     answers that are held until they are whole
  *   resuming.c  streams that go on at another worker
  *   storing.c   what workers store, and who asks for it
  *   reply.c     answers of our own
@@ -46,7 +48,9 @@
 #include "node/base/sock.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/http/http_chunk.h"
+#include "node/http/http_cors.h"
 #include "node/http/http_head.h"
+#include "node/http/http_status.h"
 #include "node/keys/keys_check.h"
 #include "node/keys/keys_token.h"
 #include "node/limits/limits_table.h"
@@ -89,6 +93,7 @@ enum lane_timeout {
     LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
     LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
+    LANE_TIMEOUT_ALIVE, /* of a stream's client, until it is told something */
     LANE_TIMEOUTS,
 };
 
@@ -165,6 +170,7 @@ struct lane {
     bool placement_headers;
     struct session_rule session;
     struct config_aliases aliases;
+    struct config_cors cors;
     struct http_tokens operators;
     bool usage_ask;
     struct pace body_pace;
@@ -199,9 +205,11 @@ struct client_framing {
     bool expect;  /* wants a 100 Continue that was not sent yet */
     bool chunked;
     size_t head_bytes;
-    size_t body_bytes; /* with chunked: decoded so far */
-    size_t raw_at;     /* with chunked: undecoded bytes start here */
-    uint64_t since_us; /* waits for the rest of its body; 0: never did */
+    size_t body_bytes;   /* with chunked: decoded so far */
+    size_t raw_at;       /* with chunked: undecoded bytes start here */
+    uint32_t origin_at;  /* of the page's, in the request; as it was sent */
+    uint32_t origin_len; /* 0: it says none */
+    uint64_t since_us;   /* waits for the rest of its body; 0: never did */
     struct http_chunk chunk;
     struct admission admission;
 };
@@ -271,6 +279,23 @@ struct edge_resuming {
     bool framed;   /* the answer passes in whole events */
     uint32_t asks; /* edits that ask for the rest of it */
     struct body_edit ask[RESUME_EDITS_MAX];
+};
+
+/* A client that waits for the first of its stream. */
+struct edge_alive {
+    struct deadline deadline; /* until the next comment */
+    bool stream;              /* the answer is one */
+    bool told; /* the head was ours: whatever comes, it goes out as events */
+};
+
+/* A worker's answer that does not pass as it comes. */
+struct edge_whole {
+    bool gathers;    /* it is held, and nothing of it has been sent */
+    bool over;       /* it is larger than may be held */
+    unsigned status; /* of its head */
+    char *ptr;       /* of its body so far, decoded; or NULL */
+    size_t size;
+    size_t len;
 };
 
 /* Where one that waits for room is found by its id. */
@@ -373,6 +398,8 @@ struct exchange {
     uint64_t body_left;
     struct http_chunk chunk;
     bool finished; /* the answer is whole, its last bytes may be pending */
+    struct edge_alive alive;
+    struct edge_whole whole;
 
     struct dispatch dispatch; /* what happens to it, and when */
 
@@ -692,14 +719,70 @@ void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
 /* The worker closed its side (0), or the connection broke (-errno). */
 void response_end(struct upstream *up, int error) ON_LANE;
 
+/* Whether the body goes out in chunks of our own. */
+bool response_rechunks(const struct exchange *x);
+/* Adds some of the body. */
+void response_put(const struct exchange *x, struct slice data, struct buf *out);
+/* Adds its end. */
+void response_put_end(const struct exchange *x, struct buf *out);
+/* Sends some of the answer to up's request, and goes on with it; may free the
+ * exchange. whole: nothing else follows. */
+void response_send(struct upstream *up, const struct iovec *parts,
+                   unsigned count, bool whole) ON_LANE;
+
+/* alive.c */
+
+/* x, which was just read, waits for an answer: its client is told so now and
+ * then, if it has asked for a stream. Again when another worker goes on. */
+void alive_begin(struct exchange *x) ON_LANE;
+/* The time for a comment has come. May free x. */
+void alive_expired(struct exchange *x) ON_LANE;
+/* Something of the answer passes, or x ends. Repeating it is harmless. */
+static inline void
+alive_end(struct exchange *x)
+{
+    deadline_clear(&x->alive.deadline);
+}
+/* Adds the event that tells of an error, and the stream's end, for a client
+ * that was told a head. body: the error, as an answer of its API has it. */
+void alive_put_error(const struct exchange *x, struct slice body,
+                     struct buf *out);
+/* Sends them. Frees x. */
+void alive_refuse(struct exchange *x, unsigned status, struct slice body)
+    ON_LANE;
+
+/* whole.c */
+
+/* The answer's head came: its body is held. */
+void whole_begin(struct exchange *x, unsigned status) ON_LANE;
+/* The next bytes of it. */
+void whole_give(struct exchange *x, struct slice bytes) ON_LANE;
+/* It is whole (broken: it broke off): sends what the client gets for it. May
+ * free the exchange. */
+void whole_end(struct upstream *up, bool broken) ON_LANE;
+/* Frees what is held. Repeating it is harmless. */
+void whole_fini(struct exchange *x) ON_LANE;
+
 /* reply.c */
 
+/* The body of an error, as the clients of x's API read it. */
+struct slice reply_error_body(const struct exchange *x, unsigned status,
+                              const char *code, const char *message,
+                              char out[HTTP_ERROR_ROOM]);
 /* Sends a whole answer of our own, with the exchange's headers if any. */
 void reply_send(struct client *client, unsigned status,
                 const char *content_type, struct slice body) ON_LANE;
 /* {"error":{"message","type","code"}}; message is plain text. */
 void reply_error(struct client *client, unsigned status, const char *code,
                  const char *message) ON_LANE;
+/* What the page that sent the client's request is told: http_cors_find(). */
+struct slice reply_origin(const struct client *client) ON_LANE;
+/* Adds what its browser has to be told, if it is a page's; while the client has
+ * the request. */
+void reply_add_cors(struct buf *out, const struct client *client) ON_LANE;
+/* The answer to a browser's question beforehand. */
+void reply_preflight(struct client *client, const struct http_head *head)
+    ON_LANE;
 /* Adds the x-kvasir-* and x-request-id lines of an exchange's answer with this
  * status. */
 void reply_add_headers(struct buf *out, const struct exchange *x,

@@ -119,6 +119,8 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     leave_pool(x);
     resuming_fini(x);
     naming_release(x);
+    alive_end(x);
+    whole_fini(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -443,6 +445,7 @@ go(struct exchange *x)
     if (x->dispatch.state != DISPATCH_ASKING) {
         inquiry_leave(x);
     }
+    alive_begin(x);
     run(x);
 }
 
@@ -553,9 +556,15 @@ exchange_answered(struct exchange *x, unsigned status)
 void
 exchange_broke_off(struct exchange *x)
 {
+    if (x->whole.gathers) { /* nothing of it went out */
+        reply_error(x->client, 502, "answer_broke_off",
+                    "the worker's answer ended too early");
+        return;
+    }
     if (resuming_ask(x)) {
         let_go_of_upstream(x);
         dispatch_resumes(&x->dispatch);
+        alive_begin(x);
     } else {
         dispatch_broke_off(&x->dispatch);
     }

@@ -111,6 +111,8 @@ expire(unsigned kind, struct deadline *due)
         client_expired(LIST_OWNER(due, struct client, deadline));
     } else if (kind < LANE_TIMEOUT_TOKENS) {
         upstream_expired(LIST_OWNER(due, struct upstream, deadline));
+    } else if (kind == LANE_TIMEOUT_ALIVE) {
+        alive_expired(LIST_OWNER(due, struct exchange, alive.deadline));
     } else {
         exchange_expired(LIST_OWNER(due, struct exchange, deadline));
     }
@@ -285,6 +287,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
         [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
+        [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
     };
 
@@ -307,6 +310,7 @@ take_live(struct lane *lane, const struct node_live *live)
     session_rule_init(&lane->session, &live->affinity);
     session_rule_scan(&lane->session, &lane->route.limits);
     lane->aliases = live->aliases;
+    lane->cors = live->cors;
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
     lane->body_pace = (struct pace){

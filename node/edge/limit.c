@@ -120,18 +120,7 @@ wait_s(const struct edge_limit *limit)
 static void ON_LANE
 answer_refusal(struct exchange *x, const char *message)
 {
-    char body[HTTP_ERROR_ROOM];
-
-    if (x->api != SCAN_API_MESSAGES) {
-        reply_error(x->client, 429, "rate_limit_exceeded", message);
-        return;
-    }
-    int len = snprintf(body, sizeof(body),
-                       "{\"type\":\"error\",\"error\":{\"type\":"
-                       "\"rate_limit_error\",\"message\":\"%s\"}}",
-                       message); /* of plain letters */
-    CHECK(len > 0 && (size_t)len < sizeof(body));
-    reply_send(x->client, 429, "application/json", slice_of(body));
+    reply_error(x->client, 429, "rate_limit_exceeded", message);
 }
 
 static void ON_LANE

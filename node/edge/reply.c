@@ -64,6 +64,41 @@ reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
     limit_add_headers(out, x);
 }
 
+struct slice
+reply_origin(const struct client *client)
+{
+    const struct slice origin = {client->in + client->framing.origin_at,
+                                 client->framing.origin_len};
+
+    if (client->in == NULL || client->in_len < client->framing.head_bytes) {
+        return SLICE("");
+    }
+    return origin.len == 0
+               ? origin
+               : http_cors_find(slice_of(client->lane->cors.origins), origin);
+}
+
+void
+reply_add_cors(struct buf *out, const struct client *client)
+{
+    if (client->framing.origin_len != 0 &&
+        client->lane->cors.origins[0] != '\0') {
+        http_cors_add(out, reply_origin(client));
+    }
+}
+
+/* Whether the connection goes on, and the head's end. */
+static void ON_LANE
+end_head(struct client *client, struct buf *out)
+{
+    if (client->close_after) {
+        buf_add_text(out, "Connection: close\r\n");
+    } else if (client->framing.minor_0) {
+        buf_add_text(out, "Connection: keep-alive\r\n");
+    }
+    buf_add(out, "\r\n", 2);
+}
+
 static void ON_LANE
 build(struct client *client, unsigned status, const char *content_type,
       struct slice body, struct buf *out)
@@ -83,12 +118,8 @@ build(struct client *client, unsigned status, const char *content_type,
     if (status == 401) {
         buf_add_text(out, "WWW-Authenticate: Bearer\r\n");
     }
-    if (client->close_after) {
-        buf_add_text(out, "Connection: close\r\n");
-    } else if (client->framing.minor_0) {
-        buf_add_text(out, "Connection: keep-alive\r\n");
-    }
-    buf_add(out, "\r\n", 2);
+    reply_add_cors(out, client);
+    end_head(client, out);
 }
 
 void
@@ -100,6 +131,10 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     bool head_only = !client->drop && client->exchange == NULL &&
                      client->lane->head.method_id == HTTP_HEAD;
 
+    if (client->exchange != NULL && client->exchange->alive.told) {
+        alive_refuse(client->exchange, status, body);
+        return;
+    }
     build(client, status, content_type, body, out);
     if (client->exchange != NULL) {
         head_only = client->exchange->method == HTTP_HEAD;
@@ -118,6 +153,15 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     }
 }
 
+struct slice
+reply_error_body(const struct exchange *x, unsigned status, const char *code,
+                 const char *message, char out[HTTP_ERROR_ROOM])
+{
+    return x != NULL && x->api == SCAN_API_MESSAGES
+               ? http_error_anthropic(status, message, out)
+               : http_error_body(status, code, message, out);
+}
+
 void
 reply_error(struct client *client, unsigned status, const char *code,
             const char *message)
@@ -125,7 +169,37 @@ reply_error(struct client *client, unsigned status, const char *code,
     char body[HTTP_ERROR_ROOM];
 
     reply_send(client, status, "application/json",
-               http_error_body(status, code, message, body));
+               reply_error_body(client->exchange, status, code, message, body));
+}
+
+/* Browsers' questions */
+
+void
+reply_preflight(struct client *client, const struct http_head *head)
+{
+    struct buf *out = &client->lane->text;
+    struct slice allowed = reply_origin(client);
+
+    if (allowed.len == 0) {
+        counter_bump(&client->lane->shared->metrics.cors_refused, 1);
+        reply_error(client, 403, "origin_not_allowed",
+                    "pages of this origin may not use this node; see "
+                    "cors.origins");
+        return;
+    }
+    client->close_after = client->close_after || client->lane->leaving;
+    buf_clear(out);
+    buf_printf(out, "HTTP/1.1 204 No Content\r\nx-kvasir-node: %s\r\n",
+               client->lane->node->config->name);
+    http_cors_add_preflight(out, allowed, head);
+    end_head(client, out);
+    struct iovec part = {.iov_base = out->ptr, .iov_len = out->len};
+    int sent = out->failed ? -1 : client_send(client, &part, 1);
+    if (sent < 0) {
+        client_close(client, true);
+    } else if (sent == 0) {
+        client_answered(client);
+    }
 }
 
 /* Health, readiness, models */

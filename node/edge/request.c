@@ -106,6 +106,7 @@ is_ours(const struct http_header *h)
     case HTTP_FIELD_TRAILER:
     case HTTP_FIELD_SESSION_ID:
     case HTTP_FIELD_TIMEOUT:
+    case HTTP_FIELD_ORIGIN:
         return false;
     }
     return false;
@@ -426,6 +427,11 @@ request_serve(struct client *client)
 
     counter_bump(&lane->shared->metrics.requests, 1);
     if (refuse_kind(client, &lane->head)) {
+        return;
+    }
+    if (http_cors_is_preflight(&lane->head)) {
+        counter_bump(&lane->shared->metrics.requests_local, 1);
+        reply_preflight(client, &lane->head);
         return;
     }
     if (kind == ROUTE_LOCAL) {

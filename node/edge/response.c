@@ -47,11 +47,12 @@ drop_partial(struct upstream *up)
     }
 }
 
-/* The body is looked at event by event, and may not pass as it came. */
+/* The body is looked at event by event, or follows a head of our own: it may
+ * not pass as it came. */
 static bool
 is_rewritten(const struct exchange *x)
 {
-    return x->strips || x->resuming.framed;
+    return x->strips || x->resuming.framed || x->alive.told;
 }
 
 /* A 204 or 304 has no body, whatever its engine says of one. */
@@ -63,14 +64,16 @@ passes(const struct exchange *x, const struct http_head *head,
         (head->status == 204 || head->status == 304 || is_rewritten(x))) {
         return false;
     }
+    if (x->client->framing.origin_len != 0 && http_cors_is_field(h->name)) {
+        return false; /* engines let everybody read, unless told otherwise */
+    }
     return h->field != HTTP_FIELD_REQUEST_ID && h->field != HTTP_FIELD_KVASIR &&
            h->field != HTTP_FIELD_TRANSFER_ENCODING &&
            !http_head_is_hop(head, h);
 }
 
-/* The body goes out in chunks of our own. */
-static bool
-rechunks(const struct exchange *x)
+bool
+response_rechunks(const struct exchange *x)
 {
     return is_rewritten(x) && !x->minor_0;
 }
@@ -80,7 +83,8 @@ add_framing(struct buf *out, struct exchange *x)
 {
     struct client *client = x->client;
 
-    if (rechunks(x) || (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk)) {
+    if (response_rechunks(x) ||
+        (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk)) {
         buf_add_text(out, "Transfer-Encoding: chunked\r\n");
     }
     if (client->close_after) {
@@ -94,7 +98,6 @@ add_framing(struct buf *out, struct exchange *x)
 static void ON_LANE
 build_head(struct exchange *x, const struct http_head *head, struct buf *out)
 {
-    buf_clear(out);
     buf_add_text(out, "HTTP/1.1 ");
     buf_add_uint(out, head->status);
     buf_add(out, " ", 1);
@@ -110,6 +113,7 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
         }
     }
     reply_add_headers(out, x, head->status);
+    reply_add_cors(out, x->client);
     add_framing(out, x);
 }
 
@@ -153,15 +157,22 @@ begin(struct upstream *up, const struct http_head *head)
     note_body(x, head);
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
     x->strips = x->ask.asks && stream;
+    x->alive.stream = stream;
     usage_strip_init(&x->strip);
     if (stream) {
         resuming_begin(x);
+    }
+    if (x->alive.told && (!stream || head->status != 200)) {
+        whole_begin(x, head->status);
     }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
         (is_rewritten(x) && x->minor_0) || up->lane->leaving) {
         client->close_after = true;
     }
-    build_head(x, head, &up->lane->text);
+    buf_clear(&up->lane->text);
+    if (!x->alive.told) {
+        build_head(x, head, &up->lane->text);
+    }
     if (up->lane->text.failed) {
         return false;
     }
@@ -228,10 +239,10 @@ take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
 
 /* A body that does not pass as it came */
 
-static void
-put_data(const struct exchange *x, struct slice data, struct buf *out)
+void
+response_put(const struct exchange *x, struct slice data, struct buf *out)
 {
-    bool framed = rechunks(x);
+    bool framed = response_rechunks(x);
 
     if (framed) {
         buf_printf(out, "%zx\r\n", data.len);
@@ -239,6 +250,14 @@ put_data(const struct exchange *x, struct slice data, struct buf *out)
     buf_add_slice(out, data);
     if (framed) {
         buf_add(out, "\r\n", 2);
+    }
+}
+
+void
+response_put_end(const struct exchange *x, struct buf *out)
+{
+    if (response_rechunks(x)) {
+        buf_add_text(out, "0\r\n\r\n");
     }
 }
 
@@ -250,12 +269,12 @@ put_events(struct exchange *x, struct slice events, struct buf *out)
 
     usage_watch_give(&x->watch, events);
     if (!x->strips) {
-        put_data(x, events, out);
+        response_put(x, events, out);
         return;
     }
     usage_strip_give(&x->strip, events);
     while (usage_strip_next(&x->strip, &part)) {
-        put_data(x, part, out);
+        response_put(x, part, out);
     }
 }
 
@@ -288,11 +307,9 @@ put_end(struct exchange *x, struct buf *out)
     }
     rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
     if (rest.len != 0) {
-        put_data(x, rest, out);
+        response_put(x, rest, out);
     }
-    if (rechunks(x)) {
-        buf_add_text(out, "0\r\n\r\n");
-    }
+    response_put_end(x, out);
     return !x->resume.torn;
 }
 
@@ -357,6 +374,13 @@ send_on(struct upstream *up, const struct iovec *parts, unsigned count,
     }
 }
 
+void
+response_send(struct upstream *up, const struct iovec *parts, unsigned count,
+              bool whole)
+{
+    send_on(up, parts, count, whole ? BODY_END : BODY_MORE);
+}
+
 /* The end of an answer of which nothing else is missing. False: more is. */
 static bool ON_LANE
 put_missing(struct exchange *x, struct buf *out)
@@ -388,8 +412,9 @@ break_off(struct upstream *up, bool told)
     }
     whole = put_missing(x, text);
     if (x->resume.failed && !whole && !resuming_ask(x)) {
-        put_data(x, (struct slice){x->resume.joined.ptr, x->resume.joined.len},
-                 text);
+        response_put(x,
+                     (struct slice){x->resume.joined.ptr, x->resume.joined.len},
+                     text);
     }
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
     if (text->failed) {
@@ -402,6 +427,59 @@ break_off(struct upstream *up, bool told)
     } else {
         exchange_broke_off(x);
     }
+}
+
+/* So many bytes of the body came. */
+static void ON_LANE
+note_taken(struct upstream *up, const char *bytes, size_t taken)
+{
+    struct exchange *x = up->exchange;
+
+    if (!x->dispatch.began) {
+        dispatch_began(&x->dispatch, lane_clock_us());
+    }
+    alive_end(x);
+    fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
+                      lane_now_us(up->lane));
+    limit_pass(x, (struct slice){bytes, taken});
+    if (x->stores) {
+        storing_pass(x, (struct slice){bytes, taken});
+    }
+    counter_bump(&up->lane->shared->metrics.bytes_out, taken);
+}
+
+/* The body is held until it is whole. */
+static void ON_LANE
+gather(struct upstream *up, const char *bytes, size_t len)
+{
+    struct exchange *x = up->exchange;
+    struct slice in = {.ptr = bytes, .len = len};
+    struct slice data;
+    size_t taken = len;
+    int outcome;
+    int body;
+
+    if (x->body_kind == HTTP_BODY_CHUNKED) {
+        while ((outcome = http_chunk_next(&x->chunk, &in, &data)) ==
+               HTTP_CHUNK_E_DATA) {
+            whole_give(x, data);
+        }
+        body = body_of_chunks(outcome);
+        taken = len - in.len;
+    } else {
+        body = take_body(x, bytes, len, &taken);
+        whole_give(x, (struct slice){bytes, taken});
+    }
+    if (taken != 0) {
+        note_taken(up, bytes, taken);
+        usage_watch_give(&x->watch, (struct slice){bytes, taken});
+    }
+    if (body == BODY_MORE) {
+        upstream_resume(up);
+        return;
+    }
+    up->reusable = up->reusable && body == BODY_END && taken == len;
+    whole_end(up, body == BODY_BAD);
 }
 
 /* with_head: the lane's text holds the answer's head, to go out first. */
@@ -438,19 +516,10 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
                                         .iov_len = taken};
     }
     if (taken != 0) {
-        if (!x->dispatch.began) {
-            dispatch_began(&x->dispatch, lane_clock_us());
-        }
-        fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
-                          lane_now_us(up->lane));
+        note_taken(up, bytes, taken);
         if (!rewritten) {
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }
-        limit_pass(x, (struct slice){bytes, taken});
-        if (x->stores) {
-            storing_pass(x, (struct slice){bytes, taken});
-        }
-        counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }
     if (body == BODY_END && taken != len) {
         up->reusable = false; /* bytes that no request asked for */
@@ -459,6 +528,16 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         resuming_settle(x);
     }
     send_on(up, parts, count, body);
+}
+
+static void ON_LANE
+pass(struct upstream *up, bool with_head, const char *bytes, size_t len)
+{
+    if (up->exchange->whole.gathers) {
+        gather(up, bytes, len);
+    } else {
+        forward(up, with_head, bytes, len);
+    }
 }
 
 /* Looks for the final head at bytes. True: it is complete; *len and *bytes are
@@ -638,13 +717,13 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
         up->reusable = false;
         sock_want(&up->sock, SOCK_READ);
     }
-    if (!x->resuming.framed) {
+    if (!x->resuming.framed && !x->whole.gathers) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
         naming_release(x);
         client_release_request(client);
     }
     /* The head's bytes may lie in up->partial until they are sent. */
-    forward(up, !resumed, bytes, len);
+    pass(up, !resumed, bytes, len);
     if (up->state == UPSTREAM_BUSY) {
         drop_partial(up);
     }
@@ -654,7 +733,7 @@ void
 response_bytes(struct upstream *up, const char *bytes, size_t len)
 {
     if (up->exchange->dispatch.state == DISPATCH_STREAMING) {
-        forward(up, false, bytes, len);
+        pass(up, false, bytes, len);
     } else {
         answer_begins(up, bytes, len);
     }
@@ -684,6 +763,9 @@ response_end(struct upstream *up, int error)
 
     if (x->dispatch.state != DISPATCH_STREAMING) {
         upstream_failed(up, DISPATCH_CLOSED);
+    } else if (x->whole.gathers) {
+        up->reusable = false;
+        whole_end(up, x->body_kind != HTTP_BODY_CLOSE || error != 0);
     } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0 &&
                (!x->resume.on || x->resume.done)) {
         end_of_close(up);

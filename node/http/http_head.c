@@ -89,7 +89,8 @@ field_named(const char *name, size_t len, char first)
     case 4:
         return field_if(name, "host", 4, HTTP_FIELD_HOST);
     case 6:
-        return field_if(name, "expect", 6, HTTP_FIELD_EXPECT);
+        return first == 'e' ? field_if(name, "expect", 6, HTTP_FIELD_EXPECT)
+                            : field_if(name, "origin", 6, HTTP_FIELD_ORIGIN);
     case 7:
         return first == 'u' ? field_if(name, "upgrade", 7, HTTP_FIELD_UPGRADE)
                             : field_if(name, "trailer", 7, HTTP_FIELD_TRAILER);
@@ -369,6 +370,7 @@ http_head_is_hop(const struct http_head *head, const struct http_header *header)
     case HTTP_FIELD_REQUEST_ID:
     case HTTP_FIELD_SESSION_ID:
     case HTTP_FIELD_TIMEOUT:
+    case HTTP_FIELD_ORIGIN:
     case HTTP_FIELD_KVASIR:
         break;
     }

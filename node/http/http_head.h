@@ -71,6 +71,7 @@ enum http_field {
     HTTP_FIELD_REQUEST_ID, /* x-request-id */
     HTTP_FIELD_SESSION_ID, /* x-session-id */
     HTTP_FIELD_TIMEOUT,    /* x-request-timeout */
+    HTTP_FIELD_ORIGIN,     /* of a page in a browser */
     HTTP_FIELD_KVASIR,     /* any x-kvasir-* */
 };
 

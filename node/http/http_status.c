@@ -70,6 +70,23 @@ error_type(unsigned status)
     }
 }
 
+/* Those that Anthropic's clients know. */
+static const char *
+anthropic_type(unsigned status)
+{
+    switch (status) {
+    case 413:
+        return "request_too_large";
+    case 503:
+    case 529:
+        return "overloaded_error";
+    case 504:
+        return "timeout_error";
+    default:
+        return status >= 500 ? "api_error" : error_type(status);
+    }
+}
+
 const char *
 http_status_reason(unsigned status)
 {
@@ -93,6 +110,22 @@ http_error_body(unsigned status, const char *code, const char *message,
                         "{\"error\":{\"message\":\"%.*s\",\"type\":\"%s\","
                         "\"code\":\"%s\"}}",
                         (int)len, text, error_type(status), code);
+
+    CHECK(status >= 400 && size > 0 && size < HTTP_ERROR_ROOM);
+    return (struct slice){.ptr = out, .len = (size_t)size};
+}
+
+struct slice
+http_error_anthropic(unsigned status, const char *message,
+                     char out[HTTP_ERROR_ROOM])
+{
+    char text[HTTP_ERROR_MESSAGE_MAX];
+    struct slice left = slice_of(message);
+    size_t len = json_text_escape(&left, text, sizeof(text));
+    int size = snprintf(out, HTTP_ERROR_ROOM,
+                        "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
+                        "\"message\":\"%.*s\"}}",
+                        anthropic_type(status), (int)len, text);
 
     CHECK(status >= 400 && size > 0 && size < HTTP_ERROR_ROOM);
     return (struct slice){.ptr = out, .len = (size_t)size};

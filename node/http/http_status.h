@@ -4,6 +4,10 @@
  *
  *   {"error":{"message":"...","type":"...","code":"..."}}
  *
+ * or in that which Anthropic's do:
+ *
+ *   {"type":"error","error":{"type":"...","message":"..."}}
+ *
  * Role: core. Owns: nothing; names are static texts. Thread: any. Limits:
  * HTTP_ERROR_MESSAGE_MAX; allocates nothing, so that lack of memory can be
  * reported.
@@ -28,5 +32,9 @@ const char *http_status_code(unsigned status);
  * message: any text; what exceeds HTTP_ERROR_MESSAGE_MAX is left out. */
 struct slice http_error_body(unsigned status, const char *code,
                              const char *message, char out[HTTP_ERROR_ROOM]);
+
+/* The same in the second form. */
+struct slice http_error_anthropic(unsigned status, const char *message,
+                                  char out[HTTP_ERROR_ROOM]);
 
 #endif

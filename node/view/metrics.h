@@ -29,6 +29,7 @@
     X(requests_over_share, "Requests over the bytes of their address (429)")   \
     X(tls_failed, "Client connections over which TLS failed")                  \
     X(requests_unauthorized, "Requests without a known key (401)")             \
+    X(cors_refused, "Browsers' questions for pages that may not (403)")        \
     X(tokens_verified, "Tokens whose signature was looked at")                 \
     X(tokens_unknown_key, "Tokens by a key that is not in the set")            \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
@@ -61,6 +62,8 @@
     X(severed, "Answers severed after their first byte")                       \
     X(resumed, "Answers that broke off and went on at another worker")         \
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
+    X(keep_alives,                                                             \
+      "Comments to clients that waited for the first of a stream")             \
     X(cut_off, "Requests cut off because draining took too long")              \
     X(cancelled, "Requests whose client went away")                            \
     X(timeouts_client, "Client connections closed for being too slow")         \

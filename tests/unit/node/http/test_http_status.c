@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "node/http/http_status.h"
@@ -41,4 +42,30 @@ Test(node_http_status, a_long_message_ends_at_the_bound)
     cr_assert_leq(body.len, sizeof out);
     cr_assert_eq(body.ptr[body.len - 1], '}');
     cr_assert_not_null(memmem(body.ptr, body.len, "\\n\",\"type\"", 10));
+}
+
+Test(node_http_status, an_error_is_one_that_clients_of_anthropic_read)
+{
+    char out[HTTP_ERROR_ROOM];
+    static const struct {
+        unsigned status;
+        const char *type;
+    } wanted[] = {
+        {400, "invalid_request_error"}, {401, "authentication_error"},
+        {404, "not_found_error"},       {413, "request_too_large"},
+        {429, "rate_limit_error"},      {500, "api_error"},
+        {503, "overloaded_error"},      {504, "timeout_error"},
+    };
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        char text[160];
+        struct slice body =
+            http_error_anthropic(wanted[i].status, "no \"x\"\n", out);
+        (void)snprintf(text, sizeof text,
+                       "{\"type\":\"error\",\"error\":{\"type\":\"%s\","
+                       "\"message\":\"no \\\"x\\\"\\n\"}}",
+                       wanted[i].type);
+        cr_expect(slice_equal(body, slice_of(text)), "%.*s", (int)body.len,
+                  body.ptr);
+    }
 }
