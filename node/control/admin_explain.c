@@ -149,6 +149,11 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "cost", row->cost);
     put_weights(json, &row->weights);
     json_out_put_milli(json, "kv_usage", row->kv_usage);
+    if (route->scan.api == SCAN_API_MESSAGES) {
+        json_out_put_bool(
+            json, "as_chat",
+            fleet_board_lacks(board, row->worker, probe_now_us()));
+    }
     json_out_put_bool(json, "candidate", row->candidate);
     json_out_object_end(json);
 }

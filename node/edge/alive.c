@@ -10,7 +10,7 @@
  * may still go to another worker. Only what the client is told in the end is an
  * event then, errors too.
  */
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 #define COMMENT   ": keep-alive\n\n"
 #define EVENT_MAX (HTTP_ERROR_ROOM + 256U)
@@ -121,11 +121,18 @@ alive_put_error(const struct exchange *x, struct slice body, struct buf *out)
 void
 alive_refuse(struct exchange *x, unsigned status, struct slice body)
 {
-    struct client *client = x->client;
-    struct buf *out = &client->lane->text;
+    struct buf *out = &x->client->lane->text;
 
     buf_clear(out);
     alive_put_error(x, body, out);
+    alive_close(x, status, out);
+}
+
+void
+alive_close(struct exchange *x, unsigned status, struct buf *out)
+{
+    struct client *client = x->client;
+
     exchange_drop(x, status);
     struct iovec part = {.iov_base = out->ptr, .iov_len = out->len};
     int sent = out->failed ? -1 : client_send(client, &part, 1);

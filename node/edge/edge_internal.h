@@ -14,6 +14,7 @@
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
+ *   translating.c  requests that an engine gets in another form
  *   alive.c     comments to clients that wait for the first of a stream
  *   whole.c     answers that are held until they are whole
  *   resuming.c  streams that go on at another worker
@@ -46,6 +47,7 @@
 #include "node/base/deadline.h"
 #include "node/base/pace.h"
 #include "node/base/sock.h"
+#include "node/dialect/dialect.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_cors.h"
@@ -281,6 +283,20 @@ struct edge_resuming {
     struct body_edit ask[RESUME_EDITS_MAX];
 };
 
+/* A request that an engine may get as a chat, because it knows no other path:
+ * translating.c. */
+struct edge_dialect {
+    bool possible;   /* such a request's path has a counterpart */
+    bool on;         /* the attempt's engine gets a chat */
+    bool shown;      /* ... as it has just shown that it needs one */
+    bool streams;    /* its answer is a stream, of which x->says makes ours */
+    const char *why; /* there is no chat for it; static text */
+    char *body;      /* the chat's, made once, or NULL */
+    size_t size;
+    struct slice chat; /* in body; empty: it was not made */
+    bool salted;       /* it has the tenant's salt, if that has one */
+};
+
 /* A client that waits for the first of its stream. */
 struct edge_alive {
     struct deadline deadline; /* until the next comment */
@@ -369,6 +385,7 @@ struct exchange {
     struct edge_salt salt;
     struct edge_resuming resuming;
     struct edge_edits edits;
+    struct edge_dialect dialect;
 
     uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
     uint64_t session;      /* session_key(); 0: it has none */
@@ -408,6 +425,8 @@ struct exchange {
     struct usage_strip strip;
     struct resume resume;
     struct stored_watch storing; /* with `stores` */
+    struct dialect_stream says; /* while dialect.streams */
+    struct buf said;            /* ... its events, for the client */
     char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 
@@ -654,6 +673,8 @@ void exchange_unplaced(struct exchange *x, enum dispatch_refusal why,
 /* The worker did not take a body that asks for usage: it gets the client's own.
  * May free x. */
 void exchange_unask(struct exchange *x) ON_LANE;
+/* The worker does not know the path: it gets a chat. May free x. */
+void exchange_translate(struct exchange *x) ON_LANE;
 /* The attempt that was running failed before its answer; its upstream
  * connection is gone. May free x. */
 void exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
@@ -696,6 +717,8 @@ int upstream_begin(struct exchange *x) ON_LANE MUST_CHECK;
 void upstream_failed(struct upstream *up, enum dispatch_fault fault) ON_LANE;
 /* The same for an answer to what we asked for beside the client. */
 void upstream_unask(struct upstream *up) ON_LANE;
+/* The same for one that does not know the path. */
+void upstream_translate(struct upstream *up) ON_LANE;
 /* The same for an answer that dispatch_drops(). */
 void upstream_dropped(struct upstream *up,
                       const struct dispatch_failure *failure) ON_LANE;
@@ -730,45 +753,15 @@ void response_put_end(const struct exchange *x, struct buf *out);
 void response_send(struct upstream *up, const struct iovec *parts,
                    unsigned count, bool whole) ON_LANE;
 
-/* alive.c */
-
-/* x, which was just read, waits for an answer: its client is told so now and
- * then, if it has asked for a stream. Again when another worker goes on. */
-void alive_begin(struct exchange *x) ON_LANE;
-/* The time for a comment has come. May free x. */
-void alive_expired(struct exchange *x) ON_LANE;
-/* Something of the answer passes, or x ends. Repeating it is harmless. */
-static inline void
-alive_end(struct exchange *x)
-{
-    deadline_clear(&x->alive.deadline);
-}
-/* Adds the event that tells of an error, and the stream's end, for a client
- * that was told a head. body: the error, as an answer of its API has it. */
-void alive_put_error(const struct exchange *x, struct slice body,
-                     struct buf *out);
-/* Sends them. Frees x. */
-void alive_refuse(struct exchange *x, unsigned status, struct slice body)
-    ON_LANE;
-
-/* whole.c */
-
-/* The answer's head came: its body is held. */
-void whole_begin(struct exchange *x, unsigned status) ON_LANE;
-/* The next bytes of it. */
-void whole_give(struct exchange *x, struct slice bytes) ON_LANE;
-/* It is whole (broken: it broke off): sends what the client gets for it. May
- * free the exchange. */
-void whole_end(struct upstream *up, bool broken) ON_LANE;
-/* Frees what is held. Repeating it is harmless. */
-void whole_fini(struct exchange *x) ON_LANE;
-
 /* reply.c */
 
 /* The body of an error, as the clients of x's API read it. */
 struct slice reply_error_body(const struct exchange *x, unsigned status,
                               const char *code, const char *message,
                               char out[HTTP_ERROR_ROOM]);
+/* Writes the head of an answer of our own. */
+void reply_head(struct client *client, unsigned status,
+                const char *content_type, size_t len, struct buf *out) ON_LANE;
 /* Sends a whole answer of our own, with the exchange's headers if any. */
 void reply_send(struct client *client, unsigned status,
                 const char *content_type, struct slice body) ON_LANE;

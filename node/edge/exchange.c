@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 #include "node/route/dispatch.h"
 
 /* limits.head_bytes_max is at most 1 MiB. */
@@ -121,6 +121,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     naming_release(x);
     alive_end(x);
     whole_fini(x);
+    translating_fini(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -299,6 +300,17 @@ add_edit(struct edge_edits *edits, struct body_edit edit)
     edits->edit[at] = edit;
 }
 
+/* It is so long then. */
+static void
+set_length(struct edge_edits *edits, size_t size)
+{
+    int len =
+        snprintf(edits->length, sizeof(edits->length), "%zu\r\n\r\n", size);
+
+    CHECK(len > 0 && (size_t)len < sizeof(edits->length));
+    edits->length_len = (uint32_t)len;
+}
+
 /* What the body becomes for this worker. */
 static void
 set_edits(struct exchange *x)
@@ -310,6 +322,10 @@ set_edits(struct exchange *x)
 
     edits->count = 0;
     edits->length_len = 0;
+    if (x->dialect.on) {
+        set_length(edits, x->dialect.chat.len);
+        return;
+    }
     if (salt->sent) {
         add_edit(edits,
                  (struct body_edit){salt->at, salt->cut,
@@ -326,10 +342,7 @@ set_edits(struct exchange *x)
         size = size - edits->edit[i].cut + edits->edit[i].text.len;
     }
     if (edits->count != 0 || x->naming.next > 1) {
-        int len =
-            snprintf(edits->length, sizeof(edits->length), "%zu\r\n\r\n", size);
-        CHECK(len > 0 && (size_t)len < sizeof(edits->length));
-        edits->length_len = (uint32_t)len;
+        set_length(edits, size);
     }
 }
 
@@ -368,7 +381,10 @@ elect(struct exchange *x)
                       !x->pool->usage_unknown;
         x->salt.sent = x->salt.possible && x->pool != NULL &&
                        route_salts(x->api, x->pool->worker.kind);
-        set_edits(x);
+        translating_elect(x);
+        if (!x->dialect.on || translating_prepare(x)) {
+            set_edits(x);
+        }
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
     waiting_end(x);
@@ -413,6 +429,10 @@ run(struct exchange *x)
             }
             break;
         case DISPATCH_CONNECT:
+            if (x->dialect.on && x->dialect.chat.len == 0) {
+                translating_refuse(x);
+                return;
+            }
             connect_upstream(x);
             break;
         case DISPATCH_REFUSE:
@@ -541,6 +561,19 @@ exchange_late(struct exchange *x)
     run(x);
 }
 
+void
+exchange_translate(struct exchange *x)
+{
+    CHECK(x->upstream == NULL && x->dialect.possible && !x->dialect.on);
+    x->dialect.on = true;
+    x->dialect.shown = true;
+    if (translating_prepare(x)) {
+        set_edits(x);
+    }
+    dispatch_unasked(&x->dispatch);
+    run(x);
+}
+
 /* The answer */
 
 void
@@ -549,6 +582,7 @@ exchange_answered(struct exchange *x, unsigned status)
     if (x->ask.repeats && status < 300) {
         x->pool->usage_unknown = true; /* the same body without it is good */
     }
+    translating_answered(x, status);
     dispatch_answered(&x->dispatch, status, lane_clock_us());
     wake_control(x->client->lane);
 }
@@ -556,7 +590,7 @@ exchange_answered(struct exchange *x, unsigned status)
 void
 exchange_broke_off(struct exchange *x)
 {
-    if (x->whole.gathers) { /* nothing of it went out */
+    if (x->whole.gathers || x->dialect.streams) {
         reply_error(x->client, 502, "answer_broke_off",
                     "the worker's answer ended too early");
         return;

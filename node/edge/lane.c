@@ -11,6 +11,7 @@
 #include "index/base/role.h"
 #include "node/base/list.h"
 #include "node/base/log.h"
+#include "node/edge/answer_internal.h"
 #include "node/edge/edge_internal.h"
 
 #define TICK_MS         50U

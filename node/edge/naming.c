@@ -2,7 +2,7 @@
  * Requests that ask for an alias: their bodies are copied, with the name of a
  * model in its place, and read again.
  */
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 #include "node/route/alias.h"
 
 /* As the client sent it. */
@@ -75,6 +75,7 @@ take_next(struct exchange *x)
 
     CHECK(naming->next < naming->count);
     naming->next++;
+    translating_release(x);
     if (!reserve(x, size)) {
         counter_bump(&x->client->lane->shared->metrics.requests_overload, 1);
         reply_error(x->client, 503, "overloaded",

@@ -2,7 +2,7 @@
  * Answers of our own: errors, health, readiness, the model list.
  */
 #include "index/base/ascii.h"
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 #include "node/http/http_status.h"
 #include "node/text/json_out.h"
 
@@ -99,9 +99,9 @@ end_head(struct client *client, struct buf *out)
     buf_add(out, "\r\n", 2);
 }
 
-static void ON_LANE
-build(struct client *client, unsigned status, const char *content_type,
-      struct slice body, struct buf *out)
+void
+reply_head(struct client *client, unsigned status, const char *content_type,
+           size_t len, struct buf *out)
 {
     const struct node_shared *node = client->lane->node;
 
@@ -109,7 +109,7 @@ build(struct client *client, unsigned status, const char *content_type,
     buf_clear(out);
     buf_printf(out,
                "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
-               status, http_status_reason(status), content_type, body.len);
+               status, http_status_reason(status), content_type, len);
     if (client->exchange != NULL) {
         reply_add_headers(out, client->exchange, status);
     } else {
@@ -131,11 +131,12 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     bool head_only = !client->drop && client->exchange == NULL &&
                      client->lane->head.method_id == HTTP_HEAD;
 
-    if (client->exchange != NULL && client->exchange->alive.told) {
+    if (client->exchange != NULL &&
+        (client->exchange->alive.told || client->exchange->dialect.streams)) {
         alive_refuse(client->exchange, status, body);
         return;
     }
-    build(client, status, content_type, body, out);
+    reply_head(client, status, content_type, body.len, out);
     if (client->exchange != NULL) {
         head_only = client->exchange->method == HTTP_HEAD;
         exchange_drop(client->exchange, status);

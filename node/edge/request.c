@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 void
 request_refuse(struct client *client, unsigned status, const char *code,
@@ -145,7 +145,7 @@ request_is_encoded(const struct http_head *head)
 static bool
 is_unwanted(const struct exchange *x, const struct http_header *h)
 {
-    return (x->ask.possible || x->resuming.possible) &&
+    return (x->ask.possible || x->resuming.possible || x->dialect.possible) &&
            h->field == HTTP_FIELD_OTHER &&
            slice_equal_nocase(h->name, SLICE("accept-encoding"));
 }
@@ -341,6 +341,7 @@ read_body(struct exchange *x, enum route_kind kind)
     set_ask(x, &route->scan);
     set_salt(x, route);
     resuming_init(x, &route->scan);
+    translating_init(x);
     return admit_model(x, route->model);
 }
 

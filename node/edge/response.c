@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 /* The head */
 
@@ -52,7 +52,8 @@ drop_partial(struct upstream *up)
 static bool
 is_rewritten(const struct exchange *x)
 {
-    return x->strips || x->resuming.framed || x->alive.told;
+    return x->strips || x->resuming.framed || x->alive.told ||
+           x->dialect.streams;
 }
 
 /* A 204 or 304 has no body, whatever its engine says of one. */
@@ -162,7 +163,10 @@ begin(struct upstream *up, const struct http_head *head)
     if (stream) {
         resuming_begin(x);
     }
-    if (x->alive.told && (!stream || head->status != 200)) {
+    stream = stream && head->status == 200;
+    if (x->dialect.on && stream) {
+        translating_begin(x);
+    } else if ((x->alive.told || x->dialect.on) && !stream) {
         whole_begin(x, head->status);
     }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
@@ -170,7 +174,7 @@ begin(struct upstream *up, const struct http_head *head)
         client->close_after = true;
     }
     buf_clear(&up->lane->text);
-    if (!x->alive.told) {
+    if (!x->alive.told && !x->whole.gathers) {
         build_head(x, head, &up->lane->text);
     }
     if (up->lane->text.failed) {
@@ -284,6 +288,10 @@ put_piece(struct exchange *x, struct slice piece, struct buf *out)
 {
     struct slice events;
 
+    if (x->dialect.streams) {
+        usage_watch_give(&x->watch, piece);
+        return translating_put(x, piece, out);
+    }
     if (!x->resuming.framed) {
         put_events(x, piece, out);
         return true;
@@ -301,6 +309,10 @@ put_end(struct exchange *x, struct buf *out)
 {
     struct slice rest =
         x->resuming.framed ? resume_rest(&x->resume) : SLICE("");
+
+    if (x->dialect.streams && !translating_put_end(x, out)) {
+        return false;
+    }
 
     if (rest.len != 0) {
         put_events(x, rest, out);
@@ -409,6 +421,12 @@ break_off(struct upstream *up, bool told)
     }
     if (!told) {
         buf_clear(text);
+    }
+    if (x->dialect.streams && x->client->out == NULL) {
+        translating_put_end(x, text);
+        response_put_end(x, text);
+        alive_close(x, 502, text); /* closes up */
+        return;
     }
     whole = put_missing(x, text);
     if (x->resume.failed && !whole && !resuming_ask(x)) {
@@ -680,6 +698,10 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
         upstream_unask(up);
         return false;
     }
+    if (translating_unknown(up->exchange, up->lane->head.status)) {
+        upstream_translate(up);
+        return false;
+    }
     if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
         return false;
     }
@@ -720,6 +742,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (!x->resuming.framed && !x->whole.gathers) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
         naming_release(x);
+        translating_release(x);
         client_release_request(client);
     }
     /* The head's bytes may lie in up->partial until they are sent. */
@@ -749,7 +772,9 @@ end_of_close(struct upstream *up)
     buf_clear(text);
     bool good = put_end(x, text);
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
-    if (text->failed || !good) {
+    if (!good && x->dialect.streams) {
+        break_off(up, true);
+    } else if (text->failed || !good) {
         exchange_broke_off(x);
     } else {
         send_on(up, &part, text->len != 0, BODY_END);

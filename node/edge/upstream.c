@@ -223,6 +223,16 @@ upstream_unask(struct upstream *up)
 }
 
 void
+upstream_translate(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+
+    detach(up);
+    upstream_close(up);
+    exchange_translate(x);
+}
+
+void
 upstream_expired(struct upstream *up)
 {
     struct exchange *x = up->exchange;
@@ -286,6 +296,7 @@ static void
 list_edited(const struct exchange *x, struct slice *parts)
 {
     const struct edge_edits *edits = &x->edits;
+    struct slice body = x->dialect.on ? x->dialect.chat : x->body;
     size_t from = 0;
 
     *parts++ =
@@ -293,11 +304,11 @@ list_edited(const struct exchange *x, struct slice *parts)
     *parts++ = (struct slice){edits->length, edits->length_len};
     for (uint32_t i = 0; i < edits->count; i++) {
         const struct body_edit *edit = &edits->edit[i];
-        *parts++ = (struct slice){x->body.ptr + from, edit->at - from};
+        *parts++ = (struct slice){body.ptr + from, edit->at - from};
         *parts++ = edit->text;
         from = (size_t)edit->at + edit->cut;
     }
-    *parts = (struct slice){x->body.ptr + from, x->body.len - from};
+    *parts = (struct slice){body.ptr + from, body.len - from};
 }
 
 /* A request as this worker gets it. */
@@ -311,8 +322,9 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
 
     parts[0] = (struct slice){head, x->method_end};
     parts[1] = slice_of(pool->worker.base_path);
-    parts[2] =
-        (struct slice){head + x->method_end, x->line_end - x->method_end};
+    parts[2] = x->dialect.on ? SLICE("/v1/chat/completions HTTP/1.1\r\n")
+                             : (struct slice){head + x->method_end,
+                                              x->line_end - x->method_end};
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = (struct slice){x->hints, x->hints_len};

@@ -1,14 +1,14 @@
 /*
  * Answers that are held until they are whole, because the client gets them in
  * another form: errors of engines, for a client that was told that a stream
- * follows.
+ * follows; and answers to chats, for a client that sent none.
  */
 #include <stdio.h>
 
-#include "node/edge/edge_internal.h"
-#include "node/text/json_pull.h"
+#include "node/edge/answer_internal.h"
 
-#define HELD_MAX ((size_t)16 << 10)
+#define ERROR_MAX  ((size_t)16 << 10)
+#define ANSWER_MAX ((size_t)16 << 20)
 
 void
 whole_begin(struct exchange *x, unsigned status)
@@ -26,7 +26,7 @@ grow(struct exchange *x, size_t need)
     struct lane *lane = x->client->lane;
     size_t got;
 
-    if (need > HELD_MAX) {
+    if (need > (x->dialect.on ? ANSWER_MAX : ERROR_MAX)) {
         return false;
     }
     char *grown =
@@ -73,34 +73,6 @@ whole_fini(struct exchange *x)
     }
 }
 
-/* The message of an engine's error, {"error":{"message":...}} or
- * {"message":...}, as text. False: it says none. */
-static bool
-read_message(struct slice body, char *out, size_t room)
-{
-    struct json_pull pull;
-    enum pull_token token;
-
-    json_pull_init(&pull, body);
-    if (json_pull_next(&pull) != PULL_OBJECT) {
-        return false;
-    }
-    while ((token = json_pull_next(&pull)) == PULL_KEY) {
-        if (json_pull_is(&pull, SLICE("message"))) {
-            return json_pull_next(&pull) == PULL_STRING &&
-                   json_pull_copy(&pull, out, room) >= 0;
-        }
-        if (json_pull_is(&pull, SLICE("error"))) {
-            if (json_pull_next(&pull) != PULL_OBJECT) {
-                return false;
-            }
-        } else if (!json_pull_skip(&pull)) {
-            return false;
-        }
-    }
-    return false;
-}
-
 /* What the client of a stream is told of an answer that is none. */
 static struct slice
 error_of(const struct exchange *x, char out[HTTP_ERROR_ROOM])
@@ -110,11 +82,58 @@ error_of(const struct exchange *x, char out[HTTP_ERROR_ROOM])
     unsigned status = whole->status >= 400 ? whole->status : 502;
     char message[HTTP_ERROR_MESSAGE_MAX];
 
-    if (whole->over || !read_message(body, message, sizeof(message))) {
+    if (whole->over || !dialect_message(body, message, sizeof(message))) {
         (void)snprintf(message, sizeof(message),
                        "the engine answered %u, and no stream", whole->status);
     }
     return reply_error_body(x, status, http_status_code(status), message, out);
+}
+
+/* The message that an answer to a chat becomes. Returns its status. */
+static unsigned
+translate(const struct exchange *x, struct buf *out)
+{
+    const struct edge_whole *whole = &x->whole;
+    struct slice body = {whole->ptr, whole->len};
+    char error[HTTP_ERROR_ROOM];
+
+    if (whole->status >= 400) {
+        dialect_error(whole->status, whole->over ? SLICE("") : body, out);
+        return whole->status;
+    }
+    if (!whole->over && dialect_answer(body, out)) {
+        return 200;
+    }
+    buf_clear(out);
+    buf_add_slice(
+        out, reply_error_body(x, 502, "bad_answer",
+                              whole->over ? "the engine's answer is too large"
+                                          : "the engine's answer is no chat's",
+                              error));
+    return 502;
+}
+
+static void ON_LANE
+send_translated(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+    struct buf *head = &up->lane->text;
+    struct buf body;
+
+    buf_init(&body, 2 * ANSWER_MAX);
+    unsigned status = translate(x, &body);
+    buf_clear(head);
+    reply_head(x->client, status, "application/json", body.len, head);
+    struct iovec parts[2] = {
+        {.iov_base = head->ptr, .iov_len = head->len},
+        {.iov_base = body.ptr, .iov_len = body.len},
+    };
+    if (head->failed || body.failed) {
+        client_close(x->client, true); /* cancels x, closes up */
+    } else {
+        response_send(up, parts, 2, true);
+    }
+    buf_fini(&body);
 }
 
 void
@@ -128,7 +147,10 @@ whole_end(struct upstream *up, bool broken)
         exchange_broke_off(x);
         return;
     }
-    CHECK(x->alive.told);
+    if (!x->alive.told) {
+        send_translated(up);
+        return;
+    }
     buf_clear(out);
     alive_put_error(x, error_of(x, body), out);
     struct iovec part = {.iov_base = out->ptr, .iov_len = out->len};

@@ -133,6 +133,7 @@ reset_board(struct fleet *fleet, uint32_t slot)
     struct fleet_counters *counters = &board->counters[slot];
 
     CHECK(slot < WORKERS_MAX);
+    gauge_set(&board->lacks[slot], 0);
     gauge_set(&board->peers[slot], 0);
     gauge_set(&board->peers_open[slot], 0);
     gauge_set(&board->foreign[slot], 0);

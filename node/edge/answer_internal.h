@@ -1,0 +1,79 @@
+/*
+ * What stands between a worker's answer and its client where it does not pass as
+ * it comes:
+ *
+ *   translating.c  requests that an engine gets in another form, and their answers
+ *   alive.c        comments to clients that wait for the first of a stream
+ *   whole.c        answers that are held until they are whole
+ *
+ * Role: shell, private to node/edge. Thread: the exchange's lane.
+ */
+#ifndef NODE_EDGE_ANSWER_INTERNAL_H
+#define NODE_EDGE_ANSWER_INTERNAL_H
+
+#include "node/edge/edge_internal.h"
+
+/* translating.c */
+
+/* x was just read, of its path. */
+void translating_init(struct exchange *x) ON_LANE;
+/* A worker was elected for x: whether it gets a chat. */
+void translating_elect(struct exchange *x) ON_LANE;
+/* Makes the chat, unless it is there. False: there is none, see dialect.why. */
+bool translating_prepare(struct exchange *x) ON_LANE MUST_CHECK;
+/* Tells the client so. Frees x. */
+void translating_refuse(struct exchange *x) ON_LANE;
+/* Whether an answer of that status says that the engine does not know x's path,
+ * so that it is to get a chat. */
+bool translating_unknown(const struct exchange *x, unsigned status) MUST_CHECK;
+/* An answer of that status is the client's. */
+void translating_answered(struct exchange *x, unsigned status) ON_LANE;
+/* A good stream of a chat begins. */
+void translating_begin(struct exchange *x) ON_LANE;
+/* Some of it, and its end: what the client gets of that. False: it is none or
+ * broke off, and the client is told. */
+bool translating_put(struct exchange *x, struct slice piece, struct buf *out)
+    MUST_CHECK;
+bool translating_put_end(struct exchange *x, struct buf *out);
+/* The chat is not needed any more, or not as it is. Repeating it is harmless. */
+void translating_release(struct exchange *x) ON_LANE;
+/* x ends. */
+void translating_fini(struct exchange *x) ON_LANE;
+
+/* alive.c */
+
+/* x, which was just read, waits for an answer: its client is told so now and
+ * then, if it has asked for a stream. Again when another worker goes on. */
+void alive_begin(struct exchange *x) ON_LANE;
+/* The time for a comment has come. May free x. */
+void alive_expired(struct exchange *x) ON_LANE;
+/* Something of the answer passes, or x ends. Repeating it is harmless. */
+static inline void
+alive_end(struct exchange *x)
+{
+    deadline_clear(&x->alive.deadline);
+}
+/* Adds the event that tells of an error, and the stream's end, for a client
+ * that was told a head. body: the error, as an answer of its API has it. */
+void alive_put_error(const struct exchange *x, struct slice body,
+                     struct buf *out);
+/* Sends them. Frees x. */
+void alive_refuse(struct exchange *x, unsigned status, struct slice body)
+    ON_LANE;
+/* Sends what is in out as the rest of x's answer, which then is one of our own.
+ * Frees x. */
+void alive_close(struct exchange *x, unsigned status, struct buf *out) ON_LANE;
+
+/* whole.c */
+
+/* The answer's head came: its body is held. */
+void whole_begin(struct exchange *x, unsigned status) ON_LANE;
+/* The next bytes of it. */
+void whole_give(struct exchange *x, struct slice bytes) ON_LANE;
+/* It is whole (broken: it broke off): sends what the client gets for it. May
+ * free the exchange. */
+void whole_end(struct upstream *up, bool broken) ON_LANE;
+/* Frees what is held. Repeating it is harmless. */
+void whole_fini(struct exchange *x) ON_LANE;
+
+#endif

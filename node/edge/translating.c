@@ -1,0 +1,202 @@
+/*
+ * Requests of /v1/messages for engines that do not know that path: they are sent
+ * as chats, and the answers come back as messages. node/dialect makes the one of
+ * the other.
+ *
+ * Which engines do not know it shows when one is asked: it answers 404, 405 or
+ * 501, and gets the same request as a chat. If it takes that, the fleet's board
+ * keeps so for ten minutes, for all lanes, and then it is asked again: it may
+ * have been replaced by a newer one. Another worker is asked for the path itself
+ * first, whatever this one said.
+ */
+#include <stdio.h>
+
+#include "node/edge/answer_internal.h"
+
+#define ROOM_MORE  4096U /* beyond what the body takes */
+#define ROOM_TIMES 8U    /* arguments of tools are quoted once more */
+
+void
+translating_init(struct exchange *x)
+{
+    x->dialect.possible = x->api == SCAN_API_MESSAGES && x->method == HTTP_POST;
+}
+
+void
+translating_release(struct exchange *x)
+{
+    struct edge_dialect *d = &x->dialect;
+
+    if (d->body != NULL) {
+        lane_memory_give(&x->client->lane->memory, x->client->quota, d->body,
+                         d->size);
+        d->body = NULL;
+        d->chat.len = 0;
+    }
+}
+
+void
+translating_fini(struct exchange *x)
+{
+    translating_release(x);
+    if (x->dialect.streams) {
+        dialect_stream_fini(&x->says);
+        buf_fini(&x->said);
+        x->dialect.streams = false;
+    }
+}
+
+/* Whether the attempt's engine is told what keeps its tenant's prompts apart. */
+static bool
+wants_salt(const struct exchange *x)
+{
+    return x->salt.possible && route_salts(SCAN_API_CHAT, x->pool->worker.kind);
+}
+
+/* The salt of an isolated tenant, as a JSON string. */
+static struct slice
+salt_of(const struct exchange *x)
+{
+    const struct edge_salt *salt = &x->salt;
+    const char *quote = memchr(salt->text, ':', salt->len);
+    struct slice text = {salt->text, salt->len};
+
+    if (!x->dialect.salted) {
+        return SLICE("");
+    }
+    if (salt->cut == 0) { /* "cache_salt":"...", */
+        CHECK(quote != NULL);
+        text.len -= (size_t)(quote + 1 - text.ptr) + 1;
+        text.ptr = quote + 1;
+    }
+    return text;
+}
+
+/* Into so much room. False: it was too little. */
+static bool ON_LANE
+translate(struct exchange *x, size_t room)
+{
+    struct edge_dialect *d = &x->dialect;
+
+    d->body = lane_memory_take(&x->client->lane->memory, x->client->quota, room,
+                               &d->size);
+    if (d->body == NULL) {
+        d->why = "limits.buffered_bytes_max is reached";
+        return true;
+    }
+    struct buf out = buf_over(d->body, d->size);
+    if (dialect_request(x->body, salt_of(x), &out, &d->why)) {
+        d->chat = buf_slice(&out);
+        return true;
+    }
+    translating_release(x);
+    return d->why != NULL;
+}
+
+bool
+translating_prepare(struct exchange *x)
+{
+    struct edge_dialect *d = &x->dialect;
+    size_t size = x->body.len;
+
+    d->why = NULL;
+    if (d->chat.len != 0 && d->salted == wants_salt(x)) {
+        return true;
+    }
+    translating_release(x);
+    d->salted = wants_salt(x);
+    for (size_t room = size + size / 2; room <= size * ROOM_TIMES; room *= 2) {
+        if (translate(x, room + ROOM_MORE)) {
+            return d->chat.len != 0;
+        }
+    }
+    d->why = "it grows too large";
+    return false;
+}
+
+void
+translating_refuse(struct exchange *x)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "the engine has no /v1/messages, and the request cannot be "
+                   "served by /v1/chat/completions: %s",
+                   x->dialect.why);
+    reply_error(x->client, 400, "not_translatable", text);
+}
+
+/* An answer of one that does not know the path. */
+static bool
+says_unknown(unsigned status)
+{
+    return status == 404 || status == 405 || status == 501;
+}
+
+void
+translating_elect(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+
+    x->dialect.shown = false;
+    x->dialect.on =
+        x->dialect.possible && x->pool != NULL &&
+        fleet_board_lacks(lane->node->board, x->pool->slot, lane_now_us(lane));
+}
+
+bool
+translating_unknown(const struct exchange *x, unsigned status)
+{
+    return x->dialect.possible && !x->dialect.on && says_unknown(status);
+}
+
+void
+translating_answered(struct exchange *x, unsigned status)
+{
+    struct lane *lane = x->client->lane;
+
+    if (!x->dialect.on || says_unknown(status)) {
+        return;
+    }
+    counter_bump(&lane->shared->metrics.translated, 1);
+    if (x->dialect.shown) {
+        fleet_board_lack(lane->node->board, x->pool->slot, lane_now_us(lane));
+    }
+}
+
+void
+translating_begin(struct exchange *x)
+{
+    x->dialect.streams = true;
+    buf_init(&x->said, 2 * DIALECT_EVENT_MAX);
+    dialect_stream_init(&x->says, &x->said);
+}
+
+/* What was said since the last time. */
+static void
+put_said(struct exchange *x, struct buf *out)
+{
+    out->failed = out->failed || x->said.failed;
+    if (x->said.len != 0) {
+        response_put(x, buf_slice(&x->said), out);
+        buf_clear(&x->said);
+    }
+}
+
+bool
+translating_put(struct exchange *x, struct slice piece, struct buf *out)
+{
+    bool good = dialect_stream_give(&x->says, piece);
+
+    put_said(x, out);
+    return good;
+}
+
+bool
+translating_put_end(struct exchange *x, struct buf *out)
+{
+    bool good = dialect_stream_end(&x->says);
+
+    put_said(x, out);
+    return good;
+}
