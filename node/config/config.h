@@ -323,6 +323,10 @@ struct config_cors {
     char origins[CONFIG_ORIGINS_MAX]; /* http_cors.h; "": none */
 };
 
+struct config_messages {
+    uint32_t cache_control; /* 1: requests without one get one */
+};
+
 struct config_data {
     char dir[CONFIG_FILE_MAX]; /* "": no snapshots are taken */
     uint32_t interval_ms;      /* between two snapshots */
@@ -349,6 +353,7 @@ struct config {
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
     struct config_cors cors;
+    struct config_messages messages;
     struct config_aliases aliases;
     struct config_policy policy;
     struct config_affinity affinity;

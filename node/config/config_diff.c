@@ -13,6 +13,7 @@
 static const char *const live_keys[] = {
     "placement_headers",
     "cors.origins",
+    "messages.cache_control",
     "usage.ask",
     "tokens.dir",
     "models",

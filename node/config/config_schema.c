@@ -69,6 +69,7 @@ static const struct config_section sections[] = {
     {"keys", "who may send requests, and for which models"},
     {"jwt", "tokens that clients may send in place of keys"},
     {"cors", "which pages in browsers may use the serving port"},
+    {"messages", "requests of /v1/messages"},
     {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
     {"affinity", "when requests of one session stay at one worker"},
@@ -137,6 +138,9 @@ static const struct config_key node_keys[] = {
 
     {"cors.origins", CONFIG_ORIGINS, AT(cors.origins), "", 0, 0, NULL,
      "Origins of pages whose code may send requests here and read the answers, SCHEME://HOST[:PORT] between blanks; *: every page that anybody opens, which without keys.file is everybody. Their browsers' questions beforehand are answered here, without a key; no cookies are taken. Absent: none, whatever an engine says of it."},
+
+    {"messages.cache_control", CONFIG_CHOICE, AT(messages.cache_control), "off", 0, 0, switch_choices,
+     "Whether a request that has no cache_control gets one at its top, {\"type\":\"ephemeral\"}, for workers whose caches must be told so (Anthropic's own API, or a gateway to it); one that has its own, anywhere, goes out as it is. Engines that cache by themselves pass over it."},
 
     {"tls.cert_file", CONFIG_FILE, AT(tls.cert_file), "", 0, 0, NULL,
      "PEM file of the serving port's certificate, and behind it those of the authorities between it and the root. With it and tls.key_file all clients speak TLS (1.2 or later, HTTP/1.1) there, /health and /ready included. The three files are read again with the configuration; connections go on with what they began with. Absent: clear text."},

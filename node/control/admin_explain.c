@@ -149,10 +149,14 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "cost", row->cost);
     put_weights(json, &row->weights);
     json_out_put_milli(json, "kv_usage", row->kv_usage);
-    if (route->scan.api == SCAN_API_MESSAGES) {
+    if (route->scan.api == SCAN_API_MESSAGES ||
+        route->scan.api == SCAN_API_RESPONSES) {
+        enum fleet_lack what = route->scan.api == SCAN_API_MESSAGES
+                                   ? FLEET_LACKS_MESSAGES
+                                   : FLEET_LACKS_RESPONSES;
         json_out_put_bool(
             json, "as_chat",
-            fleet_board_lacks(board, row->worker, probe_now_us()));
+            fleet_board_lacks(board, what, row->worker, probe_now_us()));
     }
     json_out_put_bool(json, "candidate", row->candidate);
     json_out_object_end(json);

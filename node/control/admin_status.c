@@ -74,7 +74,11 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_uint(json, "prefill_tokens_per_s",
                       speed_rate(&control->speed, slot));
     json_out_put_bool(json, "messages_as_chats",
-                      fleet_board_lacks(board, slot, control_now_us(control)));
+                      fleet_board_lacks(board, FLEET_LACKS_MESSAGES, slot,
+                                        control_now_us(control)));
+    json_out_put_bool(json, "responses_as_chats",
+                      fleet_board_lacks(board, FLEET_LACKS_RESPONSES, slot,
+                                        control_now_us(control)));
     json_out_put_uint(json, "requests", counter_read(&c->requests));
     json_out_put_uint(json, "failures", counter_read(&c->failures));
     json_out_put_uint(json, "streams_severed",

@@ -1,19 +1,19 @@
 /*
- * Requests of Anthropic's /v1/messages as those of /v1/chat/completions, and the
- * answers to these, whole or streamed, as answers of /v1/messages: so that a
- * client gets its own API from engines that do not have it.
+ * Requests of Anthropic's /v1/messages and of OpenAI's /v1/responses as those of
+ * /v1/chat/completions, and the answers to these, whole or streamed, as answers
+ * of theirs: so that a client gets its own API from engines that do not have it.
  *
- *   dialect_request(body, salt, &out, &why)       what the engine is sent
- *   dialect_answer(chat, &out)                    its whole answer
- *   dialect_error(status, body, &out)             its error
- *   dialect_stream_init(&s, &out);
+ *   dialect_request(api, body, salt, &out, &why)  what the engine is sent
+ *   dialect_answer(api, chat, &out)               its whole answer
+ *   dialect_error(api, status, body, &out)        its error
+ *   dialect_stream_init(&s, api, &out);
  *   dialect_stream_give(&s, piece) ...            bytes of its stream
  *   dialect_stream_end(&s)                        the stream's end
  *
  * Text passes as the raw bytes of its JSON string, never unescaped, so nothing
- * of it can change. A conversation becomes the same messages as vLLM's own
- * /v1/messages makes of it (vllm/entrypoints/anthropic/serving.py), so its
- * tokens, and with them its place in caches, are the same either way:
+ * of it can change. A conversation of Messages becomes the same messages as
+ * vLLM's own /v1/messages makes of it (vllm/entrypoints/anthropic/serving.py),
+ * so its tokens, and with them its place in caches, are the same either way:
  *
  *   system                one message, its texts joined
  *   text, image           the message's content; a single text as a string
@@ -23,12 +23,23 @@
  *   tools, tool_choice    functions; any: required; disable_parallel_tool_use
  *   thinking (the switch) chat_template_kwargs.enable_thinking
  *   stop_sequences, max_tokens, temperature, top_p, top_k, stream, metadata,
- *   output_config.format, and vLLM's cache_salt, priority and
- *   chat_template_kwargs  likewise
+ *   output_config.format  likewise
+ *
+ * One of Responses, without anything stored:
+ *
+ *   instructions          a message of the system's
+ *   input                 messages; developer: system; reasoning is left out
+ *   function_call         tool_calls; those in a row are one message
+ *   function_call_output  a message of the role tool
+ *   tools, tool_choice    functions
+ *   text.format           response_format; reasoning.effort: reasoning_effort
+ *   max_output_tokens, temperature, top_p, parallel_tool_calls, stream, user
+ *
+ * and of both vLLM's cache_salt, priority and chat_template_kwargs.
  *
  * cache_control is for caches that need to be told; engines' do not. What has
- * no counterpart (documents that are no text, Anthropic's own tools) is refused
- * by name, rather than left out.
+ * no counterpart (documents that are no text, the vendors' own tools, what is
+ * stored) is refused by name, rather than left out.
  *
  * Role: core. Owns: nothing but a stream's buffers. Thread: one owner.
  * Limits: JSON_PULL_DEPTH_MAX of nesting, DIALECT_EVENT_MAX, the buffers'.
@@ -47,22 +58,32 @@
 #include "node/text/sse_read.h"
 
 #define DIALECT_EVENT_MAX ((size_t)1 << 20) /* bytes of one chat event */
+#define DIALECT_KEPT_MAX  ((size_t)4 << 20) /* of an answer that is said again */
+#define DIALECT_SAID_MAX  (6 * DIALECT_KEPT_MAX) /* out of one piece */
 #define DIALECT_STOP_MAX  256U /* bytes of a stop sequence that is told */
 
+enum dialect {
+    DIALECT_MESSAGES,
+    DIALECT_RESPONSES,
+};
+
 /*
- * Adds the chat request for that body of /v1/messages to out. salt: the raw
+ * Adds the chat request for that body to out. salt: the raw
  * value of cache_salt, with its quotes, in place of the body's; empty: the
  * body's own. False: it has none, and *why (static text) says what of it; or
  * out->failed is set, and *why is NULL.
  */
-bool dialect_request(struct slice body, struct slice salt, struct buf *out,
-                     const char **why) MUST_CHECK;
+bool dialect_request(enum dialect api, struct slice body, struct slice salt,
+                     struct buf *out, const char **why) MUST_CHECK;
 
-/* Adds the message for a whole chat completion. False: it is none. */
-bool dialect_answer(struct slice chat, struct buf *out) MUST_CHECK;
+/* Adds the answer for a whole chat completion. False: it is none, or out is
+ * full. */
+bool dialect_answer(enum dialect api, struct slice chat, struct buf *out)
+    MUST_CHECK;
 
-/* Adds an engine's error of that status (400 to 599) in Anthropic's form. */
-void dialect_error(unsigned status, struct slice body, struct buf *out);
+/* Adds an engine's error of that status (400 to 599) in the API's form. */
+void dialect_error(enum dialect api, unsigned status, struct slice body,
+                   struct buf *out);
 
 /* What an engine's error says, as text: of {"error":{"message":...}} and its
  * like. False: nothing, or more than there is room for. */
@@ -82,25 +103,40 @@ struct dialect_usage {
     uint64_t completion;
 };
 
+struct dialect_writer; /* of one API's events */
+
 struct dialect_stream {
     struct sse_read sse;
     struct buf *out;
-    bool started;  /* message_start was written */
+    const struct dialect_writer *writer;
+    bool started;  /* the first events were written */
     bool finished; /* a choice said why it ended */
-    bool done;     /* message_stop or an error was written: nothing follows */
-    bool failed;   /* ... an error */
+    bool done;     /* the last event was written: nothing follows */
+    bool failed;   /* ... and is an error */
     bool tools;    /* a tool was used */
     enum dialect_block block;
     uint32_t index;     /* of the open block, or of the next one */
     uint64_t tool;      /* of the chat's tool calls, the one that is open */
     const char *reason; /* static: of the end */
     struct dialect_usage usage;
+
+    /* Of Responses, whose last event says everything again. */
+    uint32_t sequence; /* of the next event */
+    uint32_t id_len;   /* of the chat's id, at the end of name */
+    uint32_t call_len; /* of a call's id, then its name, before text */
+    uint32_t call_name_len;
+    struct buf name;  /* the first members of the response */
+    struct buf items; /* the whole ones */
+    struct buf text;  /* raw, of the open one */
+
+    /* Of Messages. */
     uint32_t stop_len;
     char stop[DIALECT_STOP_MAX]; /* raw: the stop sequence that ended it */
 };
 
 /* Events are added to out, which is borrowed. Allocates nothing yet. */
-void dialect_stream_init(struct dialect_stream *s, struct buf *out);
+void dialect_stream_init(struct dialect_stream *s, enum dialect api,
+                         struct buf *out);
 
 /* Frees its buffers. */
 void dialect_stream_fini(struct dialect_stream *s);

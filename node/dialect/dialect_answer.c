@@ -1,9 +1,10 @@
 /* A whole chat completion as a message, and errors. */
-#include "node/dialect/dialect_chat_internal.h"
+#include "node/dialect/dialect_responses_internal.h"
 #include "node/http/http_status.h"
 #include "node/scan/scan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A comma between blocks. */
 static void
@@ -68,11 +69,14 @@ put_calls(struct buf *out, const struct dialect_value *calls, bool *some)
 }
 
 bool
-dialect_answer(struct slice json, struct buf *out)
+dialect_answer(enum dialect api, struct slice json, struct buf *out)
 {
     struct dialect_chat chat;
     bool some = false;
 
+    if (api == DIALECT_RESPONSES) {
+        return dialect_response_answer(json, out);
+    }
     if (!dialect_chat_read(json, &chat) || !chat.choice) {
         return false;
     }
@@ -116,8 +120,9 @@ dialect_message(struct slice body, char *out, size_t room)
     if (!dialect_members(body, names, 3, v)) {
         return false;
     }
-    if (v[0].kind == PULL_OBJECT) {
-        return dialect_message(v[0].raw, out, room);
+    struct slice inner = v[0].raw;
+    if (v[0].kind == PULL_OBJECT && !dialect_members(inner, names, 3, v)) {
+        return false;
     }
     const struct dialect_value *text = v[1].kind == PULL_STRING   ? &v[1]
                                        : v[2].kind == PULL_STRING ? &v[2]
@@ -130,15 +135,38 @@ dialect_message(struct slice body, char *out, size_t room)
            json_pull_copy(&pull, out, room) >= 0;
 }
 
+/* An error that already has OpenAI's form, and fits into one line. */
+static bool
+is_openai(struct slice body, struct dialect_value *error)
+{
+    static const char *const names[] = {"error"};
+
+    return dialect_members(body, names, 1, error) &&
+           error->kind == PULL_OBJECT &&
+           memchr(error->raw.ptr, '\n', error->raw.len) == NULL &&
+           memchr(error->raw.ptr, '\r', error->raw.len) == NULL;
+}
+
 void
-dialect_error(unsigned status, struct slice body, struct buf *out)
+dialect_error(enum dialect api, unsigned status, struct slice body,
+              struct buf *out)
 {
     char message[HTTP_ERROR_MESSAGE_MAX];
     char text[HTTP_ERROR_ROOM];
+    struct dialect_value error;
 
+    if (api == DIALECT_RESPONSES && is_openai(body, &error)) {
+        buf_add_text(out, "{\"error\":");
+        buf_add_slice(out, error.raw);
+        buf_add_text(out, "}");
+        return;
+    }
     if (!dialect_message(body, message, sizeof(message))) {
         (void)snprintf(message, sizeof(message), "the engine answered %u",
                        status);
     }
-    buf_add_slice(out, http_error_anthropic(status, message, text));
+    buf_add_slice(out, api == DIALECT_RESPONSES
+                           ? http_error_body(status, http_status_code(status),
+                                             message, text)
+                           : http_error_anthropic(status, message, text));
 }

@@ -68,8 +68,8 @@ read_choice(const struct dialect_value *choice, struct dialect_chat *chat)
 bool
 dialect_chat_read(struct slice json, struct dialect_chat *chat)
 {
-    static const char *const names[] = {"id", "model", "error", "choices",
-                                        "usage"};
+    static const char *const names[] = {"id",      "model", "error",
+                                        "choices", "usage", "created"};
     struct dialect_value v[COUNT(names)];
     struct dialect_items items;
     struct dialect_value choice;
@@ -81,6 +81,7 @@ dialect_chat_read(struct slice json, struct dialect_chat *chat)
     chat->id = v[0];
     chat->model = v[1];
     chat->error = v[2];
+    chat->created = v[5];
     chat->told = v[4].kind == PULL_OBJECT;
     dialect_items_init(&items, &v[3]);
     if (dialect_items_next(&items, &choice) && !read_choice(&choice, chat)) {

@@ -14,6 +14,7 @@ struct dialect_chat {
     struct dialect_value id;
     struct dialect_value model;
     struct dialect_value error;
+    struct dialect_value created; /* seconds since 1970 */
     struct dialect_value content; /* of the first choice, as the next ones */
     struct dialect_value thought; /* its reasoning */
     struct dialect_value calls;   /* its tool calls */

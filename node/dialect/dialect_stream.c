@@ -1,65 +1,38 @@
-/* A chat's stream as the events of a message. */
-#include "node/dialect/dialect_chat_internal.h"
+/* A chat's stream as that of another API: which block is open, when it ends. */
+#include "node/dialect/dialect_stream_internal.h"
 
 #include <string.h>
 
-#include "node/http/http_status.h"
-
 void
-dialect_stream_init(struct dialect_stream *s, struct buf *out)
+dialect_stream_init(struct dialect_stream *s, enum dialect api, struct buf *out)
 {
     memset(s, 0, sizeof(*s));
     sse_read_init(&s->sse, DIALECT_EVENT_MAX);
+    buf_init(&s->name, DIALECT_EVENT_MAX);
+    buf_init(&s->items, DIALECT_KEPT_MAX);
+    buf_init(&s->text, DIALECT_KEPT_MAX);
     s->out = out;
-    s->reason = "end_turn";
+    s->writer = api == DIALECT_RESPONSES ? &dialect_responses_writer
+                                         : &dialect_messages_writer;
+    s->reason = s->writer->usual;
 }
 
 void
 dialect_stream_fini(struct dialect_stream *s)
 {
     sse_read_fini(&s->sse);
-}
-
-/* Names an event, and opens its object. */
-static void
-put_event(struct dialect_stream *s, const char *type)
-{
-    buf_printf(s->out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
-}
-
-static void
-end_event(struct dialect_stream *s)
-{
-    buf_add_text(s->out, "}\n\n");
+    buf_fini(&s->name);
+    buf_fini(&s->items);
+    buf_fini(&s->text);
 }
 
 static bool
 fail(struct dialect_stream *s, unsigned status, struct slice body)
 {
-    buf_add_text(s->out, "event: error\ndata: ");
-    dialect_error(status, body, s->out);
-    buf_add_text(s->out, "\n\n");
+    s->writer->fail(s, status, body);
     s->done = true;
     s->failed = true;
     return false;
-}
-
-static void
-start(struct dialect_stream *s, const struct dialect_chat *chat)
-{
-    const struct dialect_usage none = {.prompt = 0};
-
-    s->started = true;
-    put_event(s, "message_start");
-    buf_add_text(s->out, ",\"message\":{");
-    dialect_put_head(s->out, chat);
-    buf_add_text(s->out, ",\"content\":[],\"stop_reason\":null,"
-                         "\"stop_sequence\":null,");
-    dialect_put_usage(s->out, chat->told ? &chat->usage : &none);
-    buf_add_text(s->out, "}");
-    end_event(s);
-    put_event(s, "ping");
-    end_event(s);
 }
 
 /* Blocks */
@@ -67,64 +40,31 @@ start(struct dialect_stream *s, const struct dialect_chat *chat)
 static void
 close_block(struct dialect_stream *s)
 {
-    if (s->block == DIALECT_NONE) {
-        return;
+    if (s->block != DIALECT_NONE) {
+        s->writer->close(s);
+        s->block = DIALECT_NONE;
+        s->index++;
     }
-    put_event(s, "content_block_stop");
-    buf_printf(s->out, ",\"index\":%u", s->index);
-    end_event(s);
-    s->block = DIALECT_NONE;
-    s->index++;
 }
 
 static void
-open_block(struct dialect_stream *s, enum dialect_block block)
+open_block(struct dialect_stream *s, enum dialect_block block,
+           const struct dialect_call *call)
 {
     close_block(s);
     s->block = block;
-    put_event(s, "content_block_start");
-    buf_printf(s->out, ",\"index\":%u,\"content_block\":{", s->index);
+    s->writer->open(s, call);
 }
 
 static void
-put_delta(struct dialect_stream *s, const char *type, const char *key,
-          struct slice raw)
+add_text(struct dialect_stream *s, enum dialect_block block, struct slice raw)
 {
-    put_event(s, "content_block_delta");
-    buf_printf(s->out, ",\"index\":%u,\"delta\":{\"type\":\"%s\",\"%s\":\"",
-               s->index, type, key);
-    buf_add_slice(s->out, raw);
-    buf_add_text(s->out, "\"}");
-    end_event(s);
-}
-
-static void
-add_thought(struct dialect_stream *s, struct slice raw)
-{
-    if (raw.len == 0) {
-        return;
+    if (raw.len != 0) {
+        if (s->block != block) {
+            open_block(s, block, NULL);
+        }
+        s->writer->delta(s, raw);
     }
-    if (s->block != DIALECT_THINKING) {
-        open_block(s, DIALECT_THINKING);
-        buf_add_text(s->out, "\"type\":\"thinking\",\"thinking\":\"\","
-                             "\"signature\":\"\"}");
-        end_event(s);
-    }
-    put_delta(s, "thinking_delta", "thinking", raw);
-}
-
-static void
-add_text(struct dialect_stream *s, struct slice raw)
-{
-    if (raw.len == 0) {
-        return;
-    }
-    if (s->block != DIALECT_TEXT) {
-        open_block(s, DIALECT_TEXT);
-        buf_add_text(s->out, "\"type\":\"text\",\"text\":\"\"}");
-        end_event(s);
-    }
-    put_delta(s, "text_delta", "text", raw);
 }
 
 /* A block is over when the next one begins: what comes for a call that is
@@ -143,18 +83,12 @@ add_call(struct dialect_stream *s, const struct dialect_value *item)
         return false;
     }
     if (!open) {
-        open_block(s, DIALECT_TOOL);
+        open_block(s, DIALECT_TOOL, &call);
         s->tool = number;
         s->tools = true;
-        buf_add_text(s->out, "\"type\":\"tool_use\",\"id\":\"");
-        buf_add_slice(s->out, call.id.text);
-        buf_add_text(s->out, "\",\"name\":\"");
-        buf_add_slice(s->out, call.name.text);
-        buf_add_text(s->out, "\",\"input\":{}}");
-        end_event(s);
     }
     if (call.arguments.text.len != 0) {
-        put_delta(s, "input_json_delta", "partial_json", call.arguments.text);
+        s->writer->delta(s, call.arguments.text);
     }
     return true;
 }
@@ -173,7 +107,7 @@ note_end(struct dialect_stream *s, const struct dialect_chat *chat)
         return;
     }
     s->finished = true;
-    s->reason = dialect_reason(&chat->finish, s->tools, stop.len != 0);
+    s->reason = s->writer->reason(s, chat);
     if (stop.len != 0 && stop.len <= DIALECT_STOP_MAX && !s->tools) {
         memcpy(s->stop, stop.ptr, stop.len);
         s->stop_len = (uint32_t)stop.len;
@@ -184,18 +118,20 @@ static void
 finish(struct dialect_stream *s)
 {
     close_block(s);
-    put_event(s, "message_delta");
-    buf_add_text(s->out, ",\"delta\":{");
-    dialect_put_reason(s->out, s->reason, (struct slice){s->stop, s->stop_len});
-    buf_add_text(s->out, "},");
-    dialect_put_usage(s->out, &s->usage);
-    end_event(s);
-    put_event(s, "message_stop");
-    end_event(s);
+    s->writer->finish(s);
     s->done = true;
 }
 
 /* Events */
+
+#define TOO_LONG "{\"message\":\"the answer is too long\"}"
+
+/* What is to be said again has no room. */
+static bool
+is_full(const struct dialect_stream *s)
+{
+    return s->name.failed || s->items.failed || s->text.failed;
+}
 
 static bool
 take_event(struct dialect_stream *s, struct slice data)
@@ -220,10 +156,14 @@ take_event(struct dialect_stream *s, struct slice data)
         return fail(s, 500, data);
     }
     if (!s->started) {
-        start(s, &chat);
+        s->started = true;
+        s->writer->start(s, &chat);
+        if (is_full(s)) {
+            return fail(s, 502, SLICE(TOO_LONG));
+        }
     }
-    add_thought(s, chat.thought.text);
-    add_text(s, chat.content.text);
+    add_text(s, DIALECT_THINKING, chat.thought.text);
+    add_text(s, DIALECT_TEXT, chat.content.text);
     dialect_items_init(&items, &chat.calls);
     while (dialect_items_next(&items, &item)) {
         if (!add_call(s, &item)) {
@@ -233,6 +173,9 @@ take_event(struct dialect_stream *s, struct slice data)
         }
     }
     note_end(s, &chat);
+    if (is_full(s)) {
+        return fail(s, 502, SLICE(TOO_LONG));
+    }
     return true;
 }
 

@@ -17,6 +17,8 @@
 
 /* x was just read, of its path. */
 void translating_init(struct exchange *x) ON_LANE;
+/* What marks it for caches, where dialect.marks says so. */
+struct body_edit translating_mark(const struct exchange *x);
 /* A worker was elected for x: whether it gets a chat. */
 void translating_elect(struct exchange *x) ON_LANE;
 /* Makes the chat, unless it is there. False: there is none, see dialect.why. */
@@ -25,7 +27,8 @@ bool translating_prepare(struct exchange *x) ON_LANE MUST_CHECK;
 void translating_refuse(struct exchange *x) ON_LANE;
 /* Whether an answer of that status says that the engine does not know x's path,
  * so that it is to get a chat. */
-bool translating_unknown(const struct exchange *x, unsigned status) MUST_CHECK;
+bool translating_unknown(struct exchange *x, unsigned status)
+    ON_LANE MUST_CHECK;
 /* An answer of that status is the client's. */
 void translating_answered(struct exchange *x, unsigned status) ON_LANE;
 /* A good stream of a chat begins. */

@@ -173,6 +173,7 @@ struct lane {
     struct session_rule session;
     struct config_aliases aliases;
     struct config_cors cors;
+    struct config_messages messages;
     struct http_tokens operators;
     bool usage_ask;
     struct pace body_pace;
@@ -263,7 +264,7 @@ struct edge_salt {
     char text[KEYS_CACHE_SALT_ROOM + 20]; /* a value, or a member */
 };
 
-#define EDGE_EDITS_MAX (2U + RESUME_EDITS_MAX)
+#define EDGE_EDITS_MAX (3U + RESUME_EDITS_MAX)
 
 /* What the attempt's worker gets instead of the body as it came. */
 struct edge_edits {
@@ -286,10 +287,12 @@ struct edge_resuming {
 /* A request that an engine may get as a chat, because it knows no other path:
  * translating.c. */
 struct edge_dialect {
-    bool possible;   /* such a request's path has a counterpart */
+    bool possible; /* such a request's path has a counterpart */
+    enum dialect api;
     bool on;         /* the attempt's engine gets a chat */
     bool shown;      /* ... as it has just shown that it needs one */
     bool streams;    /* its answer is a stream, of which x->says makes ours */
+    bool marks;      /* where it passes as it is, it is marked for caches */
     const char *why; /* there is no chat for it; static text */
     char *body;      /* the chat's, made once, or NULL */
     size_t size;
@@ -425,8 +428,8 @@ struct exchange {
     struct usage_strip strip;
     struct resume resume;
     struct stored_watch storing; /* with `stores` */
-    struct dialect_stream says; /* while dialect.streams */
-    struct buf said;            /* ... its events, for the client */
+    struct dialect_stream says;  /* while dialect.streams */
+    struct buf said;             /* ... its events, for the client */
     char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 

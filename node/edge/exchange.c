@@ -335,6 +335,9 @@ set_edits(struct exchange *x)
         add_edit(edits, (struct body_edit){ask->lack.at, ask->lack.cut,
                                            scan_usage_text(ask->lack.lack)});
     }
+    if (x->dialect.marks) {
+        add_edit(edits, translating_mark(x));
+    }
     for (uint32_t i = 0; i < x->resuming.asks; i++) {
         add_edit(edits, x->resuming.ask[i]);
     }

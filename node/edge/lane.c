@@ -24,7 +24,8 @@
 #define LOCAL_MS        250U /* for tokens that a thread makes */
 #define RESERVED_MS     2000U
 #define QUEUE_MORE_MS   1000U /* after which control should have spoken */
-#define HOLD_MS         20U   /* and up to TICK_MS more */
+#define TEXT_KEPT_BYTES ((size_t)256 << 10) /* of the lane's text */
+#define HOLD_MS         20U                 /* and up to TICK_MS more */
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -215,6 +216,11 @@ on_tick(uv_timer_t *timer)
     uint64_t now_us = waited_until_us(lane);
 
     counter_bump(&lane->shared->metrics.loop_ticks, 1);
+    if (lane->text.size > TEXT_KEPT_BYTES) {
+        size_t max_bytes = lane->text.max_bytes;
+        buf_fini(&lane->text);
+        buf_init(&lane->text, max_bytes);
+    }
     expire_all(lane, now_us);
     limit_look(lane, now_us);
     if (lane->draining && now_us >= lane->drain_due_us) {
@@ -312,6 +318,7 @@ take_live(struct lane *lane, const struct node_live *live)
     session_rule_scan(&lane->session, &lane->route.limits);
     lane->aliases = live->aliases;
     lane->cors = live->cors;
+    lane->messages = live->messages;
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
     lane->body_pace = (struct pace){
@@ -439,9 +446,10 @@ set_limits(struct lane *lane)
     lane->response_limits = lane->request_limits;
     lane_memory_init(&lane->memory, &lane->node->held_bytes,
                      l->buffered_bytes_max);
-    /* A worker's head with our lines added, and what it came with. */
+    /* A worker's head with our lines added, and what it came with: as it is, or
+     * what it becomes in another API. */
     buf_init(&lane->text,
-             l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);
+             l->head_bytes_max + DIALECT_SAID_MAX + EDGE_ADDED_BYTES);
 }
 
 static void

@@ -460,7 +460,7 @@ note_taken(struct upstream *up, const char *bytes, size_t taken)
     fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
                       lane_now_us(up->lane));
     limit_pass(x, (struct slice){bytes, taken});
-    if (x->stores) {
+    if (x->stores && !x->dialect.on) {
         storing_pass(x, (struct slice){bytes, taken});
     }
     counter_bump(&up->lane->shared->metrics.bytes_out, taken);

@@ -1,7 +1,7 @@
 /*
- * Requests of /v1/messages for engines that do not know that path: they are sent
- * as chats, and the answers come back as messages. node/dialect makes the one of
- * the other.
+ * Requests of /v1/messages and /v1/responses for engines that do not know that
+ * path: they are sent as chats, and the answers come back as the client's API has
+ * them. node/dialect makes the one of the other.
  *
  * Which engines do not know it shows when one is asked: it answers 404, 405 or
  * 501, and gets the same request as a chat. If it takes that, the fleet's board
@@ -13,13 +13,35 @@
 
 #include "node/edge/answer_internal.h"
 
+#define MARK       "\"cache_control\""
 #define ROOM_MORE  4096U /* beyond what the body takes */
 #define ROOM_TIMES 8U    /* arguments of tools are quoted once more */
 
 void
 translating_init(struct exchange *x)
 {
-    x->dialect.possible = x->api == SCAN_API_MESSAGES && x->method == HTTP_POST;
+    x->dialect.possible =
+        x->method == HTTP_POST &&
+        (x->api == SCAN_API_MESSAGES || x->api == SCAN_API_RESPONSES);
+    x->dialect.api =
+        x->api == SCAN_API_MESSAGES ? DIALECT_MESSAGES : DIALECT_RESPONSES;
+    x->dialect.marks =
+        x->client->lane->messages.cache_control != 0 && x->dialect.possible &&
+        x->api == SCAN_API_MESSAGES && x->client->lane->route.model.len != 0 &&
+        memmem(x->body.ptr, x->body.len, MARK, sizeof(MARK) - 1) == NULL;
+}
+
+/* The first bytes of an object that is to be marked. */
+struct body_edit
+translating_mark(const struct exchange *x)
+{
+    const char *brace = memchr(x->body.ptr, '{', x->body.len);
+
+    CHECK(brace != NULL); /* it was scanned, and names a model */
+    return (struct body_edit){
+        .at = (uint32_t)(brace + 1 - x->body.ptr),
+        .text = SLICE("\"cache_control\":{\"type\":\"ephemeral\"},"),
+    };
 }
 
 void
@@ -85,7 +107,7 @@ translate(struct exchange *x, size_t room)
         return true;
     }
     struct buf out = buf_over(d->body, d->size);
-    if (dialect_request(x->body, salt_of(x), &out, &d->why)) {
+    if (dialect_request(d->api, x->body, salt_of(x), &out, &d->why)) {
         d->chat = buf_slice(&out);
         return true;
     }
@@ -119,10 +141,12 @@ translating_refuse(struct exchange *x)
 {
     char text[256];
 
-    (void)snprintf(text, sizeof(text),
-                   "the engine has no /v1/messages, and the request cannot be "
-                   "served by /v1/chat/completions: %s",
-                   x->dialect.why);
+    (void)snprintf(
+        text, sizeof(text),
+        "the engine has no %s, and the request cannot be served by "
+        "/v1/chat/completions: %s",
+        x->dialect.api == DIALECT_MESSAGES ? "/v1/messages" : "/v1/responses",
+        x->dialect.why);
     reply_error(x->client, 400, "not_translatable", text);
 }
 
@@ -133,21 +157,31 @@ says_unknown(unsigned status)
     return status == 404 || status == 405 || status == 501;
 }
 
+static enum fleet_lack
+lack_of(const struct exchange *x)
+{
+    return x->dialect.api == DIALECT_MESSAGES ? FLEET_LACKS_MESSAGES
+                                              : FLEET_LACKS_RESPONSES;
+}
+
 void
 translating_elect(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
 
     x->dialect.shown = false;
-    x->dialect.on =
-        x->dialect.possible && x->pool != NULL &&
-        fleet_board_lacks(lane->node->board, x->pool->slot, lane_now_us(lane));
+    x->dialect.on = x->dialect.possible && x->pool != NULL &&
+                    fleet_board_lacks(lane->node->board, lack_of(x),
+                                      x->pool->slot, lane_now_us(lane));
 }
 
+/* A response that an engine does not keep (any more) is a 404, too: where there
+ * is no chat for the request, it has the last word. */
 bool
-translating_unknown(const struct exchange *x, unsigned status)
+translating_unknown(struct exchange *x, unsigned status)
 {
-    return x->dialect.possible && !x->dialect.on && says_unknown(status);
+    return x->dialect.possible && !x->dialect.on && says_unknown(status) &&
+           (x->dialect.api == DIALECT_MESSAGES || translating_prepare(x));
 }
 
 void
@@ -160,7 +194,8 @@ translating_answered(struct exchange *x, unsigned status)
     }
     counter_bump(&lane->shared->metrics.translated, 1);
     if (x->dialect.shown) {
-        fleet_board_lack(lane->node->board, x->pool->slot, lane_now_us(lane));
+        fleet_board_lack(lane->node->board, lack_of(x), x->pool->slot,
+                         lane_now_us(lane));
     }
 }
 
@@ -168,8 +203,8 @@ void
 translating_begin(struct exchange *x)
 {
     x->dialect.streams = true;
-    buf_init(&x->said, 2 * DIALECT_EVENT_MAX);
-    dialect_stream_init(&x->says, &x->said);
+    buf_init(&x->said, DIALECT_SAID_MAX);
+    dialect_stream_init(&x->says, x->dialect.api, &x->said);
 }
 
 /* What was said since the last time. */

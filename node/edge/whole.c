@@ -98,10 +98,11 @@ translate(const struct exchange *x, struct buf *out)
     char error[HTTP_ERROR_ROOM];
 
     if (whole->status >= 400) {
-        dialect_error(whole->status, whole->over ? SLICE("") : body, out);
+        dialect_error(x->dialect.api, whole->status,
+                      whole->over ? SLICE("") : body, out);
         return whole->status;
     }
-    if (!whole->over && dialect_answer(body, out)) {
+    if (!whole->over && dialect_answer(x->dialect.api, body, out)) {
         return 200;
     }
     buf_clear(out);

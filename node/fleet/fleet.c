@@ -133,7 +133,9 @@ reset_board(struct fleet *fleet, uint32_t slot)
     struct fleet_counters *counters = &board->counters[slot];
 
     CHECK(slot < WORKERS_MAX);
-    gauge_set(&board->lacks[slot], 0);
+    for (unsigned what = 0; what < FLEET_LACKS; what++) {
+        gauge_set(&board->lacks[what][slot], 0);
+    }
     gauge_set(&board->peers[slot], 0);
     gauge_set(&board->peers_open[slot], 0);
     gauge_set(&board->foreign[slot], 0);

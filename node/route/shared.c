@@ -113,6 +113,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->retries = config->retries;
     live->aliases = config->aliases;
     live->cors = config->cors;
+    live->messages = config->messages;
     live->placement_headers = config->placement_headers != 0;
     live->usage_ask = config->usage.ask != 0;
     node->elect = shared_elect(&config->policy);

@@ -79,6 +79,7 @@ struct node_live {
     struct config_retries retries;
     struct config_aliases aliases;
     struct config_cors cors;
+    struct config_messages messages;
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
     bool usage_ask;

@@ -168,6 +168,13 @@ enum fleet_limited {
     FLEET_SET,     /* all, the configured one */
 };
 
+/* Paths that an engine may not know, and which it can be spared. */
+enum fleet_lack {
+    FLEET_LACKS_MESSAGES,
+    FLEET_LACKS_RESPONSES,
+    FLEET_LACKS,
+};
+
 /*
  * The live numbers, by slot. Loads are dense arrays: each election reads all of
  * them, which costs one cache line per 16 workers instead of one per worker.
@@ -200,8 +207,8 @@ struct fleet_board {
     _Alignas(64) struct gauge trial[WORKERS_MAX];
     /* When bytes of an answer last came from there: fleet_board_heard(). */
     _Alignas(64) struct gauge heard[WORKERS_MAX];
-    /* When it showed that it does not know /v1/messages: fleet_board_lack(). */
-    _Alignas(64) struct gauge lacks[WORKERS_MAX];
+    /* When it showed that it does not know a path: fleet_board_lack(). */
+    _Alignas(64) struct gauge lacks[FLEET_LACKS][WORKERS_MAX];
     /* Time for the same work, in thousandths of the usual worker's (speed.h);
      * 0: not known. */
     _Alignas(64) struct gauge slowness_permille[WORKERS_MAX];
@@ -285,20 +292,22 @@ void fleet_view_kin(const struct fleet_view *view, struct worker_set *kin);
 
 #define FLEET_LACK_S UINT64_C(600) /* then its engine may be a newer one */
 
-/* That worker does not know /v1/messages, as it showed just now, on the fleet's
+/* That worker does not know the path, as it showed just now, on the fleet's
  * clock. */
 static inline void
-fleet_board_lack(struct fleet_board *board, uint32_t slot, uint64_t now_us)
+fleet_board_lack(struct fleet_board *board, enum fleet_lack what, uint32_t slot,
+                 uint64_t now_us)
 {
-    gauge_set(&board->lacks[slot], (int32_t)(now_us / 1000000 % INT32_MAX + 1));
+    gauge_set(&board->lacks[what][slot],
+              (int32_t)(now_us / 1000000 % INT32_MAX + 1));
 }
 
 /* Whether it did so lately. */
 static inline bool
-fleet_board_lacks(const struct fleet_board *board, uint32_t slot,
-                  uint64_t now_us)
+fleet_board_lacks(const struct fleet_board *board, enum fleet_lack what,
+                  uint32_t slot, uint64_t now_us)
 {
-    uint32_t at = gauge_read(&board->lacks[slot]);
+    uint32_t at = gauge_read(&board->lacks[what][slot]);
 
     return at != 0 && now_us / 1000000 % INT32_MAX + 1 - at < FLEET_LACK_S;
 }

@@ -62,7 +62,7 @@
     X(severed, "Answers severed after their first byte")                       \
     X(resumed, "Answers that broke off and went on at another worker")         \
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
-    X(translated, "Requests of /v1/messages that engines got as chats")        \
+    X(translated, "Requests of other APIs that engines got as chats")          \
     X(keep_alives,                                                             \
       "Comments to clients that waited for the first of a stream")             \
     X(cut_off, "Requests cut off because draining took too long")              \

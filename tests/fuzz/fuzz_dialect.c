@@ -42,12 +42,12 @@ check_events(struct slice text)
 }
 
 static bool
-play(struct slice in, size_t piece, struct buf *out)
+play(enum dialect api, struct slice in, size_t piece, struct buf *out)
 {
     struct dialect_stream s;
     bool good = true;
 
-    dialect_stream_init(&s, out);
+    dialect_stream_init(&s, api, out);
     for (size_t at = 0; at < in.len && good; at += piece) {
         size_t len = in.len - at < piece ? in.len - at : piece;
         good = dialect_stream_give(&s, (struct slice){in.ptr + at, len});
@@ -58,37 +58,45 @@ play(struct slice in, size_t piece, struct buf *out)
     return good;
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void
+try_all(enum dialect api, struct slice in)
 {
-    struct slice in = {(const char *)data, size};
     struct buf out;
     struct buf again;
     const char *why;
 
     buf_init(&out, ROOM);
     buf_init(&again, ROOM);
-    if (dialect_request(in, SLICE(""), &out, &why)) {
+    if (dialect_request(api, in, SLICE(""), &out, &why)) {
         check_json(buf_slice(&out));
     } else {
         CHECK(why != NULL || out.failed);
     }
     buf_clear(&out);
-    if (dialect_answer(in, &out)) {
+    if (dialect_answer(api, in, &out)) {
         check_json(buf_slice(&out));
     }
     buf_clear(&out);
-    dialect_error(500, in, &out);
+    dialect_error(api, 500, in, &out);
     check_json(buf_slice(&out));
     buf_clear(&out);
-    bool good = play(in, size + 1, &out);
+    bool good = play(api, in, in.len + 1, &out);
     if (!out.failed) {
         check_events(buf_slice(&out));
-        size_t piece = size != 0 ? 1 + data[0] % 9 : 1;
-        CHECK(play(in, piece, &again) == good);
+        size_t piece = in.len != 0 ? 1 + (uint8_t)in.ptr[0] % 9 : 1;
+        CHECK(play(api, in, piece, &again) == good);
         CHECK(slice_equal(buf_slice(&out), buf_slice(&again)));
     }
     buf_fini(&out);
     buf_fini(&again);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice in = {(const char *)data, size};
+
+    try_all(DIALECT_MESSAGES, in);
+    try_all(DIALECT_RESPONSES, in);
     return 0;
 }

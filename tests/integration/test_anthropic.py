@@ -1,5 +1,6 @@
-"""The official Anthropic clients, through a node in front of an engine that knows chats alone:
-messages_client.mjs and messages_client.py are what they do."""
+"""The official clients of Anthropic for /v1/messages and of OpenAI for /v1/responses, through a
+node in front of an engine that knows chats alone: {messages,responses}_client.{mjs,py} are what
+they do."""
 import fcntl
 import json
 import pathlib
@@ -11,18 +12,19 @@ import unittest
 import harness
 from fake_worker import Close, FakeWorker
 from test_messages import call, chunk, say, without
-from test_openai import CLIENT_TIMEOUT_S, INSTALL_TIMEOUT_S, modules_of
+from test_openai import CLIENT_TIMEOUT_S, INSTALL_TIMEOUT_S, OPENAI, modules_of
 from test_openai_limits import ANTHROPIC
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYPI = "2.14.0"
+PYPI = {"anthropic": "2.14.0", "openai": "3.57.0"}
 USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15,
          "prompt_tokens_details": {"cached_tokens": 8}}
 
 
-def packages_of(package, version):
+def packages_of(package):
     """The directory that holds a Python client, installed once into the build; raises SkipTest
     where that cannot be."""
+    version = PYPI[package]
     folder = harness.BUILD / f"pypi-{package}-{version}"
     with open(harness.BUILD / f"{folder.name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -92,7 +94,7 @@ def stream_tool(peer, arguments):
                chunk({}, "tool_calls"), {**chunk({}), "choices": [], "usage": USAGE}])
 
 
-class Anthropic(harness.Case):
+class Vendor(harness.Case):
     def play(self, *command, steps):
         worker = FakeWorker(self, without(answer))
         node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
@@ -106,12 +108,22 @@ class Anthropic(harness.Case):
         self.assertEqual(got.returncode, 0, got.stdout)
         self.assertTrue(got.stdout.endswith(f"done {steps}\n"))
 
+
+class Anthropic(Vendor):
     def test_the_official_client_for_node_works(self):
         self.play("node", HERE / "messages_client.mjs", modules_of("@anthropic-ai/sdk", ANTHROPIC),
                   steps=7)
 
     def test_the_official_client_for_python_works(self):
-        self.play(sys.executable, HERE / "messages_client.py", packages_of("anthropic", PYPI), steps=5)
+        self.play(sys.executable, HERE / "messages_client.py", packages_of("anthropic"), steps=5)
+
+
+class OpenAI(Vendor):
+    def test_the_official_client_for_node_works(self):
+        self.play("node", HERE / "responses_client.mjs", modules_of("openai", OPENAI), steps=4)
+
+    def test_the_official_client_for_python_works(self):
+        self.play(sys.executable, HERE / "responses_client.py", packages_of("openai"), steps=4)
 
 
 if __name__ == "__main__":

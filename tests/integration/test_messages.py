@@ -173,6 +173,19 @@ class Messages(Proxy):
         self.assertEqual(worker.requests[0].body.decode(), body)
         self.assertEqual(self.metric(node, "kvasir_translated_total"), 0)
 
+    def test_a_mark_for_caches_is_added_where_that_is_asked(self):
+        worker = FakeWorker(self, lambda peer, request: peer.json({"own": request.target}))
+        self.serve(worker, options=["--messages.cache_control", "on"])
+        self.send(" " + json.dumps(ask()), **{"content-type": "application/json"})
+        marked = ask(system=[{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}])
+        self.send(marked)
+        self.post({"model": "m", "messages": []})
+        self.assertEqual([r.json() for r in worker.requests],
+                         [{"cache_control": {"type": "ephemeral"}, **ask()}, marked,
+                          {"model": "m", "messages": []}])
+        self.assertEqual(int(worker.requests[0].headers["content-length"]),
+                         len(worker.requests[0].body))
+
     def test_a_model_that_is_not_there_is_no_missing_path(self):
         def nothing(peer, _):
             peer.json({"error": {"message": "no such model", "code": 404}}, 404)

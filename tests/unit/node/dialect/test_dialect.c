@@ -35,6 +35,13 @@ text_of(const json_t *vector, const char *key)
     return text != NULL ? text : "";
 }
 
+static enum dialect
+api_of(const json_t *vector)
+{
+    return strcmp(text_of(vector, "api"), "responses") == 0 ? DIALECT_RESPONSES
+                                                            : DIALECT_MESSAGES;
+}
+
 static void
 compare(const json_t *vector, struct slice got)
 {
@@ -62,8 +69,9 @@ Test(node_dialect, a_request_becomes_a_chat)
         char *body = json_dumps(json_object_get(vector, "in"), 0);
         const char *why;
         buf_clear(&out);
-        bool good = dialect_request(
-            slice_of(body), slice_of(text_of(vector, "salt")), &out, &why);
+        bool good =
+            dialect_request(api_of(vector), slice_of(body),
+                            slice_of(text_of(vector, "salt")), &out, &why);
         if (json_object_get(vector, "why") != NULL) {
             cr_expect_not(good, "%s", text_of(vector, "name"));
             cr_expect_str_eq(why, text_of(vector, "why"));
@@ -88,7 +96,7 @@ Test(node_dialect, a_chat_becomes_an_answer)
     {
         char *body = json_dumps(json_object_get(vector, "in"), 0);
         buf_clear(&out);
-        bool good = dialect_answer(slice_of(body), &out);
+        bool good = dialect_answer(api_of(vector), slice_of(body), &out);
         cr_assert_eq(good, json_object_get(vector, "out") != NULL, "%s",
                      text_of(vector, "name"));
         if (good) {
@@ -111,6 +119,7 @@ Test(node_dialect, an_error_becomes_one_of_anthropics)
         char *body = json_dumps(json_object_get(vector, "in"), 0);
         buf_clear(&out);
         dialect_error(
+            api_of(vector),
             (unsigned)json_integer_value(json_object_get(vector, "status")),
             slice_of(body), &out);
         compare(vector, buf_slice(&out));
@@ -171,7 +180,7 @@ play(const json_t *vector, struct slice in, size_t piece)
     bool good = true;
 
     buf_init(&out, ROOM);
-    dialect_stream_init(&s, &out);
+    dialect_stream_init(&s, api_of(vector), &out);
     for (size_t at = 0; at < in.len && good; at += piece) {
         size_t len = in.len - at < piece ? in.len - at : piece;
         good = dialect_stream_give(&s, (struct slice){in.ptr + at, len});
@@ -211,7 +220,7 @@ Test(node_dialect, nothing_is_taken_after_the_end)
     struct buf out;
 
     buf_init(&out, ROOM);
-    dialect_stream_init(&s, &out);
+    dialect_stream_init(&s, DIALECT_MESSAGES, &out);
     cr_assert_not(dialect_stream_give(&s, SLICE("data: [DONE]\n\n")));
     size_t len = out.len;
     cr_assert_not(dialect_stream_give(&s, SLICE("data: {}\n\n")));
@@ -228,6 +237,7 @@ Test(node_dialect, a_full_buffer_is_told)
     const char *why = "unset";
 
     cr_assert_not(dialect_request(
+        DIALECT_MESSAGES,
         SLICE("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":"
               "\"a\"}]}"),
         SLICE(""), &out, &why));
@@ -247,7 +257,8 @@ Test(node_dialect, what_is_nested_too_deeply_is_refused)
     for (int i = 0; i < 1000; i++) {
         buf_add_text(&in, "[");
     }
-    cr_assert_not(dialect_request(buf_slice(&in), SLICE(""), &out, &why));
+    cr_assert_not(dialect_request(DIALECT_MESSAGES, buf_slice(&in), SLICE(""),
+                                  &out, &why));
     cr_assert_str_eq(why, "it is no JSON object, or nested too deeply");
     buf_fini(&in);
     buf_fini(&out);
