@@ -9,8 +9,8 @@
 
 #include "index/index.h"
 
-static struct engine_call *
-take_call(struct engine_server *server, struct httpd_request *request)
+struct engine_call *
+engine_call_take(struct engine_server *server, struct httpd_request *request)
 {
     CHECK(server->idle_count > 0);
     struct engine_call *call =
@@ -19,6 +19,7 @@ take_call(struct engine_server *server, struct httpd_request *request)
         .request = request,
         .number = server->next_number++,
         .created_s = (uint64_t)time(NULL),
+        .server = server,
     };
     *httpd_user(request) = call;
     return call;
@@ -36,6 +37,7 @@ engine_call_drop(struct engine_server *server, struct engine_call *call)
 {
     CHECK(server->idle_count < server->options->requests_max);
     call->request = NULL;
+    engine_split_drop(server, call);
     free(call->salt);
     call->salt = NULL;
     server->idle_calls[server->idle_count++] = (uint32_t)(call - server->calls);
@@ -58,7 +60,8 @@ engine_call_abort_hanging(struct engine_server *server)
 {
     for (uint32_t i = 0; i < server->calls_count; i++) {
         struct engine_call *call = &server->calls[i];
-        if (call->request != NULL && call->ticket == 0) {
+        if (call->request != NULL && call->ticket == 0 &&
+            call->split.pass == ENGINE_PASS_NOTHING) {
             httpd_abort(call->request);
             engine_call_drop(server, call);
         }
@@ -213,6 +216,10 @@ submit(struct engine_server *server, struct engine_call *call)
         .cold = server->options->make == ENGINE_MAKE_VLLM &&
                 server->prompt.scan.rescored,
     };
+    if (call->split.pass == ENGINE_PASS_TAKE && !ids->failed &&
+        keep_salt(server, call)) {
+        return engine_split_take(server, call, &wanted);
+    }
     int r =
         ids->failed || !keep_salt(server, call)
             ? -ENOMEM
@@ -248,7 +255,7 @@ meet_fate(struct engine_server *server, struct httpd_request *request,
         return false;
     }
     if (fate->hang) {
-        (void)take_call(server, request);
+        (void)engine_call_take(server, request);
         return false;
     }
     return true;
@@ -260,6 +267,7 @@ generate(struct engine_server *server, struct httpd_request *request,
 {
     const struct scan *scan = &server->prompt.scan;
     struct engine_fate fate;
+    struct engine_split split;
     uint32_t model;
     uint32_t rank;
     uint32_t output_len;
@@ -275,6 +283,7 @@ generate(struct engine_server *server, struct httpd_request *request,
     if (!engine_server_find_model(server, request, &model) ||
         !engine_server_render(server, request, true) ||
         !find_length(server, request, &output_len) ||
+        !engine_split_read(server, request, &split) ||
         !engine_ranks_named(server, request, engine_ranks_idlest(server),
                             &rank)) {
         return;
@@ -286,13 +295,14 @@ generate(struct engine_server *server, struct httpd_request *request,
     if (!meet_fate(server, request, &fate)) {
         return;
     }
-    struct engine_call *call = take_call(server, request);
+    struct engine_call *call = engine_call_take(server, request);
     call->model = model;
     call->rank = rank;
     call->api = api;
     call->stream = scan->stream;
     call->include_usage = scan->include_usage;
-    call->output_len = output_len;
+    call->split = split;
+    call->output_len = split.pass == ENGINE_PASS_HAND ? 1 : output_len;
     call->die_after_tokens = fate.die_after_tokens;
     if (submit(server, call) && call->stream) {
         httpd_begin(request, 200, "text/event-stream; charset=utf-8",

@@ -59,6 +59,7 @@ on_timer(uv_timer_t *timer)
 {
     struct engine_server *server = timer->data;
 
+    engine_split_due(server);
     for (uint32_t i = 0; i < server->ranks_count; i++) {
         catch_up(server, &server->ranks[i]);
     }
@@ -68,7 +69,7 @@ on_timer(uv_timer_t *timer)
 static uint64_t
 first_deadline(const struct engine_server *server)
 {
-    uint64_t first_us = UINT64_MAX;
+    uint64_t first_us = engine_split_deadline(server);
 
     for (uint32_t i = 0; i < server->ranks_count; i++) {
         uint64_t deadline_us = engine_deadline(&server->ranks[i].engine);
@@ -202,6 +203,7 @@ static const struct route {
     {HTTP_GET, "/slots", engine_get_slots, OF(LLAMACPP)},
     {HTTP_POST, "/chaos", engine_post_chaos, ALL},
     {HTTP_GET, "/chaos", engine_get_chaos, ALL},
+    {HTTP_GET, "/chaos/kv/", engine_get_kv, OF(VLLM) | OF(SGLANG)},
     {HTTP_GET, "/chaos/cache", engine_get_cache, ALL},
     {HTTP_GET, "/v1/models", engine_get_models, ALL},
     {HTTP_GET, "/health", engine_get_health, ALL},
@@ -220,8 +222,11 @@ on_request(void *context, struct httpd_request *request)
     bool known = false;
 
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if ((routes[i].makes >> server->options->make & 1) == 0 ||
-            !slice_equal(head->path, slice_of(routes[i].path))) {
+        size_t len = strlen(routes[i].path);
+        bool same = slice_equal(head->path, slice_of(routes[i].path)) ||
+                    (routes[i].path[len - 1] == '/' && head->path.len > len &&
+                     memcmp(head->path.ptr, routes[i].path, len) == 0);
+        if ((routes[i].makes >> server->options->make & 1) == 0 || !same) {
             continue;
         }
         if (head->method_id == routes[i].method) {
@@ -403,6 +408,7 @@ engine_server_fini(struct engine_server *server)
 {
     for (uint32_t i = 0; i < server->calls_count; i++) {
         free(server->calls[i].salt);
+        free(server->calls[i].split.ids);
     }
     engine_ranks_fini(server);
     engine_prompt_fini(&server->prompt);

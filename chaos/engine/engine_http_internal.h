@@ -28,7 +28,33 @@
 
 #define ENGINE_BODY_BYTES_MAX   ((size_t)16 << 20)
 #define ENGINE_UNSENT_BYTES_MAX ((size_t)1 << 20) /* of a slow client */
+#define ENGINE_KEPT_MAX         4096U /* prompts that other engines may ask for */
 #define ENGINE_MAX_TOKENS       16 /* of an answer whose length is not asked */
+
+/* What a generation request is to do for, or with, another engine. */
+enum engine_pass {
+    ENGINE_PASS_NOTHING,
+    ENGINE_PASS_TELL, /* vllm: its answer says where its prompt is */
+    ENGINE_PASS_HAND, /* sglang: ends when the other engine has its prompt */
+    ENGINE_PASS_TAKE, /* gets its prompt from the other engine */
+    ENGINE_PASS_PULL, /* no generation: the other engine asks for a prompt */
+};
+
+/* A part of a split request. */
+struct engine_split {
+    enum engine_pass pass;
+    uint64_t key;        /* under which the prompt is known at both */
+    char host[64];       /* TAKE: where it is */
+    uint16_t port;       /* likewise */
+    uint32_t tokens;     /* TAKE, vllm: that were promised */
+    struct httpc *pull;  /* TAKE: being asked for; NULL: it is not */
+    uint64_t here_us;    /* TAKE: model's clock, when all is here; 0: later */
+    uint32_t *ids;       /* TAKE: prompt and answer, until then */
+    uint32_t prompt_len; /* likewise */
+    uint64_t root;       /* likewise */
+    bool computed;       /* HAND */
+    struct engine_usage usage; /* HAND, computed: of its answer */
+};
 
 /* One generation request under way. */
 struct engine_call {
@@ -47,6 +73,8 @@ struct engine_call {
     enum scan_api api;
     bool stream;
     bool include_usage;
+    struct engine_split split;
+    struct engine_server *server;
 };
 
 struct engine_server {
@@ -71,7 +99,10 @@ struct engine_server {
     uint32_t *idle_calls; /* stack of unused ones */
     uint32_t idle_count;
     uint64_t next_number;
-    uint64_t restarts; /* ordered ones */
+    uint64_t restarts;              /* ordered ones */
+    uint32_t coming;                /* calls with split.here_us */
+    uint64_t kept[ENGINE_KEPT_MAX]; /* vllm: keys of prompts that were told */
+    uint32_t kept_next;
 
     struct engine_faults faults;
     struct engine_files files;   /* --tokens */
@@ -123,6 +154,44 @@ bool engine_server_render(struct engine_server *server,
 bool engine_server_find_model(struct engine_server *server,
                               struct httpd_request *request, uint32_t *model);
 
+/* engine_split.c: prefill and decode apart. */
+
+/* What the body asks of this engine for a split. False: refused with 400. */
+bool engine_split_read(struct engine_server *server,
+                       struct httpd_request *request,
+                       struct engine_split *split);
+
+/* A call that takes its prompt from another engine: asks for it. The scratch
+ * has prompt and answer. False: refused. */
+bool engine_split_take(struct engine_server *server, struct engine_call *call,
+                       const struct engine_request *wanted);
+
+/* Passes prompts to the model whose transfer is over. */
+void engine_split_due(struct engine_server *server);
+
+/* When the first of them is; UINT64_MAX: none. */
+uint64_t engine_split_deadline(const struct engine_server *server);
+
+/* The call's model output has ended. True: it waits for the other engine. */
+bool engine_split_holds(struct engine_server *server, struct engine_call *call,
+                        const struct engine_usage *usage);
+
+/* Appends "kv_transfer_params", after a comma, to the answer of a call. */
+void engine_split_put(struct engine_server *server,
+                      const struct engine_call *call,
+                      const struct engine_usage *usage);
+
+/* The call is over. */
+void engine_split_drop(struct engine_server *server, struct engine_call *call);
+
+/* The call gets its answer now; of engine_reply.c. */
+void engine_reply_end(struct engine_server *server, struct engine_call *call,
+                      const struct engine_usage *usage);
+
+/* A place for a request; there is one. */
+struct engine_call *engine_call_take(struct engine_server *server,
+                                     struct httpd_request *request);
+
 /*
  * The endpoints, each named by method and path; the manual says what they do
  * (kvasir-engine --help). Each takes the request over and answers it now or
@@ -152,6 +221,7 @@ void engine_post_detokenize(struct engine_server *s,
 void engine_post_reset(struct engine_server *s, struct httpd_request *request);
 void engine_post_chaos(struct engine_server *s, struct httpd_request *request);
 void engine_get_chaos(struct engine_server *s, struct httpd_request *request);
+void engine_get_kv(struct engine_server *s, struct httpd_request *request);
 void engine_get_cache(struct engine_server *s, struct httpd_request *request);
 void engine_get_models(struct engine_server *s, struct httpd_request *request);
 void engine_get_health(struct engine_server *s, struct httpd_request *request);

@@ -164,6 +164,7 @@ engine_submit(struct engine *engine, const struct engine_request *request,
               uint64_t now_us, uint64_t *ticket)
 {
     CHECK(request->prompt_len > 0 && request->output_len > 0);
+    CHECK(request->passed < request->prompt_len);
     CHECK(now_us >= engine->now_us);
     engine->now_us = now_us;
     if (too_long(engine, request)) {
@@ -181,6 +182,7 @@ engine_submit(struct engine *engine, const struct engine_request *request,
         .state = SEQ_WAITING,
         .prompt_len = request->prompt_len,
         .cold = request->cold,
+        .passed = request->passed,
         .output_len = request->output_len,
         .root = request->root,
         .user = request->user,

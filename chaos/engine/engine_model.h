@@ -32,6 +32,9 @@
  *   sequence has behind it, and prefill_per_pair_ps for each pair of a prompt
  *   token and one before it.
  *
+ * - What another engine has computed of a prompt (prefill and decode apart) takes
+ *   blocks and a part of a step's budget, and no time; it counts as cached.
+ *
  * Departures from vLLM, on purpose:
  * - No preemption: a request is admitted only when blocks for its whole life
  *   are free or promised to nobody else. They are still taken one by one as
@@ -99,6 +102,8 @@ struct engine_request {
     uint32_t prompt_len;    /* 1 or more */
     uint32_t output_len;    /* 1 or more: max_tokens */
     bool cold;              /* all of it is computed, whatever is cached */
+    uint32_t passed; /* tokens of the prompt that another engine has computed,
+                        and whose entries are here by now; all but one at most */
 };
 
 struct engine_usage {

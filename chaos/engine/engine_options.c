@@ -88,6 +88,12 @@ static const struct flag flags[] = {
     {"scale-out", FLAG_CHOICE, AT(scale_out), 0, 0, "on|off", "on",
      "off: vLLM's renderers answer 403, as they do without\n"
      "its --enable-scale-out"},
+    {"split", FLAG_CHOICE, AT(split), 0, 0, "off|both|prefill|decode", "off",
+     "parts of split requests that it plays: vllm by\n"
+     "kv_transfer_params, unless off; sglang by\n"
+     "bootstrap_room, prefill or decode and nothing else"},
+    {"transfer-tps", FLAG_COUNT, AT(transfer_tokens_per_s), 1, 4e9, "N",
+     "400000", "prompt tokens passed on per second"},
     {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
 };
 
@@ -110,6 +116,13 @@ settle(struct engine_options *o, char *fault, size_t fault_size)
     if (o->window != 0 && facts->cache != ENGINE_CACHE_BLOCKS) {
         (void)snprintf(fault, fault_size,
                        "--window: this engine has no windows");
+        return false;
+    }
+    bool sglang = o->make == ENGINE_MAKE_SGLANG;
+    if (o->split != ENGINE_PART_OFF &&
+        (sglang ? o->split == ENGINE_PART_BOTH : o->make != ENGINE_MAKE_VLLM)) {
+        (void)snprintf(fault, fault_size,
+                       "--split: this engine has no such part");
         return false;
     }
     if (facts->publishes || (o->events == NULL && o->replay == NULL)) {
@@ -175,6 +188,11 @@ static const char manual_tail[] =
     "  GET  /v1/models, /health, /version, /metrics (trtllm: "
     "/prometheus/metrics)\n"
     "  GET  /server_info (sglang), /slots (llamacpp)\n"
+    "  GET  /chaos/kv/KEY   with --split: how another engine comes by "
+    "a\n"
+    "       prompt that this one computes for it. So SGLang's bootstrap_port "
+    "is\n"
+    "       that of the API\n"
     "  GET  /chaos/cache    the hash of each cached block, and the next "
     "event's\n"
     "       number\n"

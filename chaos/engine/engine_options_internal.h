@@ -21,6 +21,14 @@
 #define ENGINE_RANKS_MAX  64
 #define ENGINE_NAME_MAX   FLAGS_TEXT_MAX /* of a model's name, and of others */
 
+/* Which parts of a split request it plays. */
+enum engine_part {
+    ENGINE_PART_OFF,
+    ENGINE_PART_BOTH,
+    ENGINE_PART_PREFILL,
+    ENGINE_PART_DECODE,
+};
+
 struct engine_options {
     const char *host;                      /* an IP address */
     const char *name;                      /* in the log and in answers */
@@ -48,6 +56,8 @@ struct engine_options {
     uint32_t event_encoding; /* enum engine_events_encoding */
     uint32_t event_hashes;   /* 1: bytes */
     uint32_t scale_out;      /* 1: off */
+    uint32_t split;          /* enum engine_part */
+    uint64_t transfer_tokens_per_s;
     uint64_t event_slots;
     uint64_t buffer_steps; /* batches kept for replay */
     uint64_t replay_frames;

@@ -220,6 +220,7 @@ put_whole(struct engine_server *server, const struct engine_call *call,
                  ",\"logprobs\":null,\"finish_reason\":\"length\"}]");
     put_usage(server, usage);
     put_timings(server, usage);
+    engine_split_put(server, call, usage);
     buf_add_text(&server->out, "}");
 }
 
@@ -267,16 +268,27 @@ observe(struct engine_server *server, struct engine_call *call,
 }
 
 void
+engine_reply_end(struct engine_server *server, struct engine_call *call,
+                 const struct engine_usage *usage)
+{
+    if (call->stream) {
+        stream_end(server, call, usage);
+    } else {
+        answer_whole(server, call, usage);
+    }
+}
+
+void
 engine_call_output(struct engine_server *server, const struct engine_out *out)
 {
     struct engine_call *call = &server->calls[out->user];
 
     CHECK(call->request != NULL && call->ticket == out->ticket);
     observe(server, call, out);
-    if (out->kind == ENGINE_OUT_END && call->stream) {
-        stream_end(server, call, &out->usage);
-    } else if (out->kind == ENGINE_OUT_END) {
-        answer_whole(server, call, &out->usage);
+    if (out->kind == ENGINE_OUT_END) {
+        if (!engine_split_holds(server, call, &out->usage)) {
+            engine_reply_end(server, call, &out->usage);
+        }
     } else if (out->index == call->die_after_tokens) {
         abort_call(server, call);
     } else if (call->stream) {

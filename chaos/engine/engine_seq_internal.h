@@ -32,7 +32,8 @@ struct engine_seq {
                                 window_from on, blocks_held of them */
     uint32_t window_from;
     uint32_t prompt_len;
-    bool cold; /* the cache is not read for it */
+    bool cold;       /* the cache is not read for it */
+    uint32_t passed; /* prompt tokens that take no time */
     uint32_t output_len;
 
     uint32_t computed;     /* tokens whose cache entries exist */

@@ -302,9 +302,12 @@ add_work(struct work *work, const struct engine_seq *seq, uint32_t n)
     CHECK(n > 0);
     work->seqs++;
     if (seq->computed < seq->prompt_len) {
+        uint32_t end = seq->computed + n;
+        uint32_t from =
+            seq->computed > seq->passed ? seq->computed : seq->passed;
+        n = end > from ? end - from : 0;
         work->prefill_tokens += n;
-        work->pairs +=
-            (uint64_t)n * seq->computed + (uint64_t)n * (n + UINT64_C(1)) / 2;
+        work->pairs += (uint64_t)n * from + (uint64_t)n * (n + UINT64_C(1)) / 2;
     } else {
         work->context += seq->computed;
     }
@@ -387,6 +390,7 @@ yield_token(struct engine *engine, uint32_t i, uint64_t at_us)
 
     engine->stats.generation_tokens++;
     if (first) {
+        seq->cached = seq->cached > seq->passed ? seq->cached : seq->passed;
         seq->first_us = at_us;
         engine->stats.prompt_tokens += seq->prompt_len;
     }

@@ -723,3 +723,32 @@ Test(chaos_engine_model, what_a_cancelled_request_computed_joins_the_tree)
     cr_assert_eq(counts[ENGINE_EVENT_STORED], 1);
     engine_fini(&engine);
 }
+
+Test(chaos_engine_model, a_prompt_that_was_passed_on_takes_blocks_and_no_time)
+{
+    uint32_t prompt[100];
+    uint64_t ticket;
+    struct engine_out out;
+    struct engine_request request = {
+        .root = ROOT,
+        .prompt = prompt,
+        .prompt_len = 100,
+        .output_len = 2,
+        .passed = 99,
+    };
+
+    for (uint32_t i = 0; i < 100; i++) {
+        prompt[i] = 5000 + i;
+    }
+    start(&plain);
+    cr_assert_eq(engine_submit(&engine, &request, 0, &ticket), 0);
+    cr_assert(next(&out));
+    cr_assert_eq(out.kind, ENGINE_OUT_FIRST);
+    cr_assert_eq(out.at_us, 8000 + 650 + 10, "the last token alone");
+    cr_assert_eq(out.usage.cached_tokens, 99);
+    cr_assert(next(&out));
+    cr_assert(next(&out));
+    cr_assert_eq(out.kind, ENGINE_OUT_END);
+    cr_assert_eq(engine_cached_tokens(&engine, &request), 96);
+    engine_fini(&engine);
+}
