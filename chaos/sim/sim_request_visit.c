@@ -197,6 +197,9 @@ run(struct sim_world *w, struct sim_flight *f)
         case DISPATCH_RENAME:
             CHECK(false && "models have one name each here");
             return;
+        case DISPATCH_PREFILL:
+            CHECK(false && "engines have no roles here");
+            return;
         case DISPATCH_ASK:
             CHECK(false && "tokens come with the prompt");
             return;

@@ -55,6 +55,18 @@
 #define CONFIG_EXPECTED_S   60
 #define CONFIG_ATTEMPTS_MAX 8 /* workers tried for one request */
 
+/* Which part of a request a worker is for. */
+enum config_role {
+    CONFIG_ROLE_BOTH,
+    CONFIG_ROLE_PREFILL, /* computes prompts for others to go on with */
+    CONFIG_ROLE_DECODE,  /* goes on with them */
+};
+
+/* "both", "prefill", "decode". Static text. */
+const char *config_role_name(enum config_role role);
+
+#define CONFIG_BOOTSTRAP_PORT 8998 /* SGLang's default */
+
 /* One engine. Strings are "" when absent. */
 struct config_worker {
     struct url url;    /* http or https; required, unique */
@@ -63,7 +75,8 @@ struct config_worker {
     char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
     char island[CONFIG_LABEL_MAX]; /* among which traffic is cheap */
     char pool[CONFIG_LABEL_MAX];   /* workers of the same size */
-    char role[CONFIG_LABEL_MAX];
+    uint32_t role;                 /* enum config_role */
+    uint32_t bootstrap_port;       /* of an SGLang with role prefill */
     char api_key
         [CONFIG_SECRET_MAX]; /* Authorization: Bearer, not the client's */
     uint32_t blocks_max;     /* 0: belief.worker_blocks_max */
@@ -114,7 +127,8 @@ struct config_policy {
     uint32_t name;                     /* enum elect_policy */
     uint32_t cache_threshold_permille; /* of the prompt's blocks */
     uint32_t recompute_weight;         /* of a token; 0: tokens do not count */
-    uint32_t balance_abs;              /* requests in flight */
+    uint32_t split_tokens; /* not computed yet, from which on roles split */
+    uint32_t balance_abs;  /* requests in flight */
     uint32_t balance_rel_permille;     /* 1500: one and a half times */
     uint32_t kv_pressure_max_permille; /* of an engine's KV cache in use */
     uint32_t temperature_permille;     /* of dynamo's choice */

@@ -262,7 +262,8 @@ config_parse_worker(struct slice text, const char *where,
     char quoted[QUOTE_ROOM];
     uint64_t seen = UINT64_C(1) << CONFIG_WORKER_URL;
 
-    *worker = (struct config_worker){.ranks = 1};
+    *worker = (struct config_worker){.ranks = 1,
+                                     .bootstrap_port = CONFIG_BOOTSTRAP_PORT};
     (void)config_worker_set(worker, SLICE("url"), slice_take(&text, ','), where,
                             errors);
     while (text.len != 0 && errors->count == before) {

@@ -146,7 +146,8 @@ static void
 take_worker(const struct config_walk *walk, const struct config_yaml_node *node,
             struct config *config)
 {
-    struct config_worker worker = {.ranks = 1};
+    struct config_worker worker = {.ranks = 1,
+                                   .bootstrap_port = CONFIG_BOOTSTRAP_PORT};
     struct config_place place = config_walk_place(walk, node);
     int rc = CONFIG_E_INVALID;
     char where[512];

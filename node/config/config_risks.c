@@ -36,6 +36,36 @@ add_isolation(const struct config *config, struct buf *out)
     config_errors_fini(&errors);
 }
 
+/* A half of a pair alone splits nothing. Workers of peers may complete it. */
+static void
+add_halves(const struct config *config, struct buf *out)
+{
+    uint32_t count[CONFIG_ROLE_DECODE + 1] = {0};
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        count[config->workers[i].role]++;
+    }
+    if ((count[CONFIG_ROLE_PREFILL] == 0) == (count[CONFIG_ROLE_DECODE] == 0)) {
+        return;
+    }
+    enum config_role lone = count[CONFIG_ROLE_PREFILL] != 0
+                                ? CONFIG_ROLE_PREFILL
+                                : CONFIG_ROLE_DECODE;
+    enum config_role lacks =
+        lone == CONFIG_ROLE_PREFILL ? CONFIG_ROLE_DECODE : CONFIG_ROLE_PREFILL;
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        const struct config_worker *worker = &config->workers[i];
+        if (worker->role == lone) {
+            buf_printf(out,
+                       "workers: %s has the role %s, and no worker here has "
+                       "the role %s: nothing is split, so a vLLM serves whole "
+                       "requests, and an SGLang none\n",
+                       worker->id, config_role_name(lone),
+                       config_role_name(lacks));
+        }
+    }
+}
+
 void
 config_risks(const struct config *config, struct buf *out)
 {
@@ -74,5 +104,6 @@ config_risks(const struct config *config, struct buf *out)
                    "can reach %s may send requests, and needs no key\n",
                    config->listen.host);
     }
+    add_halves(config, out);
     add_isolation(config, out);
 }

@@ -60,6 +60,13 @@ static const char *const format_choices[] = {
 static const char *const resume_choices[] = {"off", "greedy", "always", NULL};
 static const char *const affinity_choices[] = {"off", "soft", "hard", NULL};
 
+static const char *const role_choices[] = {
+    [CONFIG_ROLE_BOTH] = "both",
+    [CONFIG_ROLE_PREFILL] = "prefill",
+    [CONFIG_ROLE_DECODE] = "decode",
+    [CONFIG_ROLE_DECODE + 1] = NULL,
+};
+
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 static const char *const bool_choices[] = {"false", "true", NULL};
@@ -168,6 +175,8 @@ static const struct config_key node_keys[] = {
      "Part of a prompt that a worker must hold before that counts in the choice."},
     {"policy.recompute_weight", CONFIG_COUNT, AT(policy.recompute_weight), ELECT_TEXT(ELECT_RECOMPUTE_WEIGHT), 0, 100, NULL,
      "Weight of a prompt's token that a worker would have to compute, against 1 for a token that waits there. 0: the longest prefix above cache_threshold wins (use 0.3 there), whatever waits, otherwise the fewest requests."},
+    {"policy.split_tokens", CONFIG_COUNT, AT(policy.split_tokens), ELECT_TEXT(ELECT_SPLIT_TOKENS), 0, 1000000000, NULL,
+     "Prompt tokens that a decode worker must lack for a prefill worker to compute them (workers' role). Less is computed at once where the answer is made. The slower the network between them, the higher."},
     {"policy.balance_abs", CONFIG_COUNT, AT(policy.balance_abs), ELECT_TEXT(ELECT_BALANCE_ABS), 0, 1000000, NULL,
      "The load is imbalanced when workers differ by more requests than this and by balance_rel."},
     {"policy.balance_rel", CONFIG_RATIO, AT(policy.balance_rel_permille), ELECT_TEXT(ELECT_BALANCE_REL), 1000, 1000000, NULL,
@@ -421,8 +430,10 @@ static const struct config_key worker_keys[] = {
      "Name of a group of workers among which traffic is cheap."},
     {"pool", CONFIG_LABEL, AT_WORKER(pool), "", 0, 0, NULL,
      "Name of a group of workers of the same size."},
-    {"role", CONFIG_LABEL, AT_WORKER(role), "", 0, 0, NULL,
-     "What it is for, such as prefill or decode."},
+    {"role", CONFIG_CHOICE, AT_WORKER(role), "both", 0, 0, role_choices,
+     "Which part of a request it is for, where engines are split: prefill computes long prompts, decode goes on with them (vLLM with a KV connector, SGLang with --disaggregation-mode). both, or absent: all of it."},
+    {"bootstrap_port", CONFIG_COUNT, AT_WORKER(bootstrap_port), ELECT_TEXT(CONFIG_BOOTSTRAP_PORT), 1, 65535, NULL,
+     "Of an SGLang with role prefill: its --disaggregation-bootstrap-port, at the url's host as decode workers reach it."},
     {"api_key", CONFIG_SECRET, AT_WORKER(api_key), "", 0, 0, NULL,
      "Sent to it as Authorization: Bearer, in place of the client's."},
     {"blocks_max", CONFIG_COUNT, AT_WORKER(blocks_max), "0", 0, 1000000000, NULL,
@@ -532,4 +543,11 @@ config_schema_defaults(const struct config_schema *schema, void *into)
                     config_value_set(key, slice_of(key->fallback), into);
         CHECK(good);
     }
+}
+
+const char *
+config_role_name(enum config_role role)
+{
+    CHECK(role <= CONFIG_ROLE_DECODE);
+    return role_choices[role];
 }

@@ -13,6 +13,7 @@
 #include "node/route/alias.h"
 #include "node/route/route_local.h"
 #include "node/route/route_needs.h"
+#include "node/route/split.h"
 #include "node/route/stored.h"
 
 /* A request whose tokens were asked for. */
@@ -242,6 +243,8 @@ put_candidates(struct control *control, const struct route_world *world,
     if (session_spares(&control->explain.session)) {
         standing.spared = control->explain.session.spared;
     }
+    struct worker_set apt = route_for_part(world, &view->present);
+    standing.apart = worker_set_minus(&view->present, &apt);
     size_t count = elect_explain(config, input, &standing, choice, rows);
 
     json_out_key(json, "candidates");
@@ -274,35 +277,120 @@ put_admission(struct control *control, const struct asked *asked, int outcome,
                                                 : "passes");
 }
 
-/* The route scratch has read the request, and knows its tokens if it can. */
-static void ON_CONTROL
-put_explain(struct control *control, const struct asked *asked,
-            const struct route_world *world, struct json_out *json)
+/* The world of the worker that answers, as split_elect() finds it; *config is
+ * the caller's. */
+static struct route_world
+answering_world(struct control *control, const struct route_world *world,
+                enum split_asked asked, struct elect_config *config)
+{
+    struct route_scratch *route = &control->explain;
+    struct route_world half =
+        split_world(world, ROUTE_DECODE, ENGINE_OTHER, config);
+    bool is_short = split_is_short(world->elect, split_prompt_tokens(route));
+    struct elect_input input;
+    struct worker_set tried;
+
+    worker_set_clear(&tried);
+    int outcome =
+        asked == SPLIT_NEVER
+            ? 0
+            : route_input(route, is_short ? world : &half, &tried, &input);
+    bool pairs = is_short ? outcome == ROUTE_E_NO_WORKER : outcome == 0;
+    return asked != SPLIT_NEVER && pairs ? half : *world;
+}
+
+/* How one half of the request, or all of it, would be placed. Returns as
+ * route_input(). */
+static int ON_CONTROL
+put_election(struct control *control, const struct asked *asked,
+             const struct route_world *world, struct elect_choice *choice,
+             struct json_out *json)
 {
     struct route_scratch *route = &control->explain;
     struct worker_set tried;
     struct elect_input input;
-    struct elect_choice choice;
     struct elect_config config;
 
     worker_set_clear(&tried);
     int outcome = route_input(route, world, &tried, &input);
     look_at_all(control, world, &input);
-    (void)route_pick(route, world, &input, &control->rng, &choice);
+    (void)route_pick(route, world, &input, &control->rng, choice);
     config = session_rule_of(&route->session, world->elect);
-    json_out_object_begin(json);
-    put_choice(json, world->view, &choice);
+    put_choice(json, world->view, choice);
     if (outcome != 0) {
         json_out_put_text(json, "refused",
                           outcome == ROUTE_E_NO_MODEL ? "model_not_found"
                           : outcome == ROUTE_E_FULL   ? "waits"
                                                       : "no_worker");
     }
-    put_request(json, control, asked->tokens_by);
-    put_admission(control, asked, outcome, json);
+    if (asked != NULL) {
+        put_request(json, control, asked->tokens_by);
+        put_admission(control, asked, outcome, json);
+    }
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, &config);
-    put_candidates(control, world, &config, &input, &choice, json);
+    put_candidates(control, world, &config, &input, choice, json);
+    return outcome;
+}
+
+/* What becomes of it where workers have roles: who computes the prompt, or why
+ * the one that answers does. */
+static void ON_CONTROL
+put_split(struct control *control, const struct route_world *world,
+          const struct route_world *half, enum split_asked asked,
+          const struct elect_choice *choice, struct json_out *json)
+{
+    struct route_scratch *route = &control->explain;
+    const struct route_choice held = {.elect = *choice};
+    struct elect_config config;
+    struct elect_choice prefill;
+    uint32_t slot = choice->worker;
+
+    json_out_key(json, "split");
+    json_out_object_begin(json);
+    bool pairs = half->part == ROUTE_DECODE && slot != WORKER_NONE;
+    bool is_short =
+        split_is_short(world->elect, pairs ? route_unread_tokens(route, &held)
+                                           : split_prompt_tokens(route));
+    if (!pairs || (is_short && !worker_set_has(&world->view->bound, slot))) {
+        json_out_put_text(json, "why_not",
+                          split_why_name(asked == SPLIT_NEVER ? SPLIT_UNASKED
+                                         : is_short           ? SPLIT_SHORT
+                                                              : SPLIT_ALONE));
+    } else {
+        enum engine_kind kind = world->view->worker[slot]->kind;
+        struct route_world other =
+            split_world(world, ROUTE_PREFILL, kind, &config);
+        json_out_put_text(
+            json, "by",
+            split_flow_name(kind == ENGINE_SGLANG ? SPLIT_ROOM : SPLIT_PARAMS));
+        json_out_key(json, "prefill");
+        json_out_object_begin(json);
+        (void)put_election(control, NULL, &other, &prefill, json);
+        json_out_object_end(json);
+    }
+    json_out_object_end(json);
+}
+
+/* The route scratch has read the request, and knows its tokens if it can. */
+static void ON_CONTROL
+put_explain(struct control *control, const struct asked *asked,
+            const struct route_world *world, struct json_out *json)
+{
+    struct split_form form;
+    struct elect_choice choice;
+    struct elect_config config;
+    bool may = split_has_pairs(world->view);
+    bool apt = may && split_suits(&control->explain.scan) &&
+               split_read(control->alias.body, &form);
+    enum split_asked split = apt ? SPLIT_MAY : SPLIT_NEVER;
+    struct route_world half = answering_world(control, world, split, &config);
+
+    json_out_object_begin(json);
+    (void)put_election(control, asked, &half, &choice, json);
+    if (may) {
+        put_split(control, world, &half, split, &choice, json);
+    }
     json_out_object_end(json);
 }
 

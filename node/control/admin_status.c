@@ -29,8 +29,8 @@ put_labels(struct json_out *json, const struct fleet_worker *w)
     if (w->pool[0] != '\0') {
         json_out_put_text(json, "pool", w->pool);
     }
-    if (w->role[0] != '\0') {
-        json_out_put_text(json, "role", w->role);
+    if (w->role != CONFIG_ROLE_BOTH) {
+        json_out_put_text(json, "role", config_role_name(w->role));
     }
     json_out_object_end(json);
 }
@@ -314,6 +314,9 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_uint(json, "status", d->status);
     json_out_put_bool(json, "stream", d->stream);
     json_out_put_uint(json, "resumed", d->resumed);
+    if (d->prefill[0] != '\0') {
+        json_out_put_text(json, "prefill", d->prefill);
+    }
     json_out_put_bool(json, "severed", d->severed);
     json_out_put_bool(json, "cancelled", d->cancelled);
     json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);

@@ -98,7 +98,8 @@ admin_add_worker(struct control *control, struct slice body,
                  char id[CONFIG_LABEL_MAX], char fault[ADMIN_FAULT_MAX])
 {
     struct config_errors errors;
-    struct config_worker worker = {.ranks = 1};
+    struct config_worker worker = {.ranks = 1,
+                                   .bootstrap_port = CONFIG_BOOTSTRAP_PORT};
     unsigned status = 400;
 
     config_errors_init(&errors);

@@ -165,6 +165,7 @@ control_queue_take(struct control_queue *cq, const void *record,
         }
         break;
     case FACT_DECISION:
+    case FACT_PREFILLED:
         if (decision->slot < WORKERS_MAX) {
             queue_ended(cq->queue, decision->slot, now_us);
         }

@@ -262,6 +262,7 @@ fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
         take_outcome(sink, record, now_us);
         return 0;
     case FACT_DECISION:
+    case FACT_PREFILLED:
         take_decision(sink, record, now_us);
         return 0;
     case FACT_WAIT:

@@ -17,12 +17,13 @@
  *   translating.c  requests that an engine gets in another form
  *   alive.c     comments to clients that wait for the first of a stream
  *   whole.c     answers that are held until they are whole
+ *   prefill.c   of a split request the half that computes the prompt
  *   resuming.c  streams that go on at another worker
  *   storing.c   what workers store, and who asks for it
  *   reply.c     answers of our own
  *
  * A client has at most one exchange at a time, an exchange at most one
- * upstream connection. Bytes are read into a buffer once and leave from there:
+ * upstream connection, and of a split request one more for the prefill half. Bytes are read into a buffer once and leave from there:
  * a request's from the client's input buffer, an answer's from the lane's
  * scratch, and only what the kernel does not take is copied. Whoever cannot
  * write stops the other side's reading, so each stream holds at most one
@@ -63,6 +64,7 @@
 #include "node/route/route.h"
 #include "node/route/session.h"
 #include "node/route/shared.h"
+#include "node/route/split.h"
 #include "node/route/stored.h"
 #include "node/text/usage.h"
 #include "node/text/usage_strip.h"
@@ -266,6 +268,8 @@ struct edge_salt {
 
 #define EDGE_EDITS_MAX (3U + RESUME_EDITS_MAX)
 
+_Static_assert(EDGE_EDITS_MAX > SPLIT_EDITS_MAX, "and a salt");
+
 /* What the attempt's worker gets instead of the body as it came. */
 struct edge_edits {
     uint32_t count;
@@ -315,6 +319,33 @@ struct edge_whole {
     char *ptr;       /* of its body so far, decoded; or NULL */
     size_t size;
     size_t len;
+};
+
+/* Whether a request may be split. */
+enum edge_apt {
+    EDGE_APT_UNREAD,
+    EDGE_APT,
+    EDGE_UNAPT,
+};
+
+/* A request of which two workers do a half each: this is the prefill half. */
+struct edge_split {
+    enum edge_apt apt;
+    struct split_form form;     /* with EDGE_APT */
+    struct upstream *up;        /* NULL: it does not run */
+    struct upstream_pool *pool; /* its worker's; NULL: there is no half */
+    struct edge_edits edits;
+    char hints[EDGE_HINTS_MAX];
+    uint32_t hints_len;
+    unsigned status; /* of its answer; 0 until then */
+    enum http_body body_kind;
+    uint64_t body_left;
+    struct http_chunk chunk;
+    char *params; /* for the other half, with a comma behind; or NULL */
+    size_t params_len;
+    size_t params_size;
+    uint32_t room_len;              /* of `room`; 0: none */
+    char room[SPLIT_ROOM_TEXT_MAX]; /* likewise, for both halves */
 };
 
 /* Where one that waits for room is found by its id. */
@@ -389,6 +420,7 @@ struct exchange {
     struct edge_resuming resuming;
     struct edge_edits edits;
     struct edge_dialect dialect;
+    struct edge_split split;
 
     uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
     uint64_t session;      /* session_key(); 0: it has none */
@@ -425,6 +457,7 @@ struct exchange {
 
     /* With large buffers, which need no zeroes. */
     struct usage_watch watch;
+    struct usage_watch prefill_watch;
     struct usage_strip strip;
     struct resume resume;
     struct stored_watch storing; /* with `stores` */
@@ -449,6 +482,7 @@ struct upstream {
     struct upstream *next;     /* idle or free list */
     struct upstream *prev;     /* idle list */
     enum upstream_state state;
+    bool prefills; /* it has the prefill half of `exchange` */
     bool reused;   /* has answered before */
     bool answered; /* bytes of the current answer have arrived */
     bool held; /* its head was held back: it is in `partial` until it goes */
@@ -599,6 +633,24 @@ void storing_begin(struct exchange *x, const struct http_head *head) ON_LANE;
 /* These bytes of the answer's body pass, of one that stores. */
 void storing_pass(struct exchange *x, struct slice bytes) ON_LANE;
 
+/* prefill.c */
+
+/* Whether x, which the scratch holds, may be split in this view. */
+enum split_asked prefill_asks(struct exchange *x, const struct fleet_view *view)
+    ON_LANE MUST_CHECK;
+/* x was elected, to two workers perhaps: what the prefill half is sent. The
+ * caller is online in the qsbr. */
+void prefill_elected(struct exchange *x, const struct fleet_view *view) ON_LANE;
+/* Sends it: does what DISPATCH_PREFILL wants. */
+void prefill_begin(struct exchange *x) ON_LANE;
+/* Bytes of its answer; the worker's close (0), or -errno. */
+void prefill_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
+void prefill_end(struct upstream *up, int error) ON_LANE;
+/* Its answer is none. */
+void prefill_forget(struct exchange *x) ON_LANE;
+/* Ends it, in whatever state. Repeating it is harmless. */
+void prefill_drop(struct exchange *x) ON_LANE;
+
 /* limit.c */
 
 /* Takes what x needs of its tenant's limits: a place among the open requests,
@@ -655,6 +707,14 @@ void naming_release(struct exchange *x) ON_LANE;
 
 /* exchange.c */
 
+/* One more, by rising place. */
+void exchange_add_edit(struct edge_edits *edits, struct body_edit edit);
+/* All are added: how long the body is then. */
+void exchange_end_edits(const struct exchange *x, struct edge_edits *edits);
+/* Header lines that tell the elected worker what is expected of it. */
+uint32_t exchange_hints(const struct route_choice *choice,
+                        char hints[EDGE_HINTS_MAX]);
+
 /* An exchange for the client's request, not yet sent anywhere; NULL: no
  * memory. */
 struct exchange *exchange_new(struct client *client) ON_LANE;
@@ -682,6 +742,13 @@ void exchange_translate(struct exchange *x) ON_LANE;
  * connection is gone. May free x. */
 void exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
     ON_LANE;
+/* The same of its prefill half, which failed, or is done: usable, as
+ * dispatch_prefilled() has it. */
+void exchange_prefill_failed(struct exchange *x,
+                             const struct dispatch_failure *failure) ON_LANE;
+void exchange_prefilled(struct exchange *x, bool usable) ON_LANE;
+/* The worker did not take what that half came to. May free x. */
+void exchange_unsplit(struct exchange *x) ON_LANE;
 /* The worker exceeded the time that the exchange waits; likewise. */
 void exchange_late(struct exchange *x) ON_LANE;
 /* The head of the worker's answer has arrived. */
@@ -706,7 +773,8 @@ struct upstream_pool *upstream_pool_get(struct lane *lane,
 /* Gives a reference back; the last one of a retired pool frees it. */
 void upstream_pool_put(struct lane *lane, struct upstream_pool *pool) ON_LANE;
 /*
- * Gives x a connection to its pool's worker and sends, or begins to connect.
+ * Gives x a connection to its pool's worker and sends, or begins to connect;
+ * prefills: the prefill half of x, to that one's.
  * 0, or x has none: UPSTREAM_E_CONNECT, this worker cannot be reached;
  * UPSTREAM_E_EXHAUSTED, this node can open no connection, but may have kept
  * one to another.
@@ -715,16 +783,19 @@ enum {
     UPSTREAM_E_CONNECT = 1,
     UPSTREAM_E_EXHAUSTED,
 };
-int upstream_begin(struct exchange *x) ON_LANE MUST_CHECK;
+int upstream_begin(struct exchange *x, bool prefills) ON_LANE MUST_CHECK;
 /* The connection failed before an answer: closes it and tells its exchange. */
 void upstream_failed(struct upstream *up, enum dispatch_fault fault) ON_LANE;
 /* The same for an answer to what we asked for beside the client. */
 void upstream_unask(struct upstream *up) ON_LANE;
 /* The same for one that does not know the path. */
 void upstream_translate(struct upstream *up) ON_LANE;
+void upstream_unsplit(struct upstream *up) ON_LANE;
 /* The same for an answer that dispatch_drops(). */
 void upstream_dropped(struct upstream *up,
                       const struct dispatch_failure *failure) ON_LANE;
+/* It has no exchange any more, and its exchange no such connection. */
+void upstream_detach(struct upstream *up) ON_LANE;
 /* The connection's exchange ended: keeps it when it can be used again. */
 void upstream_release(struct upstream *up) ON_LANE;
 /* Closes the connection; it has no exchange. */
@@ -739,6 +810,17 @@ void upstream_resume(struct upstream *up) ON_LANE;
 void upstream_drop_idle(struct lane *lane) ON_LANE;
 
 /* response.c */
+
+/* Looks for the final head at bytes, into lane->head. True: it is complete;
+ * *len and *bytes are what follows it. False: up waits for more, or is gone. */
+bool response_find_head(struct upstream *up, const char **bytes, size_t *len)
+    ON_LANE MUST_CHECK;
+/* Keeps bytes until more come, behind those in up->partial: 0, or -ENOBUFS. */
+int response_keep(struct upstream *up, const char *bytes, size_t len)
+    ON_LANE MUST_CHECK;
+/* When the answer that lane->head is of may be asked for again, if it says. */
+void response_read_retry(const struct http_head *head,
+                         struct dispatch_failure *failure);
 
 /* Bytes of an answer, in the lane's scratch or in up->partial. */
 void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;

@@ -32,6 +32,7 @@ exchange_new(struct client *client)
     }
     memset(x, 0, offsetof(struct exchange, watch));
     usage_watch_init(&x->watch);
+    usage_watch_init(&x->prefill_watch);
     resume_init(&x->resume);
     x->head = head;
     x->client = client;
@@ -100,7 +101,8 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     CHECK(x->client->exchange == x);
     if (how == DISPATCH_DONE) {
         usage_watch_end(&x->watch, &report.usage);
-        judged = x->dispatch.resumed == 0;
+        dispatch_correct_usage(&x->dispatch, &report.usage);
+        judged = x->dispatch.resumed == 0 && x->dispatch.split.begun_us == 0;
         if (judged) {
             inquiry_judge(x, &report.usage);
         }
@@ -114,6 +116,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
     let_go_of_upstream(x);
+    prefill_drop(x);
     inquiry_leave(x);
     deadline_clear(&x->deadline);
     leave_pool(x);
@@ -247,23 +250,22 @@ refuse(struct exchange *x)
 
 /* Attempts */
 
-/* Tells the engine the chosen rank. */
-static void
-write_hints(struct exchange *x)
+/* And which rank was chosen. */
+uint32_t
+exchange_hints(const struct route_choice *choice, char hints[EDGE_HINTS_MAX])
 {
-    const struct route_choice *choice = &x->dispatch.choice;
     int len = 0;
 
     if (choice->placed && choice->best.tokens != 0) {
-        len = snprintf(x->hints, sizeof(x->hints), "x-kvasir-tier: %s\r\n",
+        len = snprintf(hints, EDGE_HINTS_MAX, "x-kvasir-tier: %s\r\n",
                        event_tier_name((enum tier)choice->best.tier));
     }
     if (choice->ranked) {
-        len += snprintf(x->hints + len, sizeof(x->hints) - (size_t)len,
+        len += snprintf(hints + len, EDGE_HINTS_MAX - (size_t)len,
                         "X-data-parallel-rank: %u\r\n", choice->best.rank);
     }
-    CHECK(len >= 0 && (size_t)len < sizeof(x->hints));
-    x->hints_len = (uint32_t)len;
+    CHECK(len >= 0 && (size_t)len < EDGE_HINTS_MAX);
+    return (uint32_t)len;
 }
 
 /* The scratch has served other requests while x waited. Reading the body again
@@ -288,8 +290,8 @@ read_again(struct exchange *x)
     x->read = true;
 }
 
-static void
-add_edit(struct edge_edits *edits, struct body_edit edit)
+void
+exchange_add_edit(struct edge_edits *edits, struct body_edit edit)
 {
     uint32_t at = edits->count++;
 
@@ -311,6 +313,20 @@ set_length(struct edge_edits *edits, size_t size)
     edits->length_len = (uint32_t)len;
 }
 
+void
+exchange_end_edits(const struct exchange *x, struct edge_edits *edits)
+{
+    size_t size = x->body.len;
+
+    edits->length_len = 0;
+    for (uint32_t i = 0; i < edits->count; i++) {
+        size = size - edits->edit[i].cut + edits->edit[i].text.len;
+    }
+    if (edits->count != 0 || x->naming.next > 1) {
+        set_length(edits, size);
+    }
+}
+
 /* What the body becomes for this worker. */
 static void
 set_edits(struct exchange *x)
@@ -318,35 +334,41 @@ set_edits(struct exchange *x)
     struct edge_edits *edits = &x->edits;
     const struct edge_ask *ask = &x->ask;
     const struct edge_salt *salt = &x->salt;
-    size_t size = x->body.len;
 
     edits->count = 0;
-    edits->length_len = 0;
     if (x->dialect.on) {
         set_length(edits, x->dialect.chat.len);
         return;
     }
     if (salt->sent) {
-        add_edit(edits,
-                 (struct body_edit){salt->at, salt->cut,
-                                    (struct slice){salt->text, salt->len}});
+        exchange_add_edit(
+            edits, (struct body_edit){salt->at, salt->cut,
+                                      (struct slice){salt->text, salt->len}});
     }
     if (ask->asks) {
-        add_edit(edits, (struct body_edit){ask->lack.at, ask->lack.cut,
-                                           scan_usage_text(ask->lack.lack)});
+        exchange_add_edit(edits,
+                          (struct body_edit){ask->lack.at, ask->lack.cut,
+                                             scan_usage_text(ask->lack.lack)});
     }
     if (x->dialect.marks) {
-        add_edit(edits, translating_mark(x));
+        exchange_add_edit(edits, translating_mark(x));
     }
     for (uint32_t i = 0; i < x->resuming.asks; i++) {
-        add_edit(edits, x->resuming.ask[i]);
+        exchange_add_edit(edits, x->resuming.ask[i]);
     }
-    for (uint32_t i = 0; i < edits->count; i++) {
-        size = size - edits->edit[i].cut + edits->edit[i].text.len;
+    if (x->split.room_len != 0) {
+        exchange_add_edit(
+            edits, (struct body_edit){
+                       x->split.form.open, 0,
+                       (struct slice){x->split.room, x->split.room_len}});
     }
-    if (edits->count != 0 || x->naming.next > 1) {
-        set_length(edits, size);
+    if (x->split.params != NULL) {
+        exchange_add_edit(
+            edits, (struct body_edit){
+                       x->split.form.open, 0,
+                       (struct slice){x->split.params, x->split.params_len}});
     }
+    exchange_end_edits(x, edits);
 }
 
 static void ON_LANE
@@ -357,6 +379,7 @@ elect(struct exchange *x)
     const struct fleet_lease *lease = &x->dispatch.choice.lease;
 
     leave_pool(x); /* of the attempt before */
+    prefill_drop(x);
     if (!x->read) {
         read_again(x);
     }
@@ -371,14 +394,16 @@ elect(struct exchange *x)
     }
     world.placed = x->wait.placed;
     world.place = x->wait.place;
+    x->dispatch.split.choice.asked = prefill_asks(x, world.view);
     dispatch_elect(&x->dispatch, &world);
     if (lease->taken) {
         x->pool = upstream_pool_get(lane, world.view, lease->slot);
+        prefill_elected(x, world.view);
     }
     qsbr_offline(lane->shared->reader);
     x->ask.repeats = false;
     if (lease->taken) {
-        write_hints(x);
+        x->hints_len = exchange_hints(&x->dispatch.choice, x->hints);
         inquiry_sent(x);
         x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
                       !x->pool->usage_unknown;
@@ -398,7 +423,7 @@ connect_upstream(struct exchange *x)
 {
     struct dispatch_failure failure = {.fault = DISPATCH_UNREACHABLE};
     bool suits = x->pool != NULL && resuming_suits(x);
-    int outcome = suits ? upstream_begin(x) : UPSTREAM_E_EXHAUSTED;
+    int outcome = suits ? upstream_begin(x, false) : UPSTREAM_E_EXHAUSTED;
 
     if (outcome == 0) {
         return;
@@ -430,6 +455,9 @@ run(struct exchange *x)
             if (!naming_next(x)) {
                 return;
             }
+            break;
+        case DISPATCH_PREFILL:
+            prefill_begin(x);
             break;
         case DISPATCH_CONNECT:
             if (x->dialect.on && x->dialect.chat.len == 0) {
@@ -537,6 +565,43 @@ exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
 {
     CHECK(x->upstream == NULL);
     dispatch_failed(&x->dispatch, failure);
+    run(x);
+}
+
+void
+exchange_prefill_failed(struct exchange *x,
+                        const struct dispatch_failure *failure)
+{
+    CHECK(x->split.up == NULL);
+    prefill_forget(x);
+    if (dispatch_needs_prefill(&x->dispatch, failure)) {
+        let_go_of_upstream(x);
+    }
+    dispatch_prefill_failed(&x->dispatch, failure);
+    run(x);
+}
+
+void
+exchange_prefilled(struct exchange *x, bool usable)
+{
+    struct usage usage;
+
+    CHECK(x->split.up == NULL);
+    usage_watch_end(&x->prefill_watch, &usage);
+    dispatch_prefilled(&x->dispatch, usable, &usage, lane_clock_us());
+    if (x->split.params != NULL) {
+        set_edits(x);
+    }
+    run(x);
+}
+
+void
+exchange_unsplit(struct exchange *x)
+{
+    CHECK(x->upstream == NULL);
+    prefill_drop(x);
+    set_edits(x);
+    dispatch_unsplit(&x->dispatch);
     run(x);
 }
 

@@ -9,7 +9,7 @@
 #define BODY_MAX_BYTES ((size_t)1 << 20)
 #define MODEL_NAME_MAX 1024
 
-/* Of the prompt, what the worker holds: by its engine's word alone where there
+/* Of the prompt, what a worker holds: by its engine's word alone where there
  * is one. What is expected to be there is for elections only. */
 static uint64_t
 overlap_of(const struct route_choice *choice)
@@ -42,6 +42,15 @@ add_placement(struct buf *out, const struct exchange *x)
     buf_add_uint(out, x->dispatch.total);
     buf_add_text(out, choice->exact ? "\r\nx-kvasir-source: mirror"
                                     : "\r\nx-kvasir-source: belief");
+    const struct dispatch_split *split = &x->dispatch.split;
+    if (split->choice.flow != SPLIT_NONE) {
+        buf_add_text(out, "\r\nx-kvasir-prefill-worker: ");
+        buf_add_text(out, split->worker);
+        buf_add_text(out, "\r\nx-kvasir-prefill-overlap: ");
+        buf_add_uint(out, overlap_of(&split->choice.prefill));
+        buf_add_text(out, "/");
+        buf_add_uint(out, x->dispatch.total);
+    }
 }
 
 /* An overlap tells which prompts others sent, and so even one that the engine

@@ -295,6 +295,7 @@ request_read_again(struct exchange *x)
     /* It was well-formed with another name in its place. */
     CHECK(route_read(route, x->body, x->api) == 0);
     x->dispatch.total = route->blocks.count;
+    x->split.apt = EDGE_APT_UNREAD;
     set_ask(x, &route->scan);
     set_salt(x, route);
 }

@@ -8,9 +8,8 @@
 
 /* The head */
 
-/* Keeps the beginning of a head until the rest comes. */
-static int ON_LANE
-keep_partial(struct upstream *up, const char *bytes, size_t len)
+int
+response_keep(struct upstream *up, const char *bytes, size_t len)
 {
     struct lane_memory *memory = &up->lane->memory;
     size_t need = up->partial_len + len;
@@ -558,10 +557,8 @@ pass(struct upstream *up, bool with_head, const char *bytes, size_t len)
     }
 }
 
-/* Looks for the final head at bytes. True: it is complete; *len and *bytes are
- * what follows it. False: up waits for more, or is gone. */
-static bool ON_LANE
-find_head(struct upstream *up, const char **bytes, size_t *len)
+bool
+response_find_head(struct upstream *up, const char **bytes, size_t *len)
 {
     struct lane *lane = up->lane;
     struct exchange *x = up->exchange;
@@ -574,7 +571,7 @@ find_head(struct upstream *up, const char **bytes, size_t *len)
             if (up->partial != NULL) { /* interim answers may precede it */
                 memmove(up->partial, rest.ptr, rest.len);
                 up->partial_len = rest.len;
-            } else if (keep_partial(up, rest.ptr, rest.len) < 0) {
+            } else if (response_keep(up, rest.ptr, rest.len) < 0) {
                 upstream_failed(up, DISPATCH_BAD);
             }
             return false;
@@ -608,6 +605,19 @@ retry_after_s(struct slice value)
     return seconds;
 }
 
+void
+response_read_retry(const struct http_head *head,
+                    struct dispatch_failure *failure)
+{
+    for (size_t i = 0; i < head->headers_count; i++) {
+        const struct http_header *h = &head->headers[i];
+        if (slice_equal_nocase(h->name, SLICE("retry-after"))) {
+            failure->has_retry_after = true;
+            failure->retry_after_s = retry_after_s(h->value);
+        }
+    }
+}
+
 /* Whether the answer was given up for another worker's; then up is gone. */
 static bool ON_LANE
 is_dropped(struct upstream *up, const struct http_head *head)
@@ -617,12 +627,10 @@ is_dropped(struct upstream *up, const struct http_head *head)
         .status = head->status,
     };
 
-    for (size_t i = 0; i < head->headers_count; i++) {
-        const struct http_header *h = &head->headers[i];
-        if (slice_equal_nocase(h->name, SLICE("retry-after"))) {
-            failure.has_retry_after = true;
-            failure.retry_after_s = retry_after_s(h->value);
-        }
+    response_read_retry(head, &failure);
+    if (dispatch_untaken(&up->exchange->dispatch, &failure)) {
+        upstream_unsplit(up);
+        return true;
     }
     if (!dispatch_drops(&up->exchange->dispatch, &failure)) {
         return false;
@@ -670,7 +678,7 @@ hold(struct upstream *up, const char *end)
     if (up->partial != NULL) { /* it is in there */
         memmove(up->partial, end - size, size);
         up->partial_len = size;
-    } else if (keep_partial(up, end - size, size) < 0) {
+    } else if (response_keep(up, end - size, size) < 0) {
         return false;
     }
     up->held = true;
@@ -684,14 +692,14 @@ static bool ON_LANE
 take_head(struct upstream *up, const char **bytes, size_t *len)
 {
     if (up->partial != NULL) {
-        if (keep_partial(up, *bytes, *len) < 0) {
+        if (response_keep(up, *bytes, *len) < 0) {
             upstream_failed(up, DISPATCH_BAD);
             return false;
         }
         *bytes = up->partial;
         *len = up->partial_len;
     }
-    if (!find_head(up, bytes, len)) {
+    if (!response_find_head(up, bytes, len)) {
         return false;
     }
     if (up->exchange->ask.asks && refuses_ask(&up->lane->head)) {
@@ -715,7 +723,7 @@ take_held(struct upstream *up)
     const char *head = up->partial;
     size_t len = up->partial_len;
 
-    return find_head(up, &head, &len);
+    return response_find_head(up, &head, &len);
 }
 
 static void ON_LANE
@@ -738,6 +746,9 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (up->sock.wanted & SOCK_WRITE) {
         up->reusable = false;
         sock_want(&up->sock, SOCK_READ);
+    }
+    if (x->split.up != NULL && !x->dispatch.split.sent) {
+        prefill_drop(x); /* it was to read the body, and is not needed now */
     }
     if (!x->resuming.framed && !x->whole.gathers) {
         x->body = (struct slice){.ptr = NULL, .len = 0};

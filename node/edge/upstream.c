@@ -182,10 +182,13 @@ upstream_close(struct upstream *up)
     sock_close(&up->sock, false, on_closed);
 }
 
-static void
-detach(struct upstream *up)
+void
+upstream_detach(struct upstream *up)
 {
-    up->exchange->upstream = NULL;
+    struct exchange *x = up->exchange;
+
+    CHECK(up == (up->prefills ? x->split.up : x->upstream));
+    *(up->prefills ? &x->split.up : &x->upstream) = NULL;
     up->exchange = NULL;
 }
 
@@ -193,10 +196,15 @@ void
 upstream_dropped(struct upstream *up, const struct dispatch_failure *failure)
 {
     struct exchange *x = up->exchange;
+    bool prefills = up->prefills;
 
-    detach(up);
+    upstream_detach(up);
     upstream_close(up);
-    exchange_failed(x, failure);
+    if (prefills) {
+        exchange_prefill_failed(x, failure);
+    } else {
+        exchange_failed(x, failure);
+    }
 }
 
 void
@@ -217,7 +225,7 @@ upstream_unask(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
-    detach(up);
+    upstream_detach(up);
     upstream_close(up);
     exchange_unask(x);
 }
@@ -227,9 +235,19 @@ upstream_translate(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
-    detach(up);
+    upstream_detach(up);
     upstream_close(up);
     exchange_translate(x);
+}
+
+void
+upstream_unsplit(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+
+    upstream_detach(up);
+    upstream_close(up);
+    exchange_unsplit(x);
 }
 
 void
@@ -237,12 +255,19 @@ upstream_expired(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
+    if (x != NULL && up->prefills) {
+        upstream_failed(up, up->state == UPSTREAM_CONNECTING
+                                ? DISPATCH_CONNECT_TIMEOUT
+                                : DISPATCH_FIRST_BYTE_TIMEOUT);
+        return;
+    }
+
     if (x != NULL && up->held && x->dispatch.state == DISPATCH_WAITING) {
         response_bytes(up, "", 0);
         return;
     }
     if (x != NULL) {
-        detach(up);
+        upstream_detach(up);
     }
     upstream_close(up);
     if (x != NULL) {
@@ -293,9 +318,9 @@ _Static_assert(PARTS <= SOCK_PARTS_MAX, "all may be there at one time");
 
 /* Fields, and a body that differs from the client's. */
 static void
-list_edited(const struct exchange *x, struct slice *parts)
+list_edited(const struct exchange *x, const struct edge_edits *edits,
+            struct slice *parts)
 {
-    const struct edge_edits *edits = &x->edits;
     struct slice body = x->dialect.on ? x->dialect.chat : x->body;
     size_t from = 0;
 
@@ -313,9 +338,11 @@ list_edited(const struct exchange *x, struct slice *parts)
 
 /* A request as this worker gets it. */
 static void
-list_parts(const struct exchange *x, struct slice parts[PARTS])
+list_parts(const struct upstream *up, struct slice parts[PARTS])
 {
-    const struct upstream_pool *pool = x->pool;
+    const struct exchange *x = up->exchange;
+    const struct upstream_pool *pool = up->pool;
+    const struct edge_edits *edits = up->prefills ? &x->split.edits : &x->edits;
     const char *head = x->head.ptr;
     size_t key_bytes =
         pool->worker.api_key[0] == '\0' ? x->head.len - x->fields_end : 0;
@@ -327,10 +354,11 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
                                               x->line_end - x->method_end};
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
-    parts[5] = (struct slice){x->hints, x->hints_len};
+    parts[5] = up->prefills ? (struct slice){x->split.hints, x->split.hints_len}
+                            : (struct slice){x->hints, x->hints_len};
     memset(parts + 6, 0, (PARTS - 6) * sizeof(*parts));
-    if (x->edits.length_len != 0) {
-        list_edited(x, parts + 6);
+    if (edits->length_len != 0) {
+        list_edited(x, edits, parts + 6);
         return;
     }
     parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
@@ -339,13 +367,13 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
 
 /* What is left of the request after skip bytes; *size: how large it is. */
 static unsigned
-gather(const struct exchange *x, size_t skip, struct iovec left[PARTS],
+gather(const struct upstream *up, size_t skip, struct iovec left[PARTS],
        size_t *size)
 {
     struct slice parts[PARTS];
     unsigned count = 0;
 
-    list_parts(x, parts);
+    list_parts(up, parts);
     *size = 0;
     for (unsigned i = 0; i < PARTS; i++) {
         size_t done = skip < parts[i].len ? skip : parts[i].len;
@@ -368,7 +396,7 @@ send_request(struct upstream *up)
     struct exchange *x = up->exchange;
     struct iovec parts[PARTS];
     size_t size;
-    unsigned count = gather(x, up->sent, parts, &size);
+    unsigned count = gather(up, up->sent, parts, &size);
 
     if (count != 0) {
         ssize_t n = sock_send(&up->sock, parts, count);
@@ -377,7 +405,9 @@ send_request(struct upstream *up)
         }
         up->sent += (size_t)n;
     }
-    if (up->sent == size) {
+    if (up->sent == size && up->prefills) {
+        dispatch_prefill_sent(&x->dispatch);
+    } else if (up->sent == size) {
         dispatch_sent(&x->dispatch);
     }
     sock_want(&up->sock, up->sent < size ? SOCK_READ | SOCK_WRITE : SOCK_READ);
@@ -386,11 +416,14 @@ send_request(struct upstream *up)
 }
 
 static void
-attach(struct upstream *up, struct exchange *x)
+attach(struct upstream *up, struct exchange *x, bool prefills)
 {
-    CHECK(up->exchange == NULL && x->upstream == NULL);
+    struct upstream **place = prefills ? &x->split.up : &x->upstream;
+
+    CHECK(up->exchange == NULL && *place == NULL);
     up->exchange = x;
-    x->upstream = up;
+    up->prefills = prefills;
+    *place = up;
     up->sent_before = up->sock.tls != NULL ? sock_tls_written(up->sock.tls)
                                            : up->sent_before + up->sent;
     up->sent = 0;
@@ -412,9 +445,14 @@ read_answer(struct upstream *up)
     }
     if (up->state == UPSTREAM_IDLE) {
         upstream_close(up); /* its end, or bytes that no request asked for */
+    } else if (n > 0 && up->prefills) {
+        up->answered = true;
+        prefill_bytes(up, lane->scratch, (size_t)n);
     } else if (n > 0) {
         up->answered = true;
         response_bytes(up, lane->scratch, (size_t)n);
+    } else if (up->prefills) {
+        prefill_end(up, (int)n);
     } else {
         response_end(up, (int)n);
     }
@@ -443,6 +481,18 @@ go_on(struct upstream *up)
 }
 
 static void ON_LANE
+tell_connected(struct upstream *up)
+{
+    struct dispatch *d = &up->exchange->dispatch;
+
+    if (up->prefills) {
+        dispatch_prefill_connected(d);
+    } else {
+        dispatch_connected(d);
+    }
+}
+
+static void ON_LANE
 on_connected(struct upstream *up)
 {
     int error = go_on(up);
@@ -454,7 +504,7 @@ on_connected(struct upstream *up)
         up->state = UPSTREAM_BUSY;
         counter_bump(&up->lane->shared->metrics.upstream_resumed,
                      up->sock.tls != NULL && sock_tls_is_resumed(up->sock.tls));
-        dispatch_connected(&up->exchange->dispatch);
+        tell_connected(up);
         error = send_request(up);
     }
     if (error < 0) {
@@ -462,6 +512,15 @@ on_connected(struct upstream *up)
                   KV_FAULT("error", error), KV("why", sock_why(&up->sock)));
         upstream_failed(up, DISPATCH_UNREACHABLE);
     }
+}
+
+static bool
+waits_for_answer(const struct upstream *up)
+{
+    const struct exchange *x = up->exchange;
+
+    return up->prefills ? x->split.status == 0
+                        : x->dispatch.state == DISPATCH_WAITING;
 }
 
 static void
@@ -475,8 +534,7 @@ on_ready(struct sock *sock, int events)
         return;
     }
     if ((events & SOCK_WRITE) != 0 && up->state == UPSTREAM_BUSY &&
-        up->exchange->dispatch.state == DISPATCH_WAITING &&
-        send_request(up) < 0) {
+        waits_for_answer(up) && send_request(up) < 0) {
         /* It may have refused us before reading everything: look first. */
         events |= SOCK_READ;
         sock_want(&up->sock, SOCK_READ);
@@ -523,10 +581,11 @@ judge_connect(const struct fleet_worker *worker, int error)
 }
 
 static int ON_LANE
-connect_fresh(struct exchange *x)
+connect_fresh(struct exchange *x, bool prefills)
 {
     struct lane *lane = x->client->lane;
-    const struct fleet_worker *worker = &x->pool->worker;
+    struct upstream_pool *pool = prefills ? x->split.pool : x->pool;
+    const struct fleet_worker *worker = &pool->worker;
     struct upstream *up = allocate(lane);
     if (up == NULL) {
         return UPSTREAM_E_EXHAUSTED;
@@ -544,21 +603,23 @@ connect_fresh(struct exchange *x)
     }
     counter_bump(&lane->shared->metrics.upstream_opened, 1);
     up->state = UPSTREAM_CONNECTING;
-    up->pool = x->pool;
+    up->pool = pool;
     up->pool->refs++;
-    attach(up, x);
+    attach(up, x, prefills);
     sock_want(&up->sock, SOCK_WRITE);
     lane_time(lane, &up->deadline, LANE_TIMEOUT_CONNECT);
     return 0;
 }
 
 int
-upstream_begin(struct exchange *x)
+upstream_begin(struct exchange *x, bool prefills)
 {
     struct lane *lane = x->client->lane;
+    struct upstream_pool *pool = prefills ? x->split.pool : x->pool;
+    bool fresh = prefills ? x->dispatch.split.fresh : x->dispatch.fresh;
 
-    while (x->pool->idle != NULL && !x->dispatch.fresh) {
-        struct upstream *up = x->pool->idle;
+    while (pool->idle != NULL && !fresh) {
+        struct upstream *up = pool->idle;
         /* Its end, or bytes that nobody asked for, may not have been heard of
          * yet: a request must not go there. */
         if (!sock_is_quiet(&up->sock)) {
@@ -567,14 +628,14 @@ upstream_begin(struct exchange *x)
         }
         unlink_idle(up);
         up->state = UPSTREAM_BUSY;
-        attach(up, x);
+        attach(up, x, prefills);
         if (send_request(up) == 0) {
             counter_bump(&lane->shared->metrics.upstream_reused, 1);
-            dispatch_connected(&x->dispatch);
+            tell_connected(up);
             return 0;
         }
-        detach(up);
+        upstream_detach(up);
         upstream_close(up);
     }
-    return connect_fresh(x);
+    return connect_fresh(x, prefills);
 }

@@ -152,6 +152,7 @@ struct elect_config {
     uint32_t balance_rel_permille;     /* 1000 or more */
     uint32_t kv_pressure_max_permille; /* of the KV cache; 0: no limit */
     uint32_t recompute_weight;         /* 0: shares decide, not costs */
+    uint32_t split_tokens;             /* for node/route/split.h */
     uint32_t temperature_permille; /* dynamo: 0: the least cost; else the higher
                                       the more is left to chance */
 };
@@ -163,6 +164,7 @@ struct elect_config {
 #define ELECT_BALANCE_REL      1.5
 #define ELECT_KV_PRESSURE_MAX  1.0
 #define ELECT_RECOMPUTE_WEIGHT 6
+#define ELECT_SPLIT_TOKENS     512
 
 #define ELECT_TEXT(macro)     ELECT_TEXT_OF(macro)
 #define ELECT_TEXT_OF(value)  #value
@@ -175,7 +177,8 @@ struct elect_config {
         .balance_abs = ELECT_BALANCE_ABS,                                  \
         .balance_rel_permille = ELECT_PERMILLE(ELECT_BALANCE_REL),         \
         .kv_pressure_max_permille = ELECT_PERMILLE(ELECT_KV_PRESSURE_MAX), \
-        .recompute_weight = ELECT_RECOMPUTE_WEIGHT})
+        .recompute_weight = ELECT_RECOMPUTE_WEIGHT,                        \
+        .split_tokens = ELECT_SPLIT_TOKENS})
 
 /* What a request in flight counts among the tokens that wait. */
 #define ELECT_REQUEST_TOKENS 256U
@@ -262,6 +265,7 @@ struct elect_standing {
     struct worker_set open;     /* "circuit open" */
     struct worker_set serves;   /* the model; otherwise "wrong model" */
     struct worker_set spared;   /* "session elsewhere" */
+    struct worker_set apart;    /* "other role" */
 };
 
 /* What each of a worker's columns counts in its cost, in thousandths of a

@@ -24,6 +24,9 @@ lacking(const struct elect_standing *standing, uint32_t slot)
     if (!worker_set_has(&standing->serves, slot)) {
         return "wrong model";
     }
+    if (worker_set_has(&standing->apart, slot)) {
+        return "other role";
+    }
     if (worker_set_has(&standing->spared, slot)) {
         return "session elsewhere";
     }

@@ -116,7 +116,8 @@ describe(struct fleet_worker *worker, const struct config_worker *config)
     memcpy(worker->api_key, config->api_key, sizeof worker->api_key);
     memcpy(worker->island, config->island, sizeof worker->island);
     memcpy(worker->pool, config->pool, sizeof worker->pool);
-    memcpy(worker->role, config->role, sizeof worker->role);
+    worker->role = (enum config_role)config->role;
+    worker->bootstrap_port = config->bootstrap_port;
     worker->events = config->events;
     worker->replay = config->replay;
     worker->blocks_max = config->blocks_max;

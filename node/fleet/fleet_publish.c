@@ -199,6 +199,20 @@ renew_records(struct fleet *fleet)
 }
 
 static void
+fill_role(struct fleet_view *view, const struct fleet_worker *worker)
+{
+    if (worker->role == CONFIG_ROLE_BOTH || !engine_kind_splits(worker->kind)) {
+        return;
+    }
+    worker_set_add(
+        worker->role == CONFIG_ROLE_PREFILL ? &view->prefill : &view->decode,
+        worker->slot);
+    if (worker->kind == ENGINE_SGLANG) {
+        worker_set_add(&view->bound, worker->slot);
+    }
+}
+
+static void
 fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
 {
     CHECK(s->state == SLOT_PRESENT && !s->record_outdated);
@@ -206,6 +220,7 @@ fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
     view->worker[slot] = &s->record->worker;
     view->identity[slot] = s->now.identity;
     worker_set_add(&view->present, slot);
+    fill_role(view, &s->record->worker);
     if (s->healthy) {
         worker_set_add(&view->healthy, slot);
     }

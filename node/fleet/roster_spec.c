@@ -42,6 +42,8 @@ roster_spec_put(const struct config_worker *worker, bool secrets,
 
     CHECK(worker->url.host[0] != '\0');
     named.ranks = named.ranks != 0 ? named.ranks : 1;
+    named.bootstrap_port = named.bootstrap_port != 0 ? named.bootstrap_port
+                                                     : CONFIG_BOOTSTRAP_PORT;
     for (size_t i = 0; i < config_schema_worker.count; i++) {
         const struct config_key *key = &config_schema_worker.keys[i];
         if (travels(key, secrets)) {

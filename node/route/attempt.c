@@ -6,12 +6,11 @@
 #include "index/base/mutant.h"
 
 void
-attempt_begin(struct route_choice *choice, const struct route_scratch *scratch,
+attempt_begin(struct route_choice *choice, uint64_t unread,
               const struct attempt_counts *counts)
 {
     CHECK(choice->lease.taken);
-    fleet_lease_queue(&choice->lease, counts->board,
-                      route_unread_tokens(scratch, choice));
+    fleet_lease_queue(&choice->lease, counts->board, unread);
     if (choice->ranked) {
         CHECK_SLOW(choice->best.slot < WORKERS_MAX);
         gauge_add(&counts->rank_inflight[choice->best.slot], 1);

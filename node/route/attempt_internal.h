@@ -31,10 +31,9 @@ struct attempt_counts {
     struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
 };
 
-/* A request was elected to the worker in choice; scratch still holds the
- * request. */
-void attempt_begin(struct route_choice *choice,
-                   const struct route_scratch *scratch,
+/* A request was elected to the worker in choice, which has so many tokens of it
+ * to read: route_unread_tokens(). */
+void attempt_begin(struct route_choice *choice, uint64_t unread,
                    const struct attempt_counts *counts) ON_LANE;
 
 /* Where a prompt's blocks went, for control: a struct fact_learn, with keys

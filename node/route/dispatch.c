@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "node/route/attempt_internal.h"
 #include "node/route/dispatch_count_internal.h"
+#include "node/route/dispatch_internal.h"
 
 /* While engines keep answering too late for their tokens, waiting only costs
  * time. So after LATE_IN_ROW late answers in a row, one request in WAIT_ONE_IN
@@ -41,178 +41,11 @@ dispatch_next(struct dispatch *d)
 
     CHECK_SLOW(dispatch_check(d, &reason));
     d->due = DISPATCH_WAIT;
+    if (due == DISPATCH_PREFILL && d->split.both) {
+        d->split.both = false;
+        d->due = DISPATCH_CONNECT;
+    }
     return due;
-}
-
-/* Facts */
-
-/* Room for a fact of that size, or NULL (counted). */
-static void *
-fact_reserve(struct dispatch_lane *lane, size_t size)
-{
-    void *fact = ring_reserve(lane->facts, size);
-
-    if (fact == NULL) {
-        counter_bump(&lane->metrics->facts_lost, 1);
-    }
-    return fact;
-}
-
-static void
-fact_commit(struct dispatch_lane *lane)
-{
-    ring_commit(lane->facts);
-    lane->told = true;
-}
-
-static void
-tell_prefix(struct dispatch_lane *lane, const struct attempt_prefix *prefix)
-{
-    struct fact_learn *fact = fact_reserve(lane, attempt_prefix_size(prefix));
-
-    if (fact != NULL) {
-        attempt_prefix_write(prefix, fact);
-        fact_commit(lane);
-    }
-}
-
-/* The worker will hold these if it answers: as text, for when tokens are not
- * known, and as tokens until its own events say so. */
-static void
-tell_prefixes(struct dispatch *d)
-{
-    struct attempt_prefix prefixes[3];
-    uint32_t count =
-        attempt_prefixes(&d->choice, d->lane->scratch, d->routed, prefixes);
-
-    count += attempt_session(&d->choice, d->lane->scratch, &prefixes[count]);
-    CHECK(d->ticket == 0);
-    if (count > 1 || prefixes[0].count != 0) {
-        d->ticket = ++d->lane->tickets;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        prefixes[i].ticket = d->ticket;
-        tell_prefix(d->lane, &prefixes[i]);
-    }
-    if (attempt_decided(&d->choice, d->lane->scratch, &prefixes[0])) {
-        tell_prefix(d->lane, &prefixes[0]);
-    }
-}
-
-/* learned: an answer of success has begun. Repeating it is harmless. */
-static void
-settle(struct dispatch *d, bool learned)
-{
-    struct fact_settled *fact;
-
-    if (d->ticket == 0) {
-        return;
-    }
-    fact = fact_reserve(d->lane, sizeof(*fact));
-    if (fact != NULL) {
-        *fact = (struct fact_settled){
-            .kind = FACT_SETTLED,
-            .learned = learned,
-            .ticket = d->ticket,
-        };
-        fact_commit(d->lane);
-    }
-    d->answered = learned ? d->ticket : 0;
-    d->ticket = 0;
-}
-
-static void
-tell_outcome(struct dispatch *d, enum fact_result result)
-{
-    struct fact_outcome *fact;
-
-    if (!attempt_matters(result, d->watched)) {
-        return;
-    }
-    fact = fact_reserve(d->lane, sizeof(*fact));
-    if (fact != NULL) {
-        *fact = (struct fact_outcome){
-            .kind = FACT_OUTCOME,
-            .slot = d->choice.lease.slot,
-            .generation = d->choice.lease.generation,
-            .result = result,
-        };
-        fact_commit(d->lane);
-    }
-}
-
-static uint64_t
-since_begun(const struct dispatch *d, uint64_t at_us)
-{
-    return at_us != 0 ? at_us - d->begun_us : 0;
-}
-
-static uint32_t
-held_tokens(const struct token_match_rank *best)
-{
-    uint64_t held = (uint64_t)best->held * best->block_tokens;
-
-    return held < best->tokens ? (uint32_t)held : best->tokens;
-}
-
-static void
-tell_decision(struct dispatch *d, const struct dispatch_report *report)
-{
-    const struct route_choice *choice = &d->choice;
-    struct fact_decision *fact = fact_reserve(d->lane, sizeof(*fact));
-    bool placed = choice->lease.taken;
-    uint64_t duration_us = report->now_us - d->begun_us;
-
-    if (fact == NULL) {
-        return;
-    }
-    *fact = (struct fact_decision){
-        .kind = FACT_DECISION,
-        .slot = placed ? choice->lease.slot : WORKER_NONE,
-        .generation = placed ? choice->lease.generation : 0,
-        .mode = choice->elect.mode,
-        .reason = choice->elect.reason,
-        .candidates = choice->elect.candidates,
-        .load = choice->elect.load,
-        .cost = choice->elect.cost,
-        .front_tokens = choice->lease.front_tokens,
-        .overlap = choice->elect.overlap,
-        .total = d->total,
-        .exact = choice->exact,
-        .whole = choice->placed && d->total_whole,
-        .predicted_tokens = choice->exact ? choice->best.tokens : 0,
-        .held_tokens = choice->exact ? held_tokens(&choice->best) : 0,
-        .block_tokens = choice->exact ? choice->best.block_tokens : 0,
-        .rank = choice->exact ? choice->best.rank : 0,
-        .attempts = d->attempts_count + (d->status != 0),
-        .status = report->end == DISPATCH_REFUSED ? report->status : d->status,
-        .stream = d->stream,
-        .tenant = d->tenant,
-        .resumed = d->resumed,
-        .cleared =
-            d->clears && report->end == DISPATCH_DONE && d->status / 100 == 2,
-        .imbalanced = choice->elect.imbalanced,
-        .severed = report->end == DISPATCH_SEVERED,
-        .cancelled = report->end == DISPATCH_CANCELLED,
-        .ticket = d->answered,
-        .wall_ms = report->wall_ms - duration_us / 1000,
-        .route_us = since_begun(d, d->routed_us),
-        .waited_us = d->waited_us +
-                     (d->queued_us != 0 ? report->now_us - d->queued_us : 0),
-        .first_byte_us = since_begun(d, d->first_byte_us),
-        .first_token_us = since_begun(d, d->first_token_us),
-        .duration_us = duration_us,
-    };
-    if (report->end == DISPATCH_DONE) {
-        fact->prompt_tokens = report->usage.prompt_tokens;
-        fact->cached_tokens = report->usage.cached_tokens;
-        /* Another prompt was computed in the end than was predicted. */
-        fact->cached_known = report->usage.cached_known && d->resumed == 0;
-        fact->judges = fact->cached_known && !d->several;
-    }
-    memcpy(fact->id, d->id, sizeof(fact->id));
-    memcpy(fact->model, d->model, sizeof(fact->model));
-    fact_commit(d->lane);
 }
 
 /* Waiting for tokens */
@@ -259,13 +92,6 @@ dispatch_tokens(struct dispatch *d)
 
 /* Attempts */
 
-static struct attempt_counts
-counts_of(const struct dispatch *d)
-{
-    return (struct attempt_counts){.board = d->lane->board,
-                                   .rank_inflight = d->lane->rank_inflight};
-}
-
 /* A request that ends its engine must not go from one to the next. */
 static bool
 may_send_again(const struct dispatch *d)
@@ -306,6 +132,7 @@ void
 dispatch_renamed(struct dispatch *d)
 {
     CHECK(d->state == DISPATCH_RENAMING);
+    d->split.failed = false;
     go_elect(d);
 }
 
@@ -351,12 +178,16 @@ void
 dispatch_elect(struct dispatch *d, const struct route_world *world)
 {
     struct dispatch_lane *lane = d->lane;
-    struct attempt_counts counts = counts_of(d);
+    struct attempt_counts counts = dispatch_counts(d);
     uint32_t slot;
 
     CHECK(d->state == DISPATCH_ELECTING && !d->choice.lease.taken);
-    d->elected =
-        route_elect(lane->scratch, world, &d->tried, lane->rng, &d->choice);
+    struct split_choice *split = &d->split.choice;
+    bool may = split->asked != SPLIT_NEVER;
+    split->asked = may && d->split.failed ? SPLIT_LAST : split->asked;
+    dispatch_split_leave(d); /* of the attempt before */
+    d->elected = split_elect(lane->scratch, world, &d->tried, lane->rng,
+                             &d->choice, split);
     if (d->elected != 0) {
         return;
     }
@@ -367,7 +198,19 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
     d->total = lane->scratch->total;
     d->total_whole = lane->scratch->tokens.prompt.whole;
     memcpy(d->worker, world->view->worker[slot]->id, sizeof(d->worker));
-    attempt_begin(&d->choice, lane->scratch, &counts);
+    if (split->flow == SPLIT_NONE) {
+        attempt_begin(&d->choice,
+                      route_unread_tokens(lane->scratch, &d->choice), &counts);
+    } else { /* its prompt waits at the other one */
+        uint32_t prefill = split->prefill.lease.slot;
+        attempt_begin(&d->choice, 0, &counts);
+        attempt_begin(&split->prefill,
+                      route_unread_tokens(lane->scratch, &split->prefill),
+                      &counts);
+        d->split.watched = worker_set_has(&world->view->watched, prefill);
+        memcpy(d->split.worker, world->view->worker[prefill]->id,
+               sizeof(d->split.worker));
+    }
     counter_bump(
         &lane->metrics->inexact,
         !d->choice.exact && worker_set_has(&world->tokens.view->workers, slot));
@@ -399,11 +242,16 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
         d->routed_us = now_us;
         histogram_add(&lane->metrics->route, now_us - d->begun_us);
     }
-    tell_prefixes(d);
+    CHECK(d->ticket == 0);
+    d->ticket = dispatch_tell_prefixes(lane, &d->choice, d->routed,
+                                       d->split.choice.flow == SPLIT_NONE);
     d->sent = false;
     counter_add(&lane->board->counters[d->choice.lease.slot].requests, 1);
     d->state = DISPATCH_CONNECTING;
     d->due = DISPATCH_CONNECT;
+    if (d->split.choice.asked != SPLIT_NEVER) {
+        dispatch_split_elected(d, now_us);
+    }
 }
 
 static void
@@ -497,13 +345,12 @@ note_refusal(struct dispatch *d, const struct dispatch_failure *failure)
             .retry_after_s = failure->retry_after_s,
         };
     }
-    d->sends -= d->sent;
 }
 
 /* The attempt's result, for the circuit breaker. A worker that limits its
  * clients is well. */
-static enum fact_result
-result_of(const struct dispatch_failure *failure)
+enum fact_result
+dispatch_result_of(const struct dispatch_failure *failure)
 {
     switch (failure->fault) {
     case DISPATCH_CONNECT_TIMEOUT:
@@ -531,29 +378,58 @@ is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
            may_send_again(d);
 }
 
+/* learned: an answer of success has begun. Repeating it is harmless. */
+static void ON_LANE
+settle(struct dispatch *d, bool learned)
+{
+    if (d->ticket != 0) {
+        dispatch_tell_settled(d->lane, d->ticket, learned);
+        d->answered = learned ? d->ticket : 0;
+        d->ticket = 0;
+    }
+}
+
+void
+dispatch_note_failure(struct dispatch *d,
+                      const struct dispatch_failure *failure,
+                      const char *worker, const struct fleet_lease *lease)
+{
+    struct dispatch_lane *lane = d->lane;
+
+    CHECK(d->attempts_count < DISPATCH_ATTEMPTS_MAX && lease->taken);
+    struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
+    a->fault = failure->fault;
+    a->status = failure->status;
+    memcpy(a->worker, worker, sizeof(a->worker));
+    dispatch_count_failure(lane->metrics, failure->fault);
+    counter_bump(&lane->metrics->retries, 1);
+    counter_add(&lane->board->counters[lease->slot].retries, 1);
+    if (is_refusal(failure)) {
+        note_refusal(d, failure);
+    }
+}
+
 static void ON_LANE
 end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
 {
-    struct dispatch_lane *lane = d->lane;
-    struct attempt_counts counts = counts_of(d);
-    struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
+    struct attempt_counts counts = dispatch_counts(d);
     bool ours = failure->fault == DISPATCH_EXHAUSTED;
-    enum fact_result result = result_of(failure);
+    enum fact_result result = dispatch_result_of(failure);
 
-    a->fault = failure->fault;
-    a->status = failure->status;
-    memcpy(a->worker, d->worker, sizeof(a->worker));
-    dispatch_count_failure(lane->metrics, failure->fault);
-    counter_bump(&lane->metrics->retries, 1);
-    counter_add(&lane->board->counters[d->choice.lease.slot].retries, 1);
-    if (!ours) {
-        tell_outcome(d, result);
-    }
+    dispatch_note_failure(d, failure, d->worker, &d->choice.lease);
     if (is_refusal(failure)) {
-        note_refusal(d, failure);
+        d->sends -= d->sent;
     } else if (is_missing(d, failure)) {
         d->sends -= d->sent;
         d->attempts_before++;
+    }
+    if (!ours) {
+        dispatch_tell_outcome(d->lane, &d->choice.lease, d->watched, result);
+    }
+    if (d->split.half != DISPATCH_HALF_NONE) {
+        counter_bump(&d->lane->metrics->split_decode_failed, 1);
+        d->split.failed = true;
+        dispatch_split_leave(d);
     }
     settle(d, false);
     attempt_fail(&d->choice, &counts, &d->tried,
@@ -589,10 +465,22 @@ dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
         return;
     }
     end_attempt(d, failure);
-    if (!has_attempt(d, 0) || !may_send_again(d)) {
-        give_up(d);
-    } else {
+    dispatch_go_on(d);
+}
+
+bool
+dispatch_may_go_on(const struct dispatch *d)
+{
+    return has_attempt(d, 0) && may_send_again(d);
+}
+
+void
+dispatch_go_on(struct dispatch *d)
+{
+    if (dispatch_may_go_on(d)) {
         go_elect(d);
+    } else {
+        give_up(d);
     }
 }
 
@@ -620,6 +508,7 @@ dispatch_expired(struct dispatch *d)
     case DISPATCH_ELECTING:
     case DISPATCH_QUEUED:
     case DISPATCH_RENAMING:
+    case DISPATCH_PREFILLING:
     case DISPATCH_LOST:
     case DISPATCH_ENDED:
         break;
@@ -661,7 +550,9 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
         counter_add(&d->lane->board->counters[d->choice.lease.slot].failures,
                     1);
     }
-    tell_outcome(d, is_worker_fault(d, status) ? FACT_STATUS : FACT_ANSWERED);
+    dispatch_tell_outcome(
+        d->lane, &d->choice.lease, d->watched,
+        is_worker_fault(d, status) ? FACT_STATUS : FACT_ANSWERED);
 }
 
 void
@@ -679,7 +570,7 @@ dispatch_stores(struct dispatch *d, uint64_t key)
 
     CHECK(d->state == DISPATCH_STREAMING && d->choice.lease.taken);
     CHECK(d->ticket == 0);
-    tell_prefix(d->lane, &prefix);
+    dispatch_tell_prefix(d->lane, &prefix);
     d->ticket = prefix.ticket;
     uint64_t answered = d->answered;
     settle(d, true);
@@ -721,7 +612,7 @@ void
 dispatch_resumes(struct dispatch *d)
 {
     struct dispatch_lane *lane = d->lane;
-    struct attempt_counts counts = counts_of(d);
+    struct attempt_counts counts = dispatch_counts(d);
     struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
     uint32_t slot = d->choice.lease.slot;
 
@@ -734,7 +625,9 @@ dispatch_resumes(struct dispatch *d)
     counter_bump(&lane->metrics->retries, 1);
     counter_add(&lane->board->counters[slot].retries, 1);
     counter_add(&lane->board->counters[slot].streams_severed, 1);
-    tell_outcome(d, FACT_CLOSED);
+    dispatch_tell_outcome(lane, &d->choice.lease, d->watched, FACT_CLOSED);
+    dispatch_split_leave(d);
+    d->split.failed = true;
     attempt_fail(&d->choice, &counts, &d->tried, true);
     d->resumed++;
     d->began = false;
@@ -744,7 +637,7 @@ dispatch_resumes(struct dispatch *d)
 
 /* The end */
 
-static void
+static void ON_LANE
 count_end(struct dispatch *d, const struct dispatch_report *report)
 {
     struct metrics_lane *m = d->lane->metrics;
@@ -766,7 +659,8 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         if (d->choice.lease.taken) { /* else it has been blamed */
             uint32_t slot = d->choice.lease.slot;
             counter_add(&d->lane->board->counters[slot].streams_severed, 1);
-            tell_outcome(d, FACT_CLOSED);
+            dispatch_tell_outcome(d->lane, &d->choice.lease, d->watched,
+                                  FACT_CLOSED);
         }
         break;
     case DISPATCH_REFUSED:
@@ -777,12 +671,13 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
 void
 dispatch_end(struct dispatch *d, const struct dispatch_report *report)
 {
-    struct attempt_counts counts = counts_of(d);
+    struct attempt_counts counts = dispatch_counts(d);
 
     CHECK(d->state != DISPATCH_ENDED);
     count_end(d, report);
     settle(d, false);
-    tell_decision(d, report);
+    dispatch_tell_decision(d, report);
+    dispatch_split_leave(d);
     attempt_end(&d->choice, &counts);
     d->state = DISPATCH_ENDED;
     d->due = DISPATCH_WAIT;

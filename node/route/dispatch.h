@@ -11,6 +11,7 @@
  *   RENAMING     is to become one for the next    _renamed()
  *                model, all workers of this one
  *                having failed
+ *   PREFILLING   waits for its prefill half    _prefilled(), _prefill_failed()
  *   CONNECTING   waits for a connection           _connected(), _failed(),
  *                                                 _expired()
  *   WAITING      waits for an answer              _answered(), _failed(),
@@ -18,6 +19,11 @@
  *   STREAMING    passes the answer on             _broke_off(), _resumes()
  *   LOST         is refused or severed            dispatch_end() only
  *   ENDED        nothing of it is in flight
+ *
+ * A split request (split.h) has a second half that runs beside: from
+ * DISPATCH_PREFILL to dispatch_prefilled() or dispatch_prefill_failed(), or until
+ * the caller elects again or ends the request, and then drops it. Where the
+ * prompt is passed on by parameters, the request waits for that half first.
  *
  * dispatch_end() ends it in every state. After each input the caller pulls
  * actions until there is none:
@@ -40,6 +46,7 @@
 #include "index/base/role.h"
 #include "index/base/worker_set.h"
 #include "node/route/route.h"
+#include "node/route/split.h"
 #include "node/text/usage.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
@@ -52,6 +59,7 @@ enum dispatch_state {
     DISPATCH_ELECTING,
     DISPATCH_QUEUED,
     DISPATCH_RENAMING,
+    DISPATCH_PREFILLING,
     DISPATCH_CONNECTING,
     DISPATCH_WAITING,
     DISPATCH_STREAMING,
@@ -69,6 +77,8 @@ enum dispatch_action {
                          dispatch_placed() or dispatch_unplaced() later */
     DISPATCH_RENAME,  /* have the request ask for the next of its models, then
                          call dispatch_renamed() */
+    DISPATCH_PREFILL, /* the same with split.choice.prefill.lease.slot,
+                         split.fresh, and the prefill half */
     DISPATCH_CONNECT, /* connect to choice.lease.slot and send the request; by
                          a new connection if `fresh` */
     DISPATCH_REFUSE,  /* answer with an error: see `refusal` */
@@ -145,6 +155,30 @@ struct dispatch_attempt {
     unsigned status; /* with DISPATCH_STATUS */
 };
 
+enum dispatch_half {
+    DISPATCH_HALF_NONE, /* it has no prefill half, or none any more */
+    DISPATCH_HALF_CONNECTING,
+    DISPATCH_HALF_WAITING,
+    DISPATCH_HALF_DONE,
+};
+
+/* A split request's prefill half. */
+struct dispatch_split {
+    struct split_choice choice;
+    enum dispatch_half half;
+    bool failed; /* a half has: no split unless there is no other way */
+    bool fresh;  /* as that of struct dispatch */
+    bool sent;   /* likewise */
+    bool both;   /* DISPATCH_CONNECT follows on DISPATCH_PREFILL */
+    bool watched;
+    bool prefilled; /* `worker` has computed the prompt */
+    uint64_t ticket;
+    uint64_t answered;
+    uint64_t begun_us;  /* the last one was; 0: there was none */
+    struct usage usage; /* with `prefilled`: what its worker reported */
+    char worker[FLEET_ID_BYTES];
+};
+
 struct dispatch {
     struct dispatch_lane *lane;
 
@@ -177,6 +211,8 @@ struct dispatch {
     uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
     uint64_t answered; /* the ticket of the attempt that was; 0: none had one */
     char worker[FLEET_ID_BYTES];
+    struct dispatch_split split; /* the caller sets split.choice.asked before
+                                    each dispatch_elect(): _NEVER or _MAY */
 
     struct worker_set tried;
     uint32_t attempts_count;  /* that failed */
@@ -239,6 +275,38 @@ void dispatch_unplaced(struct dispatch *d, enum dispatch_refusal why,
 
 /* The lane's scratch holds the request as one for the next model. */
 void dispatch_renamed(struct dispatch *d) ON_LANE;
+
+/* The prefill half is being sent. */
+void dispatch_prefill_connected(struct dispatch *d) ON_LANE;
+
+/* Its worker has it whole; as dispatch_sent(). */
+static inline void
+dispatch_prefill_sent(struct dispatch *d)
+{
+    d->split.sent = true;
+}
+
+/* The prefill half's answer is whole. usable: it has what the decode worker is
+ * to get, if that is the way; else that one does all of it. */
+void dispatch_prefilled(struct dispatch *d, bool usable,
+                        const struct usage *usage, uint64_t now_us) ON_LANE;
+
+/* The prefill half failed; its connection is gone, and so is the other half's,
+ * if dispatch_needs_prefill(). */
+void dispatch_prefill_failed(struct dispatch *d,
+                             const struct dispatch_failure *failure) ON_LANE;
+
+/* Whether the other half, which runs, comes to nothing without this one. */
+bool dispatch_needs_prefill(const struct dispatch *d,
+                            const struct dispatch_failure *failure);
+
+/* Whether an answer of this status shows that the worker did not take what the
+ * prefill half came to: dispatch_unsplit() follows. */
+bool dispatch_untaken(const struct dispatch *d,
+                      const struct dispatch_failure *failure);
+
+/* It is sent once more to the same worker, which does all of it. */
+void dispatch_unsplit(struct dispatch *d) ON_LANE;
 
 /* The request is being sent. */
 void dispatch_connected(struct dispatch *d) ON_LANE;
@@ -303,6 +371,17 @@ void dispatch_resumes(struct dispatch *d) ON_LANE;
  * returned. */
 void dispatch_end(struct dispatch *d, const struct dispatch_report *report)
     ON_LANE;
+
+/* A decode worker reports what was passed to it as cached: in the usage of its
+ * answer that becomes what the prefill worker had. */
+static inline void
+dispatch_correct_usage(const struct dispatch *d, struct usage *usage)
+{
+    if (d->split.choice.flow != SPLIT_NONE && d->split.prefilled) {
+        usage->cached_tokens = d->split.usage.cached_tokens;
+        usage->cached_known = d->split.usage.cached_known;
+    }
+}
 
 /* False and *reason: it is not as it should be. */
 bool dispatch_check(const struct dispatch *d, const char **reason);

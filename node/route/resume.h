@@ -45,6 +45,7 @@
 #include "index/base/buf.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/route/body_edit.h"
 #include "node/scan/scan.h"
 
 #define RESUME_BYTES_MAX ((size_t)256 << 10) /* of text and of one event */
@@ -58,13 +59,6 @@ enum resume_rule {
     RESUME_OFF,
     RESUME_GREEDY, /* those at temperature 0 */
     RESUME_ALWAYS,
-};
-
-/* Some bytes of a body that give way to others. */
-struct body_edit {
-    uint32_t at;
-    uint32_t cut;
-    struct slice text;
 };
 
 struct resume {

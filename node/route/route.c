@@ -8,9 +8,8 @@
 #include "node/keys/keys_check.h"
 #include "node/scan/scan_form.h"
 
-#define SALT_MAX        1024U /* what engines take */
-#define BYTES_PER_TOKEN 4U    /* of text, about */
-#define RANK_THRESHOLD  300U /* permille of the prompt, for a rank to be named */
+#define SALT_MAX       1024U /* what engines take */
+#define RANK_THRESHOLD 300U /* permille of the prompt, for a rank to be named */
 
 int
 route_scratch_init(struct route_scratch *scratch, const struct config *config)
@@ -534,10 +533,12 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     struct worker_set able = able_workers(scratch, world);
 
     struct worker_set left = worker_set_minus(&able, tried);
+    left = route_for_part(world, &left);
     if (worker_set_empty(&left)) {
         left = worker_set_or(&view->suspect, &view->ejected);
         left = worker_set_and(&left, &serves);
         left = worker_set_minus(&left, tried);
+        left = route_for_part(world, &left);
     }
 
     *input = (struct elect_input){
@@ -547,7 +548,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         .queued = counts_tokens(world->elect) ? scratch->queued : NULL,
         .kv_usage = elect_asks_usage(world->elect) ? scratch->kv_usage : NULL,
         .total_blocks = scratch->blocks.count,
-        .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
+        .unit_tokens = scratch->blocks.block_bytes / ROUTE_BYTES_PER_TOKEN,
         .prefix_key = scratch->blocks.prefix_key,
         .identity = view->identity,
     };
@@ -738,5 +739,5 @@ route_unread_tokens(const struct route_scratch *scratch,
 
     return scratch->tokens.known
                ? unread
-               : unread * scratch->blocks.block_bytes / BYTES_PER_TOKEN;
+               : unread * scratch->blocks.block_bytes / ROUTE_BYTES_PER_TOKEN;
 }

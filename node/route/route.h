@@ -28,7 +28,8 @@
 #include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
 
-#define ROUTE_MODEL_MAX 256U /* bytes of a name that has escapes */
+#define ROUTE_MODEL_MAX       256U /* bytes of a name that has escapes */
+#define ROUTE_BYTES_PER_TOKEN 4U   /* of text, about */
 
 /* The endpoints that a request path can name. */
 enum route_kind {
@@ -95,6 +96,14 @@ struct route_choice {
     struct token_match_rank best; /* the worker's best rank; with `exact` */
 };
 
+/* Which part of a request a worker is elected for (split.h). */
+enum route_part {
+    ROUTE_WHOLE, /* all of it: of workers with a role only those that can, and
+                    those for prefill last */
+    ROUTE_DECODE,
+    ROUTE_PREFILL,
+};
+
 /* The state that routing reads; valid while the caller is online in the
  * qsbr. */
 struct route_world {
@@ -106,6 +115,8 @@ struct route_world {
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
     struct token_match_world tokens;
+    enum route_part part;
+    enum engine_kind partner; /* with ROUTE_PREFILL: of the decode worker */
     enum session_mode affinity;
     uint64_t session; /* session_key() of the request; 0: it has none */
     bool placed; /* the request has waited, and was given a place at a worker */
@@ -172,6 +183,10 @@ bool route_wants_tokens(const struct route_scratch *scratch,
 int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
     MUST_CHECK;
+
+/* Those of the set that are for the world's part of a request. */
+struct worker_set route_for_part(const struct route_world *world,
+                                 const struct worker_set *set);
 
 /* Looks up what these workers hold of the request, into scratch->match and
  * total; for route_input() and for /admin/explain. */

@@ -58,6 +58,7 @@ shared_elect(const struct config_policy *policy)
         .policy = (enum elect_policy)policy->name,
         .cache_threshold_permille = policy->cache_threshold_permille,
         .recompute_weight = policy->recompute_weight,
+        .split_tokens = policy->split_tokens,
         .balance_abs = policy->balance_abs,
         .balance_rel_permille = policy->balance_rel_permille,
         .kv_pressure_max_permille = policy->kv_pressure_max_permille,

@@ -30,6 +30,8 @@ enum fact_kind {
     FACT_SETTLED,
     FACT_OUTCOME,
     FACT_DECISION,
+    FACT_PREFILLED, /* the same of a split request's other half: what its
+                       prefill worker did */
     FACT_WAIT,
     FACT_WAIT_END,
 };
@@ -155,6 +157,7 @@ struct fact_decision {
     bool stream;
     bool cleared; /* by this request the worker's cache is empty now */
     bool imbalanced;
+    bool split;       /* another worker had to compute its prompt */
     bool severed;     /* broke off after the first byte */
     bool cancelled;   /* the client went away */
     uint64_t ticket;  /* of the attempt that was answered; 0: none had one */
@@ -164,6 +167,7 @@ struct fact_decision {
     uint64_t first_byte_us;  /* 0: none */
     uint64_t first_token_us; /* 0: none, or not a stream */
     uint64_t duration_us;
+    char prefill[FACT_ID_MAX]; /* the worker that did; "": none */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */
 };

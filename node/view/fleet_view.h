@@ -67,6 +67,13 @@ engine_kind_salts(enum engine_kind kind)
     return kind != ENGINE_LLAMACPP && kind != ENGINE_TGI;
 }
 
+/* Whether engines of a kind split requests (node/route/split.h). */
+static inline bool
+engine_kind_splits(enum engine_kind kind)
+{
+    return kind == ENGINE_VLLM || kind == ENGINE_SGLANG;
+}
+
 /* One worker as it was when a view was built. Immutable; successive views share
  * it as long as nothing in it changes. */
 struct fleet_worker {
@@ -91,7 +98,8 @@ struct fleet_worker {
     uint32_t blocks_max;             /* configured cache size; 0: not given */
     char island[CONFIG_LABEL_MAX];   /* labels: empty when not given */
     char pool[CONFIG_LABEL_MAX];
-    char role[CONFIG_LABEL_MAX];
+    enum config_role role;
+    uint32_t bootstrap_port; /* of an SGLang with role prefill */
 };
 
 /* What engines tell of a model beside its name. */
@@ -142,6 +150,12 @@ struct fleet_view {
     /* Ready but for a breaker that is not closed. Requests fall back to them as
      * to the suspect: the least bad is better than nothing. */
     struct worker_set ejected;
+    /* With a role, and of a kind that can split a request: those that compute
+     * prompts for others, and those that go on with them. */
+    struct worker_set prefill;
+    struct worker_set decode;
+    /* Of both, those that do nothing but their part (SGLang). */
+    struct worker_set bound;
     /* Workers with failures on record: control wants to hear of successes
      * there too. Of others only failures need to be handed to it. */
     struct worker_set watched;

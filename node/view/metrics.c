@@ -15,6 +15,7 @@ metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
     histogram_merge(&total->tokens_made, &lane->tokens_made);
     histogram_merge(&total->first_byte, &lane->first_byte);
     histogram_merge(&total->first_token, &lane->first_token);
+    histogram_merge(&total->prefill, &lane->prefill);
     histogram_merge(&total->duration, &lane->duration);
 }
 
@@ -47,6 +48,10 @@ metrics_print(const struct metrics_lane *total, struct buf *out)
     histogram_print(&total->first_token, "kvasir_time_to_first_token_seconds",
                     "Request whole to the first bytes of a streamed answer's "
                     "body",
+                    out);
+    histogram_print(&total->prefill, "kvasir_prefill_seconds",
+                    "Split request sent to its prefill worker to that one's "
+                    "answer",
                     out);
     histogram_print(&total->duration, "kvasir_request_duration_seconds",
                     "Request whole to the answer's end", out);

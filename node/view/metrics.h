@@ -65,6 +65,14 @@
     X(translated, "Requests of other APIs that engines got as chats")          \
     X(keep_alives,                                                             \
       "Comments to clients that waited for the first of a stream")             \
+    X(split, "Requests whose prompt a prefill worker was to compute")          \
+    X(split_short, "... not split: too little was to be computed")             \
+    X(split_form, "... not split: they ask for what cannot be split")          \
+    X(split_alone, "... not split: no pair of workers was free")               \
+    X(split_prefill_failed, "Split requests whose prefill worker failed")      \
+    X(split_params_missing, "... told no kv_transfer_params")                  \
+    X(split_params_refused, "... whose decode worker did not take these")      \
+    X(split_decode_failed, "... whose decode worker failed")                   \
     X(cut_off, "Requests cut off because draining took too long")              \
     X(cancelled, "Requests whose client went away")                            \
     X(timeouts_client, "Client connections closed for being too slow")         \
@@ -126,6 +134,7 @@ struct metrics_lane {
     struct histogram tokens_made; /* tokenising by this node */
     struct histogram first_byte;  /* request whole to answer's first byte */
     struct histogram first_token; /* ... to the first of a stream's body */
+    struct histogram prefill;     /* of split ones: prefill half sent to done */
     struct histogram duration;    /* request whole to answer's end */
 };
 

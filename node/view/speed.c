@@ -78,8 +78,8 @@ speed_add(struct speed *speed, uint32_t slot, uint32_t generation,
 void
 speed_take(struct speed *speed, const struct fact_decision *fact)
 {
-    if (fact->stream && fact->attempts == 1 && fact->status == 200 &&
-        fact->first_token_us > fact->route_us) {
+    if (fact->stream && !fact->split && fact->attempts == 1 &&
+        fact->status == 200 && fact->first_token_us > fact->route_us) {
         speed_add(speed, fact->slot, fact->generation, fact->front_tokens,
                   fact->first_token_us - fact->route_us);
     }

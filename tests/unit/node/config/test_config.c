@@ -216,7 +216,8 @@ Test(node_config, a_worker_flag_is_a_url_and_labels)
     cr_assert_str_eq(worker.id, "w");
     cr_assert_str_eq(worker.island, "eu");
     cr_assert_str_eq(worker.pool, "long");
-    cr_assert_str_eq(worker.role, "decode");
+    cr_assert_eq(worker.role, CONFIG_ROLE_DECODE);
+    cr_assert_eq(worker.bootstrap_port, CONFIG_BOOTSTRAP_PORT);
     cr_assert_str_eq(worker.api_key, "a=b");
     cr_assert_eq(worker.blocks_max, 77);
 }

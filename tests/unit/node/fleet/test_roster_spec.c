@@ -43,7 +43,8 @@ get(const char *id, struct slice text, bool secrets)
 
 static const char whole[] =
     "http://gpu-1:8000/base,events=tcp://gpu-1:5557,replay=tcp://gpu-1:5657,"
-    "id=one,island=eu,pool=long,role=decode,api_key=s3cret=#\"x,"
+    "id=one,island=eu,pool=long,role=decode,bootstrap_port=9,api_key=s3cret=#"
+    "\"x,"
     "blocks_max=1234,ranks=8,topic=kv@1,sse=http://[::1]:9/events";
 
 Test(node_roster_spec, every_key_comes_back)
@@ -156,7 +157,8 @@ Test(node_roster_spec, the_longest_worker_has_room)
     memset(worker.sse.path, 'p', sizeof worker.sse.path - 1);
     memset(worker.api_key, 'k', sizeof worker.api_key - 1);
     memset(worker.pool, 'p', sizeof worker.pool - 1);
-    memset(worker.role, 'p', sizeof worker.role - 1);
+    worker.role = CONFIG_ROLE_PREFILL;
+    worker.bootstrap_port = UINT16_MAX;
     memset(worker.island, 'p', sizeof worker.island - 1);
     memset(worker.topic, 'p', sizeof worker.topic - 1);
     roster_spec_put(&worker, true, &spec);

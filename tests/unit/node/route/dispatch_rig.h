@@ -127,8 +127,10 @@ close_rig(void)
         cr_assert(dispatch_check(&rig.d, &reason), "%s", reason);
     }
     for (uint32_t slot = 0; slot < WORKERS; slot++) {
+        const struct fleet_lease *half = &rig.d.split.choice.prefill.lease;
         bool open = rig.d.choice.lease.taken && rig.d.choice.lease.slot == slot;
-        cr_assert_eq(gauge_read(&rig.board->inflight[slot]), open);
+        bool prefills = half->taken && half->slot == slot;
+        cr_assert_eq(gauge_read(&rig.board->inflight[slot]), open + prefills);
     }
     route_scratch_fini(&rig.scratch);
     ring_fini(&rig.facts);

@@ -39,7 +39,8 @@ open_rig(void)
     rig.choice.ranked = true;
     rig.choice.best.slot = RANK;
     rig.choice.elect.overlap = 40;
-    attempt_begin(&rig.choice, rig.scratch, &rig.counts);
+    attempt_begin(&rig.choice, route_unread_tokens(rig.scratch, &rig.choice),
+                  &rig.counts);
 }
 
 static void
