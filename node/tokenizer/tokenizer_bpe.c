@@ -264,6 +264,101 @@ emit_long(struct tokenizer_scratch *s, size_t count)
     }
 }
 
+/*
+ * A character's bytes may be taken for its token when nothing else than they
+ * could merge with one of them before the token is there, and nothing could merge
+ * with the token earlier than it is there:
+ * - its bytes alone become it (chars, which bpe_find_chars made);
+ * - each merge that it takes part in has a later rank than those that make it
+ *   (the same): so whatever is merged meanwhile elsewhere in the word would also
+ *   be next, were the token there from the start;
+ * - no merge joins a part of it with its neighbour (bpe_parts, for each place).
+ */
+
+/* Merges the three bytes of a character: their token, and the latest rank. */
+static uint32_t
+char_token(const struct bpe *bpe, uint32_t c, uint32_t *rank)
+{
+    char bytes[4];
+    uint32_t id[3];
+
+    (void)utf8_write(c, bytes);
+    for (size_t i = 0; i < 3; i++) {
+        id[i] = bpe->byte_id[(uint8_t)bytes[i]];
+    }
+    struct bpe_pair first = merge_of(bpe, id[0], id[1]);
+    struct bpe_pair second = merge_of(bpe, id[1], id[2]);
+    struct bpe_pair last = {TOK_NONE, TOK_NONE};
+    if (first.rank != TOK_NONE && first.rank <= second.rank) {
+        last = merge_of(bpe, first.id, id[2]);
+    } else if (second.rank != TOK_NONE) {
+        last = merge_of(bpe, id[0], second.id);
+        first = second;
+    }
+    *rank = last.rank > first.rank ? last.rank : first.rank;
+    return last.id;
+}
+
+bool
+bpe_find_chars(struct tok_load *load)
+{
+    struct bpe *bpe = &load->t->bpe;
+    size_t count = load->t->vocab.ids_end;
+    uint32_t *earliest = malloc((count + 1) * sizeof *earliest);
+
+    bpe->chars = tok_alloc_many(load, BPE_CHARS, sizeof bpe->chars[0]);
+    if (bpe->chars == NULL || earliest == NULL) {
+        free(earliest);
+        return false;
+    }
+    memset(earliest, 0xff, (count + 1) * sizeof *earliest);
+    for (uint64_t i = 0; i <= bpe->merges_mask; i++) {
+        struct bpe_merge m = bpe->merges[i];
+        if (m.right != TOK_NONE) {
+            earliest[m.left] =
+                m.rank < earliest[m.left] ? m.rank : earliest[m.left];
+            earliest[m.right] =
+                m.rank < earliest[m.right] ? m.rank : earliest[m.right];
+        }
+    }
+    for (uint32_t i = 0; i < BPE_CHARS; i++) {
+        uint32_t rank = 0;
+        uint32_t id = char_token(bpe, BPE_CHARS_FIRST + i, &rank);
+        bpe->chars[i] = id != TOK_NONE && earliest[id] > rank ? id : TOK_NONE;
+    }
+    free(earliest);
+    return true;
+}
+
+/* The token of the character that three bytes are, or TOK_NONE. */
+static inline uint32_t
+char_at(const struct bpe *bpe, const char *bytes)
+{
+    bool three = ((uint8_t)bytes[0] & 0xf0) == 0xe0 &&
+                 ((uint8_t)bytes[1] & 0xc0) == 0x80 &&
+                 ((uint8_t)bytes[2] & 0xc0) == 0x80;
+    uint32_t c = three ? utf8_read(bytes) - BPE_CHARS_FIRST : TOK_NONE;
+
+    return c < BPE_CHARS ? bpe->chars[c] : TOK_NONE;
+}
+
+/* The tokens of a piece that is nothing but such characters: how many, or 0. */
+static size_t
+chars_of(const struct bpe *bpe, struct slice piece, uint32_t *ids)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at < piece.len; at += 3) {
+        if (piece.len - at < 3 ||
+            (ids[count++] = char_at(bpe, piece.ptr + at)) == TOK_NONE ||
+            (at > 0 && bpe_parts(bpe, (uint8_t)piece.ptr[at - 1],
+                                 (uint8_t)piece.ptr[at]))) {
+            return 0;
+        }
+    }
+    return count;
+}
+
 void
 bpe_piece(struct tokenizer_scratch *s, struct slice piece)
 {
@@ -271,6 +366,14 @@ bpe_piece(struct tokenizer_scratch *s, struct slice piece)
     const uint8_t *bytes = (const uint8_t *)piece.ptr;
     uint32_t ids[SHORT_MAX];
 
+    if (bpe->gaps.bridges != NULL && bytes[0] >= 0xe0 &&
+        piece.len <= (size_t)3 * SHORT_MAX) {
+        size_t count = chars_of(bpe, piece, ids);
+        if (count > 0) {
+            emit_short(s, ids, count);
+            return;
+        }
+    }
     if (piece.len <= SHORT_MAX) {
         for (size_t i = 0; i < piece.len; i++) {
             ids[i] = bpe->byte_id[bytes[i]];
@@ -288,6 +391,20 @@ bpe_piece(struct tokenizer_scratch *s, struct slice piece)
     emit_long(s, piece.len);
 }
 
+/* What lies between two gaps. */
+static void
+gap_piece(struct tokenizer_scratch *s, struct slice piece)
+{
+    if (piece.len == 3) {
+        uint32_t id = char_at(&s->tokenizer->bpe, piece.ptr);
+        if (LIKELY(id != TOK_NONE)) {
+            tok_emit(s, id);
+            return;
+        }
+    }
+    cache_piece(s, piece);
+}
+
 /* A word of bytes: what lies between two gaps merges by itself. */
 static void
 folded_word(struct tokenizer_scratch *s, struct slice word)
@@ -302,7 +419,7 @@ folded_word(struct tokenizer_scratch *s, struct slice word)
         end = bpe_gap(bpe, word, at);
         struct slice piece = {.ptr = word.ptr + at, .len = end - at};
         if (piece.len < word.len) {
-            cache_piece(s, piece);
+            gap_piece(s, piece);
         } else {
             bpe_piece(s, piece);
         }

@@ -30,6 +30,9 @@ char_first(const uint8_t *bytes, size_t len)
     size_t n = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     uint32_t c = 0;
 
+    if (n == 3 && len >= 3 && continues(bytes[1]) && continues(bytes[2])) {
+        return (uint32_t)lead << 16 | (uint32_t)bytes[1] << 8 | bytes[2];
+    }
     if (continues(lead) || n > len) {
         return 0;
     }
@@ -57,6 +60,7 @@ char_last(const uint8_t *bytes, size_t len)
     return c > least ? c : 0;
 }
 
+/* Its low bits are a place among the bridges, its high ones in the filter. */
 static inline uint64_t
 bridge_hash(uint64_t bridge)
 {
@@ -67,8 +71,11 @@ bridge_hash(uint64_t bridge)
 static void
 note_bridge(struct bpe_gaps *gaps, uint64_t bridge)
 {
-    uint64_t at = bridge_hash(bridge) & gaps->mask;
+    uint64_t hash = bridge_hash(bridge);
+    uint64_t at = hash & gaps->mask;
 
+    gaps->filter[hash >> gaps->shift >> 6] |= UINT64_C(1)
+                                              << (hash >> gaps->shift & 63);
     while (gaps->bridges[at] != 0 && gaps->bridges[at] != bridge) {
         at = (at + 1) & gaps->mask;
     }
@@ -78,8 +85,13 @@ note_bridge(struct bpe_gaps *gaps, uint64_t bridge)
 static inline bool
 has_bridge(const struct bpe_gaps *gaps, uint64_t bridge)
 {
-    uint64_t at = bridge_hash(bridge) & gaps->mask;
+    uint64_t hash = bridge_hash(bridge);
+    uint64_t bit = hash >> gaps->shift;
 
+    if ((gaps->filter[bit >> 6] >> (bit & 63) & 1) == 0) {
+        return false;
+    }
+    uint64_t at = hash & gaps->mask;
     while (gaps->bridges[at] != 0) {
         if (gaps->bridges[at] == bridge) {
             return true;
@@ -137,8 +149,11 @@ bpe_find_gaps(struct tok_load *load, const struct slice *keys)
         }
         if (set == 0) {
             gaps->mask = size - 1;
+            /* At most one bit of eight is set. */
+            gaps->shift = 62 - (unsigned)__builtin_ctzll(size);
+            gaps->filter = tok_alloc_many(load, size / 16, 8);
             gaps->bridges = tok_alloc_many(load, size, sizeof gaps->bridges[0]);
-            if (gaps->bridges == NULL) {
+            if (gaps->bridges == NULL || gaps->filter == NULL) {
                 return false;
             }
         }
@@ -157,8 +172,7 @@ bpe_gap(const struct bpe *bpe, struct slice word, size_t from)
         uint64_t behind = char_first(bytes + at, word.len - at);
         len = utf8_len(bytes[at]);
         if (before != 0 && behind != 0 && (before | behind) >= 0x80) {
-            unsigned pair = (unsigned)bytes[at - 1] << 8 | bytes[at];
-            if ((gaps->parts[pair / 8] >> pair % 8 & 1) == 0 &&
+            if (!bpe_parts(bpe, bytes[at - 1], bytes[at]) &&
                 !has_bridge(gaps, before << 32 | behind)) {
                 return at;
             }

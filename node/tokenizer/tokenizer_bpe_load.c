@@ -225,7 +225,8 @@ bpe_fold(struct tok_load *load)
     }
     memcpy(t->bpe.byte_id, bytes, sizeof bytes);
     t->bpe.folded = true;
-    return bpe_find_gaps(load, keys) && vocab_index(load, vocab, keys);
+    return bpe_find_gaps(load, keys) && bpe_find_chars(load) &&
+           vocab_index(load, vocab, keys);
 }
 
 /* Each way to cut the token in two tokens is a merge of its rank. */
@@ -282,7 +283,7 @@ bpe_from_ranks(struct tok_load *load)
     for (uint32_t id = 0; id < t->vocab.ids_end; id++) {
         (void)rank_merges(t, id, true);
     }
-    return bpe_find_gaps(load, t->vocab.tokens);
+    return bpe_find_gaps(load, t->vocab.tokens) && bpe_find_chars(load);
 }
 
 #define METASPACE "\xe2\x96\x81"

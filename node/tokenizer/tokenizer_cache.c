@@ -7,6 +7,7 @@
 
 #include "node/tokenizer/tokenizer_cache_internal.h"
 
+#define CACHE_COPY (CACHE_SHORT_IDS + 1) /* ids, and their number */
 #define LONG_BITS  13
 #define LONG_BYTES 127
 #define LONG_IDS   31
@@ -161,12 +162,20 @@ long_word(struct tokenizer_scratch *s, struct slice word, uint8_t piece,
 void
 cache_miss(struct tokenizer_scratch *s, const struct cache_short *word)
 {
-    const struct cache_entry *entry = second_places(s->cache, word->key);
+    struct cache_entry *entry = second_places(s->cache, word->key);
     uint8_t len = (uint8_t)(word->key[1] >> 56);
 
+    if (len == CACHE_LONG) {
+        cache_word(s, (struct slice){.ptr = word->ptr, .len = word->key[0]});
+        return;
+    }
     entry += !cache_is(entry, word->key);
     if (cache_is(entry, word->key)) {
         cache_take(s->ids, s, entry);
+        /* What is asked for goes first again. */
+        struct cache_entry found = *entry;
+        entry->key[1] = 0;
+        keep_short(s->cache, word, found.ids, found.count);
         return;
     }
     long_word(s, (struct slice){.ptr = word->ptr, .len = len & ~PIECE},
@@ -188,6 +197,48 @@ look_up(struct tokenizer_scratch *s, struct slice word, uint8_t piece)
         bpe_piece(s, word);
     } else {
         bpe_word(s, word);
+    }
+}
+
+/* Those before the first miss; how many. There is room for the ids of all, and
+ * for one entry's copy behind them. */
+static size_t
+emit_hits(struct tokenizer_ids *ids, const struct cache_short *words,
+          size_t count)
+{
+    uint32_t *out = ids->ptr + ids->count;
+    size_t i = 0;
+
+    for (; i < count; i++) {
+        const struct cache_entry *entry = words[i].entries;
+        entry += !cache_is(entry, words[i].key); /* without a branch */
+        memcpy(out, entry->ids, CACHE_COPY * sizeof out[0]);
+        if (UNLIKELY(!cache_is(entry, words[i].key))) {
+            break;
+        }
+        out += entry->count;
+    }
+    ids->count = (size_t)(out - ids->ptr);
+    return i;
+}
+
+void
+cache_emit_all(struct tokenizer_scratch *s, const struct cache_short *words,
+               size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && s->fault == TOKENIZER_OK) {
+        if (tok_has_room(s, (count - i) * CACHE_SHORT_IDS + CACHE_COPY)) {
+            i += emit_hits(s->ids, words + i, count - i);
+            if (i == count) {
+                break;
+            }
+            cache_miss(s, &words[i]);
+        } else {
+            cache_emit(s, &words[i]);
+        }
+        i++;
     }
 }
 

@@ -14,7 +14,7 @@
 
 #include "node/tokenizer/tokenizer_internal.h"
 
-#define CACHE_SHORT_BITS  15 /* of entries, in pairs */
+#define CACHE_SHORT_BITS  16 /* of entries, in pairs */
 #define CACHE_SHORT_BYTES 15
 #define CACHE_SHORT_IDS   3
 
@@ -24,7 +24,10 @@ struct cache_entry {
     uint32_t count;
 };
 
-/* A word of up to CACHE_SHORT_BYTES on its way. */
+/* The last one of a key's bytes: of a longer word, whose length is the first. */
+#define CACHE_LONG 0xffU
+
+/* A word on its way. */
 struct cache_short {
     uint64_t key[2];
     struct cache_entry *entries; /* the two places where it may be */
@@ -37,11 +40,52 @@ struct cache_entry *cache_shorts(struct word_cache *cache);
 /* A word that is in neither of its first places. */
 void cache_miss(struct tokenizer_scratch *s, const struct cache_short *word);
 
+/* Appends the ids of many words, in order, until there is a fault. */
+void cache_emit_all(struct tokenizer_scratch *s,
+                    const struct cache_short *words, size_t count);
+
 static inline uint64_t
 cache_hash(const uint64_t key[2])
 {
     return key[0] * UINT64_C(0x9e3779b97f4a7c15) ^
            key[1] * UINT64_C(0xff51afd7ed558ccd);
+}
+
+/* The key of a word of 1 to CACHE_SHORT_BYTES, of which 16 bytes can be read. */
+static inline void
+cache_key(const char *ptr, size_t len, uint64_t key[2])
+{
+#define ONES(n) (~UINT64_C(0) >> (64 - 8 * (n)))
+    static const uint64_t kept[CACHE_SHORT_BYTES + 1][2] = {{0, 0},
+                                                            {ONES(1), 0},
+                                                            {ONES(2), 0},
+                                                            {ONES(3), 0},
+                                                            {ONES(4), 0},
+                                                            {ONES(5), 0},
+                                                            {ONES(6), 0},
+                                                            {ONES(7), 0},
+                                                            {ONES(8), 0},
+                                                            {ONES(8), ONES(1)},
+                                                            {ONES(8), ONES(2)},
+                                                            {ONES(8), ONES(3)},
+                                                            {ONES(8), ONES(4)},
+                                                            {ONES(8), ONES(5)},
+                                                            {ONES(8), ONES(6)},
+                                                            {ONES(8), ONES(7)}};
+#undef ONES
+
+    key[0] = tok_load64(ptr) & kept[len][0];
+    key[1] = (tok_load64(ptr + 8) & kept[len][1]) | (uint64_t)len << 56;
+}
+
+/* The same for a longer word; no entry has such a key. */
+static inline void
+cache_mark_long(struct cache_entry *shorts, struct cache_short *word,
+                size_t len)
+{
+    word->key[0] = len;
+    word->key[1] = (uint64_t)CACHE_LONG << 56;
+    word->entries = shorts;
 }
 
 /* Finds where a word is kept, and asks for that memory. */

@@ -85,17 +85,38 @@ utf8_len(uint8_t lead)
     return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/* A place up to which text[at, ...) is ASCII, in steps of 32 bytes. */
+/* The first byte of text[at, ...) that is not ASCII; text.len: all of it is. */
 static inline size_t
 ascii_until(struct slice text, size_t at)
 {
-    for (; text.len - at >= 32; at += 32) {
-        uint64_t words[4];
-        memcpy(words, text.ptr + at, sizeof words);
-        if (((words[0] | words[1] | words[2] | words[3]) &
-             UINT64_C(0x8080808080808080)) != 0) {
+#ifdef __SSE2__
+    for (; text.len - at >= 64; at += 64) {
+        const char *p = text.ptr + at;
+        __m128i a = _mm_loadu_si128((const void *)p);
+        __m128i b = _mm_loadu_si128((const void *)(p + 16));
+        __m128i c = _mm_loadu_si128((const void *)(p + 32));
+        __m128i d = _mm_loadu_si128((const void *)(p + 48));
+        if (_mm_movemask_epi8(
+                _mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, d))) != 0) {
             break;
         }
+    }
+    for (; text.len - at >= 16; at += 16) {
+        int beyond =
+            _mm_movemask_epi8(_mm_loadu_si128((const void *)(text.ptr + at)));
+        if (beyond != 0) {
+            return at + (unsigned)__builtin_ctz((unsigned)beyond);
+        }
+    }
+    if (text.len >= 16) { /* the last ones with some that were seen */
+        unsigned beyond = (unsigned)_mm_movemask_epi8(
+            _mm_loadu_si128((const void *)(text.ptr + text.len - 16)));
+        beyond >>= 16 - (text.len - at);
+        return beyond != 0 ? at + (unsigned)__builtin_ctz(beyond) : text.len;
+    }
+#endif
+    while (at < text.len && (uint8_t)text.ptr[at] < 0x80) {
+        at++;
     }
     return at;
 }
@@ -128,6 +149,53 @@ tok_han_until(struct slice text, size_t at)
         __m128i over = _mm_subs_epu8(from, _mm_set1_epi8(0xe9 - 0xe5));
         unsigned fits = (unsigned)_mm_movemask_epi8(
             _mm_cmpeq_epi8(over, _mm_setzero_si128()));
+        passed = tok_five_until(~fits & TOK_FIVE_LEADS);
+        at += passed;
+    }
+#endif
+    (void)text;
+    return at;
+}
+
+#ifdef __SSE2__
+/* The bytes from `low` to `low + count - 1`, as bits. */
+static inline unsigned
+tok_bytes_in(__m128i bytes, unsigned low, unsigned count)
+{
+    /* Compared as signed: `low` moves down to the least there is. */
+    __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8((char)(low - 128)));
+
+    return (unsigned)_mm_movemask_epi8(
+        _mm_cmplt_epi8(moved, _mm_set1_epi8((char)(count - 128))));
+}
+#endif
+
+/* A place up to which text[at, ...) is characters of three bytes that compose with
+ * nothing before them: U+2010 to U+2027, U+3000 to U+3029, U+3040 to U+9FFF
+ * without the two marks, U+FF00 to U+FF7F. text[at] is the beginning of a
+ * character; the text is well-formed. */
+static inline size_t
+tok_inert_until(struct slice text, size_t at)
+{
+#ifdef __SSE2__
+    size_t passed = (uint8_t)text.ptr[at] >= 0xe2 ? TOK_FIVE : 0;
+
+    while (passed == TOK_FIVE && text.len - at > TOK_FIVE) {
+        __m128i bytes = _mm_loadu_si128((const void *)(text.ptr + at));
+        unsigned fits = tok_bytes_in(bytes, 0xe4, 6);
+        if ((~fits & TOK_FIVE_LEADS) != 0) {
+            unsigned e2 = tok_bytes_in(bytes, 0xe2, 1);
+            unsigned e3 = tok_bytes_in(bytes, 0xe3, 1);
+            unsigned second_80 = tok_bytes_in(bytes, 0x80, 1) >> 1;
+            unsigned second_82 = tok_bytes_in(bytes, 0x82, 1) >> 1;
+            unsigned kana = tok_bytes_in(bytes, 0x81, 3) >> 1;
+            unsigned marks = second_82 & tok_bytes_in(bytes, 0x99, 2) >> 2;
+            fits |= e2 & second_80 & tok_bytes_in(bytes, 0x90, 0x18) >> 2;
+            fits |= e3 & second_80 & tok_bytes_in(bytes, 0x80, 0x2a) >> 2;
+            fits |= e3 & kana & ~marks;
+            fits |= tok_bytes_in(bytes, 0xef, 1) &
+                    tok_bytes_in(bytes, 0xbc, 2) >> 1;
+        }
         passed = tok_five_until(~fits & TOK_FIVE_LEADS);
         at += passed;
     }

@@ -5,6 +5,7 @@
 
 #include "node/text/json_text.h"
 #include "node/tokenizer/tokenizer_internal.h"
+#include "node/tokenizer/tokenizer_words_internal.h"
 
 #define WORK_MAX (4 * TOKENIZER_TEXT_MAX) /* bytes after normalising */
 
@@ -38,6 +39,15 @@ ids_room(struct tokenizer_scratch *s, size_t count)
     return true;
 }
 
+bool
+tok_has_room(struct tokenizer_scratch *s, size_t count)
+{
+    struct tokenizer_ids *ids = s->ids;
+
+    return count <= ids->room - ids->count ||
+           (count <= ids->max - ids->count && ids_room(s, count));
+}
+
 void
 tok_emit_many(struct tokenizer_scratch *s, const uint32_t *ids, size_t count)
 {
@@ -50,12 +60,6 @@ tok_emit_many(struct tokenizer_scratch *s, const uint32_t *ids, size_t count)
         memcpy(all->ptr + all->count, ids, count * sizeof ids[0]);
     }
     all->count += count;
-}
-
-void
-tok_emit(struct tokenizer_scratch *s, uint32_t id)
-{
-    tok_emit_many(s, &id, 1);
 }
 
 struct tokenizer_scratch *
@@ -74,6 +78,7 @@ tokenizer_scratch_new(const struct tokenizer *tokenizer)
         buf_init(&s->norm[i], WORK_MAX);
         buf_init(&s->pre[i], WORK_MAX);
     }
+    s->kernel = words_kernel_best();
     s->matcher = tok_matcher_new();
     if (tokenizer->model == TOK_BPE) {
         s->cache = cache_new();
@@ -149,8 +154,7 @@ utf8_valid(struct slice text)
         const uint8_t *b = (const uint8_t *)text.ptr + at;
         size_t len = 0;
         if (b[0] < 0x80) {
-            size_t plain = ascii_until(text, at);
-            len = plain > at ? plain - at : 1;
+            len = ascii_until(text, at) - at;
         } else if (json_text_is_three(b, text.len - at)) {
             len = threes_until(text, at) - at;
             len += len == 0 ? 3 : 0;

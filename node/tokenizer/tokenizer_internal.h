@@ -43,8 +43,14 @@ struct bpe_pair {
 struct bpe_gaps {
     uint64_t *bridges;   /* pairs of characters; NULL: no gap is looked for */
     uint64_t mask;       /* open addressing */
+    uint64_t *filter;    /* bits by their hash: 0 where there is no bridge */
+    unsigned shift;      /* of a hash, to a bit of the filter */
     uint8_t parts[8192]; /* a bit for each pair of bytes */
 };
+
+/* Characters of three bytes. */
+#define BPE_CHARS_FIRST 0x800U
+#define BPE_CHARS       (0x10000U - BPE_CHARS_FIRST)
 
 struct bpe {
     struct bpe_merge *merges; /* open addressing */
@@ -63,6 +69,8 @@ struct bpe {
     bool cuts;       /* words may be cut before the metaspace, see bpe_cuts */
     bool glued[256]; /* but not after a character that ends in this byte */
     struct bpe_gaps gaps; /* folded */
+    uint32_t *chars;      /* with gaps: the token of each of BPE_CHARS that
+                           * its bytes become before anything else, TOK_NONE */
 };
 
 struct unigram {
@@ -261,12 +269,14 @@ struct bpe_work {
     size_t room;
 };
 
-struct word_cache; /* see tokenizer_cache.c */
+struct word_cache;   /* see tokenizer_cache.c */
+struct words_kernel; /* see tokenizer_words_internal.h */
 
 struct tokenizer_scratch {
     const struct tokenizer *tokenizer;
     struct tok_matcher *matcher; /* for patterns */
     struct word_cache *cache;
+    const struct words_kernel *kernel;
     struct bpe_work bpe;
     struct buf valid;   /* the text with U+FFFD */
     struct buf norm[2]; /* before and after a normaliser */
@@ -308,10 +318,24 @@ bool bpe_find_cuts(struct tok_load *load);
 /* Finds which characters merges join. keys: the bytes of each token, by id. */
 bool bpe_find_gaps(struct tok_load *load, const struct slice *keys);
 
+/* Finds which of BPE_CHARS need not be merged from their bytes. */
+bool bpe_find_chars(struct tok_load *load);
+
 /* The next place in a word of bytes, after from, that no merge bridges; it
  * depends on nothing before from, which is such a place itself or the word's
  * start. word.len: there is none. */
 size_t bpe_gap(const struct bpe *bpe, struct slice word, size_t from);
+
+/* Whether some merge joins a token that ends in the first byte with one that
+ * begins with the second, and one of the two has only a part of its character
+ * there. */
+static inline bool
+bpe_parts(const struct bpe *bpe, uint8_t before, uint8_t behind)
+{
+    unsigned pair = (unsigned)before << 8 | behind;
+
+    return (bpe->gaps.parts[pair / 8] >> pair % 8 & 1) != 0;
+}
 
 /* Lists the tokens by id for decoding, when all are known. */
 bool decode_finish(struct tok_load *load);
@@ -382,16 +406,27 @@ void bpe_piece(struct tokenizer_scratch *s, struct slice piece);
 void cache_word(struct tokenizer_scratch *s, struct slice word);
 void cache_piece(struct tokenizer_scratch *s, struct slice piece);
 
-/* All words that the scanner finds in the text. */
-void cache_words(struct tokenizer_scratch *s, struct slice text,
-                 tok_scan *scan);
 struct word_cache *cache_new(void);
 void cache_free(struct word_cache *cache);
 
-/* Appends an id. */
-void tok_emit(struct tokenizer_scratch *s, uint32_t id);
+/* Appends ids. */
 void tok_emit_many(struct tokenizer_scratch *s, const uint32_t *ids,
                    size_t count);
+
+static inline void
+tok_emit(struct tokenizer_scratch *s, uint32_t id)
+{
+    struct tokenizer_ids *ids = s->ids;
+
+    if (LIKELY(ids->count < ids->room)) {
+        ids->ptr[ids->count++] = id;
+    } else {
+        tok_emit_many(s, &id, 1);
+    }
+}
+
+/* Makes room for so many, if so many may come. */
+bool tok_has_room(struct tokenizer_scratch *s, size_t count);
 
 /* Bytes at the start of a text that are well-formed UTF-8. */
 size_t utf8_valid(struct slice text);

@@ -78,15 +78,13 @@ composed_until(const struct tok_classes *classes, struct slice text, size_t at,
 
     *boundary = at;
     while (at < text.len) {
-        size_t plain =
-            (uint8_t)text.ptr[at] < 0x80 ? ascii_until(text, at) : at;
-        if (plain > at) {
-            at = plain;
+        if ((uint8_t)text.ptr[at] < 0x80) {
+            at = ascii_until(text, at);
             *boundary = at - 1;
             class = 0;
             continue;
         }
-        size_t han = tok_han_until(text, at);
+        size_t han = tok_inert_until(text, at);
         if (han > at) {
             at = han;
             *boundary = at - 3;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "node/tokenizer/tokenizer_internal.h"
+#include "node/tokenizer/tokenizer_words_internal.h"
 
 /* A stage at work: from pieces of `in`, to pieces of `out`. */
 struct cutting {
@@ -488,7 +489,7 @@ pre_run(struct tokenizer_scratch *s, struct slice text, bool first)
     }
     scan = only_scan(t);
     if (scan != NULL) {
-        cache_words(s, text, scan);
+        s->kernel->run(s, text, scan);
     } else {
         run_stages(s, text, first);
     }

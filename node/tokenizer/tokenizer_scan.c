@@ -61,10 +61,8 @@ is_newline(char c)
     return c == '\n' || c == '\r';
 }
 
-/* Bytes of 's 't 're 've 'm 'll 'd at text[at], which is the apostrophe; 0:
- * none. `fold`: in capitals too, and with the long s, which folds to s. */
-static size_t
-contraction(struct slice text, size_t at, bool fold)
+size_t
+scan_contraction(struct slice text, size_t at, bool fold)
 {
     size_t left = text.len - at;
     char mask = fold ? 0x20 : 0;
@@ -132,7 +130,7 @@ scan_gpt2(const struct tok_classes *classes, struct slice text, size_t at)
     size_t from = at + (text.ptr[at] == ' ');
 
     if (text.ptr[at] == '\'') {
-        size_t len = contraction(text, at, false);
+        size_t len = scan_contraction(text, at, false);
         if (len > 0) {
             return at + len;
         }
@@ -188,7 +186,7 @@ scan_cl100k_numbers(const struct tok_classes *classes, struct slice text,
         return run_of(classes, text, at + len, TOK_LETTER);
     }
     if (lead == '\'') {
-        size_t found = contraction(text, at, true);
+        size_t found = scan_contraction(text, at, true);
         if (found > 0) {
             return at + found;
         }
@@ -247,7 +245,7 @@ static size_t
 with_contraction(struct slice text, size_t end)
 {
     return end < text.len && text.ptr[end] == '\''
-               ? end + contraction(text, end, true)
+               ? end + scan_contraction(text, end, true)
                : end;
 }
 

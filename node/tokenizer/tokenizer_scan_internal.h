@@ -17,4 +17,8 @@ tok_scan scan_cl100k;
 tok_scan scan_qwen2;
 tok_scan scan_o200k;
 
+/* Bytes of 's 't 're 've 'm 'll 'd at text[at], which is the apostrophe; 0:
+ * none. `fold`: in capitals too, and with the long s, which folds to s. */
+size_t scan_contraction(struct slice text, size_t at, bool fold);
+
 #endif
