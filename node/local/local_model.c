@@ -62,6 +62,70 @@ local_parts_digest(const struct local_parts *parts)
     return key != 0 ? key : 1;
 }
 
+/* One of added_tokens_decoder: {"151643": {"content": "<|endoftext|>"}}. */
+static bool
+read_special(const struct json_member *member,
+             struct tokenizer_special *special)
+{
+    struct slice key = json_tree_slice(&member->key);
+    const struct json_value *content =
+        member->value.kind == JSON_OBJECT
+            ? json_tree_get(&member->value, SLICE("content"))
+            : NULL;
+    uint64_t id = 0;
+
+    for (size_t i = 0; i < key.len; i++) {
+        if (key.ptr[i] < '0' || key.ptr[i] > '9' || id > UINT32_MAX / 16) {
+            return false;
+        }
+        id = id * 10 + (uint64_t)(key.ptr[i] - '0');
+    }
+    if (key.len == 0 || content == NULL || content->kind != JSON_STRING) {
+        return false;
+    }
+    special->id = (uint32_t)id;
+    special->text = json_tree_slice(content);
+    return true;
+}
+
+/* A .tiktoken file knows no special tokens: they are in tokenizer_config.json,
+ * as transformers keeps them. Without them texts have tokens, and chats none. */
+static struct tokenizer *
+tokenizer_of_ranks(struct local_model *model, const struct local_parts *parts,
+                   char *why)
+{
+    struct tokenizer_special *specials = NULL;
+    const struct json_value *added = NULL;
+    struct json_tree_fault fault;
+    struct json_value config;
+    struct arena arena;
+    size_t count = 0;
+
+    arena_init(&arena, parts->config.len * 32 + (1U << 20));
+    if (json_tree_read(parts->config, &arena, &config, &fault) &&
+        config.kind == JSON_OBJECT) {
+        added = json_tree_get(&config, SLICE("added_tokens_decoder"));
+    }
+    if (added != NULL && added->kind == JSON_OBJECT && added->len != 0) {
+        specials = arena_take(&arena, added->len * sizeof *specials);
+    }
+    while (specials != NULL && count < added->len &&
+           read_special(&added->as.members[count], &specials[count])) {
+        count++;
+    }
+    if (specials == NULL || count < added->len) {
+        (void)snprintf(model->why, sizeof model->why,
+                       "tokenizer_config.json: added_tokens_decoder is missing "
+                       "or not understood, and a .tiktoken file has no special "
+                       "tokens");
+        count = 0;
+    }
+    struct tokenizer *tokenizer = tokenizer_new_tiktoken(
+        parts->ranks, parts->pattern, specials, count, why);
+    arena_fini(&arena);
+    return tokenizer;
+}
+
 static void
 make_tokenizer(struct local_model *model, const struct local_parts *parts)
 {
@@ -70,8 +134,7 @@ make_tokenizer(struct local_model *model, const struct local_parts *parts)
     if (parts->json.len != 0) {
         model->tokenizer = tokenizer_new(parts->json, why);
     } else if (parts->ranks.len != 0) {
-        model->tokenizer =
-            tokenizer_new_tiktoken(parts->ranks, parts->pattern, NULL, 0, why);
+        model->tokenizer = tokenizer_of_ranks(model, parts, why);
     } else {
         (void)snprintf(why, sizeof why, "there is no tokenizer.json");
     }
@@ -85,7 +148,7 @@ make_chat(struct local_model *model, const struct local_parts *parts)
 {
     struct template_error error;
 
-    if (model->tokenizer == NULL) {
+    if (model->tokenizer == NULL || model->why[0] != '\0') {
         return;
     }
     model->chat = template_chat_new(parts->config, parts->template, &error);

@@ -99,6 +99,73 @@ Test(local_tokens, an_embedding_has_the_tokens_of_its_text)
     tokenizer_ids_fini(&embedding.ids);
 }
 
+/* A model of every byte and a configuration. */
+static struct local_model *
+model_of_ranks(const char *config)
+{
+    static const char sextets[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct buf ranks;
+
+    buf_init(&ranks, 1 << 16);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        buf_printf(&ranks, "%c%c== %u\n", sextets[byte >> 2],
+                   sextets[(byte & 3) << 4], byte);
+    }
+    struct local_model *model =
+        local_model_new(&(struct local_parts){.name = SLICE("ranks"),
+                                              .ranks = buf_slice(&ranks),
+                                              .pattern = SLICE("qwen"),
+                                              .config = slice_of(config)});
+    cr_assert_not_null(model);
+    buf_fini(&ranks);
+    return model;
+}
+
+#define CHAT "\"chat_template\":\"<|a|>{{ messages[0].content }}<|b|>\""
+
+Test(local_tokens, a_tiktoken_file_has_the_special_tokens_of_its_configuration)
+{
+    static const uint32_t ids[] = {300, 'h', 'i', 301};
+    struct local_model *tiny = table->model[0];
+
+    table->model[0] = model_of_ranks(
+        "{\"added_tokens_decoder\":{\"300\":{\"content\":\"<|a|>\"},"
+        "\"301\":{\"content\":\"<|b|>\",\"special\":true}}," CHAT "}");
+    cr_expect_str_eq(local_model_why(table->model[0]), "");
+    struct local_answer answer =
+        answer_of("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}",
+                  SCAN_API_CHAT);
+    cr_assert_eq(answer.ids.count, 4);
+    cr_expect_arr_eq(answer.ids.ptr, ids, sizeof ids);
+    tokenizer_ids_fini(&answer.ids);
+    local_model_free(table->model[0]);
+    table->model[0] = tiny;
+}
+
+Test(local_tokens, a_tiktoken_file_without_special_tokens_makes_texts_alone)
+{
+    static const char *const configs[] = {
+        "",
+        "{" CHAT "}",
+        "{\"added_tokens_decoder\":[]," CHAT "}",
+        "{\"added_tokens_decoder\":{\"x\":{\"content\":\"a\"}}," CHAT "}",
+        "{\"added_tokens_decoder\":{\"300\":{}}," CHAT "}",
+        "{\"added_tokens_decoder\":{\"99999999999\":"
+        "{\"content\":\"a\"}}," CHAT "}",
+    };
+
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        struct local_model *model = model_of_ranks(configs[i]);
+        cr_expect_not_null(
+            strstr(local_model_why(model), "added_tokens_decoder"), "%s",
+            configs[i]);
+        cr_expect(local_model_can(model, LOCAL_TEXT));
+        cr_expect_not(local_model_can(model, LOCAL_CHAT));
+        local_model_free(model);
+    }
+}
+
 /* Whether the question can be read. */
 static bool
 is_read(const char *body, enum scan_api api)
