@@ -150,7 +150,7 @@ def main():
             line = "  ".join(f"{name} {first:5.1f} {best:6.1f}" for name, (first, best) in rates.items())
             ratios = [rates["kvasir"][i] / max((r[i] for n, r in rates.items() if n != "kvasir"), default=1) for i in (0, 1)]
             print(f"{model.name:10} {kind:8} {size} x {len(parts):5}  {line}  = {ratios[0]:.1f}, {ratios[1]:.1f} x the fastest", flush=True)
-        print(f"{model.name:10} holds {held / 1e6:.1f} MB; beside it each thread's cache of words, up to 5 MiB", flush=True)
+        print(f"{model.name:10} holds {held / 1e6:.1f} MB; beside it each thread's cache of words, up to 6 MiB", flush=True)
 
 
 main()
