@@ -159,6 +159,7 @@ replay_arrive(struct replay_world *world, uint32_t number)
     CHECK(choice.known <= prompt.blocks);
     CHECK(choice.promised < prompt.tokens);
     flight->lease = choice.lease;
+    flight->load = choice.load;
     flight->queued = prompt.tokens - choice.promised;
     if (flight->lease.taken) {
         replay_node_queue(&world->nodes[flight->node], &flight->lease,

@@ -104,6 +104,10 @@ note_times(struct replay_world *world, const struct replay_flight *flight,
     CHECK(out->usage.completion_tokens > 0 && at < world->load->count);
     world->ttft_us[at] = ttft_us;
     world->whole_us[at] = out->at_us - flight->arrived_us;
+    if (gaps > 0 && flight->lease.taken && !world->setup.answers_whole) {
+        replay_node_stepped(&world->nodes[flight->node], &flight->lease,
+                            flight->load, itl_us);
+    }
     if (gaps > 0) {
         world->itl_us[world->itl_count++] = itl_us;
     }

@@ -121,9 +121,9 @@ bool replay_knows_events(const struct replay_world *world);
 static inline bool
 replay_hears_events(enum replay_policy policy)
 {
-    return policy == REPLAY_KVASIR || policy == REPLAY_SHARES ||
-           policy == REPLAY_CACHE_AWARE || policy == REPLAY_COMPOSITE ||
-           policy == REPLAY_DYNAMO;
+    return policy == REPLAY_KVASIR || policy == REPLAY_SLO ||
+           policy == REPLAY_SHARES || policy == REPLAY_CACHE_AWARE ||
+           policy == REPLAY_COMPOSITE || policy == REPLAY_DYNAMO;
 }
 
 /* Whether the policy looks into the engines. */

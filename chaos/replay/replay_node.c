@@ -274,6 +274,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
                     : believed < usable ? believed
                                         : usable,
         .known = known,
+        .load = route.elect.load,
         .lease = route.lease,
     };
     CHECK(choice->engine < node->config.engines && choice->lease.taken);
@@ -306,11 +307,24 @@ replay_node_timed(struct replay_node *node, const struct fleet_lease *lease,
 }
 
 void
+replay_node_stepped(struct replay_node *node, const struct fleet_lease *lease,
+                    uint32_t load, uint64_t us)
+{
+    CHECK(lease->taken && lease->slot < node->config.engines);
+    speed_add_step(&node->speed, lease->slot, lease->generation, load + 1, us);
+}
+
+void
 replay_node_speed(struct replay_node *node, uint64_t now_us)
 {
+    struct speed_slo slo[WORKERS_MAX];
+
     role_is_control();
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        slo[i] = node->config.slo;
+    }
     speed_pass(&node->speed, now_us);
-    fleet_board_speed(node->board, &node->view, &node->speed);
+    fleet_board_speed(node->board, &node->view, &node->speed, slo);
 }
 
 void

@@ -30,6 +30,7 @@ struct replay_node_config {
     uint32_t block_tokens;
     uint32_t depth_max;   /* blocks of the longest prompt */
     uint32_t expected_ms; /* how long a decision counts as on its way */
+    struct speed_slo slo; /* of all engines */
     bool events; /* engines publish events; otherwise there is only belief */
 };
 
@@ -49,6 +50,7 @@ struct replay_choice {
     uint32_t promised; /* tokens that the node expects to be cached */
     uint32_t known; /* blocks of which peers are not to be told: held there, or
                        on their way before */
+    uint32_t load;  /* requests there before it, as far as is known */
     struct fleet_lease lease;
 };
 
@@ -100,6 +102,10 @@ void replay_node_began(struct replay_node *node, struct fleet_lease *lease);
 /* ... so long after it was sent. */
 void replay_node_timed(struct replay_node *node,
                        const struct fleet_lease *lease, uint64_t us);
+/* Its tokens came so far apart; load: of struct replay_choice. */
+void replay_node_stepped(struct replay_node *node,
+                         const struct fleet_lease *lease, uint32_t load,
+                         uint64_t us);
 /* What was learned of engines' speeds decides from now on. */
 void replay_node_speed(struct replay_node *node, uint64_t now_us);
 

@@ -21,7 +21,7 @@ static const struct flag table[] = {
      "generated requests, one of those listed below;\n"
      "b2b unless --trace is given"},
     {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
-     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,consistent_hashing,cache_aware,composite,dynamo,all_seeing_greedy,soonest,sticky",
+     "kvasir,slo,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,consistent_hashing,cache_aware,composite,dynamo,all_seeing_greedy,soonest,sticky",
      "policies to compare, separated by commas"},
     {"sequential", FLAG_SWITCH, AT(sequential), 0, 0, NULL, NULL,
      "no time: one request after the other, at one node,\n"
@@ -268,6 +268,8 @@ static const char manual_tail[] =
     "(tau-bench)\n"
     "\n"
     "policies: those of `kvasir serve --policy`, and\n"
+    "  slo       kvasir with slo.ttft and slo.itl as --slo-ttft-ms and "
+    "-itl-ms\n"
     "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
     "  belief    the rule of kvasir without engines' events: what was sent "
     "where\n"

@@ -19,21 +19,14 @@
 #define STEP_HEIGHT  45 /* between lines, at least (not logarithmic ones) */
 
 static const char *const colours[] = {
-    [REPLAY_KVASIR] = "#0b6e4f",
-    [REPLAY_BELIEF] = "#6abf8a",
-    [REPLAY_ROUND_ROBIN] = "#b0651d",
-    [REPLAY_LEAST_LOAD] = "#c0392b",
-    [REPLAY_RANDOM] = "#8e8e8e",
-    [REPLAY_POWER_OF_TWO] = "#7d3c98",
-    [REPLAY_RENDEZVOUS] = "#2471a3",
-    [REPLAY_GREEDY] = "#777700",
-    [REPLAY_SOONEST] = "#111111",
-    [REPLAY_SHARES] = "#e67e9f",
-    [REPLAY_STICKY] = "#4a90d9",
-    [REPLAY_PREFIX_HASH] = "#1abc9c",
-    [REPLAY_CONSISTENT_HASHING] = "#5d6d7e",
-    [REPLAY_CACHE_AWARE] = "#d4ac0d",
-    [REPLAY_COMPOSITE] = "#a04000",
+    [REPLAY_KVASIR] = "#0b6e4f",      [REPLAY_BELIEF] = "#6abf8a",
+    [REPLAY_ROUND_ROBIN] = "#b0651d", [REPLAY_LEAST_LOAD] = "#c0392b",
+    [REPLAY_RANDOM] = "#8e8e8e",      [REPLAY_POWER_OF_TWO] = "#7d3c98",
+    [REPLAY_RENDEZVOUS] = "#2471a3",  [REPLAY_GREEDY] = "#777700",
+    [REPLAY_SOONEST] = "#111111",     [REPLAY_SLO] = "#4d4d9f",
+    [REPLAY_SHARES] = "#e67e9f",      [REPLAY_STICKY] = "#4a90d9",
+    [REPLAY_PREFIX_HASH] = "#1abc9c", [REPLAY_CONSISTENT_HASHING] = "#5d6d7e",
+    [REPLAY_CACHE_AWARE] = "#d4ac0d", [REPLAY_COMPOSITE] = "#a04000",
     [REPLAY_DYNAMO] = "#76b900",
 };
 

@@ -15,6 +15,7 @@
 
 static const char *const policy_names[] = {
     [REPLAY_KVASIR] = "kvasir",
+    [REPLAY_SLO] = "slo",
     [REPLAY_SHARES] = "shares",
     [REPLAY_BELIEF] = "belief",
     [REPLAY_ROUND_ROBIN] = "round_robin",
@@ -76,6 +77,7 @@ elect_policy_of(enum replay_policy policy)
     case REPLAY_DYNAMO:
         return ELECT_DYNAMO;
     case REPLAY_KVASIR:
+    case REPLAY_SLO:
     case REPLAY_SHARES:
     case REPLAY_BELIEF:
     case REPLAY_GREEDY:
@@ -179,6 +181,11 @@ open_nodes(struct replay_world *world)
     };
 
     config.elect.policy = elect_policy_of(setup->policy);
+    if (setup->policy == REPLAY_SLO) {
+        config.slo =
+            (struct speed_slo){.ttft_us = setup->slo_ttft_ms * UINT64_C(1000),
+                               .itl_us = setup->slo_itl_ms * UINT64_C(1000)};
+    }
     world->nodes = calloc(world->nodes_count, sizeof(*world->nodes));
     world->rates = calloc(world->nodes_count, sizeof(*world->rates));
     world->told_queued = calloc((size_t)world->nodes_count * setup->engines,

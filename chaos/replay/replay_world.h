@@ -56,6 +56,7 @@
 
 enum replay_policy {
     REPLAY_KVASIR, /* engines' events, and what is on its way */
+    REPLAY_SLO,    /* the same, and its rule knows the SLO */
     REPLAY_SHARES, /* the same, but its rule knows no tokens (elect.h) */
     REPLAY_BELIEF, /* the same rule without events: decisions alone */
     REPLAY_ROUND_ROBIN,
@@ -167,6 +168,7 @@ struct replay_flight {
     uint32_t engine;
     uint32_t queued; /* tokens to compute, as the election saw it */
     uint32_t wanted; /* blocks */
+    uint32_t load;   /* requests there before it, as its node knew */
     uint64_t arrived_us;
     struct fleet_lease lease;
 };

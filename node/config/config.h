@@ -135,6 +135,24 @@ struct config_policy {
     uint32_t attempts_max;             /* workers tried per request */
 };
 
+/* Times that a model's answers are to keep; 0: any. */
+struct config_slo_model {
+    char name[CONFIG_MODEL_NAME_MAX];
+    uint32_t ttft_ms;
+    uint32_t itl_ms;
+};
+
+struct config_slos {
+    uint32_t count;
+    struct config_slo_model model[CONFIG_MODELS_MAX];
+};
+
+struct config_slo {
+    uint32_t ttft_ms; /* of other models */
+    uint32_t itl_ms;
+    struct config_slos models;
+};
+
 /* Requests of one session go to one worker. */
 struct config_affinity {
     uint32_t mode; /* enum session_mode */
@@ -370,6 +388,7 @@ struct config {
     struct config_messages messages;
     struct config_aliases aliases;
     struct config_policy policy;
+    struct config_slo slo;
     struct config_affinity affinity;
     struct config_retries retries;
     struct config_belief belief;

@@ -3,6 +3,7 @@
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
+#include "node/config/config_slos_internal.h"
 #include "node/config/config_value_internal.h"
 
 static void
@@ -38,6 +39,7 @@ want_of(enum config_type type, struct slice text)
     return type == CONFIG_RANGES    ? ranges_want(text)
            : type == CONFIG_MODELS  ? config_models_want(text)
            : type == CONFIG_ALIASES ? config_aliases_want(text)
+           : type == CONFIG_SLOS    ? config_slos_want(text)
            : type == CONFIG_PATHS
                ? "paths such as /v1/files /v1/files/* between blanks"
            : type == CONFIG_ORIGINS
@@ -109,6 +111,7 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_RANGES:
     case CONFIG_MODELS:
     case CONFIG_ALIASES:
+    case CONFIG_SLOS:
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
         break;
@@ -130,6 +133,7 @@ config_type_word(enum config_type type)
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
         [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
         [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
+        [CONFIG_SLOS] = "SLOS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

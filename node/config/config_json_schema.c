@@ -177,6 +177,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_LISTEN:
     case CONFIG_WEB:
     case CONFIG_TCP:
+    case CONFIG_SLOS:
         put_type(json, "string", NULL);
         break;
     }

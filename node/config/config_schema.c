@@ -79,6 +79,7 @@ static const struct config_section sections[] = {
     {"messages", "requests of /v1/messages"},
     {"tls", "TLS of clients, of the admin port, and to workers"},
     {"policy", "how a worker is chosen for a request"},
+    {"slo", "how fast answers should be"},
     {"affinity", "when requests of one session stay at one worker"},
     {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
@@ -187,6 +188,13 @@ static const struct config_key node_keys[] = {
      "Of the policy dynamo: how much of its choice is left to chance. 0: the least cost wins; at 1 the dearest worker gets about a third of what the cheapest gets."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
+
+    {"slo.ttft", CONFIG_DURATION, AT(slo.ttft_ms), "0s", 0, 10 * MINUTE, NULL,
+     "Time to the first token within which answers should begin. Of the workers that are expected to keep it, the one of the least cost gets the request (policy kvasir with a recompute_weight); where none is, or its cost is more than twice the least of all, the rule is as without. What each can keep is learned from streams. 0: any time."},
+    {"slo.itl", CONFIG_DURATION, AT(slo.itl_ms), "0s", 0, MINUTE, NULL,
+     "Time between two tokens of an answer, its mean, in the same way. It is learned where engines report how many tokens an answer has (usage.ask). 0: any time."},
+    {"slo.models", CONFIG_SLOS, AT(slo.models), "none", 0, 0, NULL,
+     "Both times of single models, in place of those above: NAME=TTFT/ITL between blanks, by the names that engines serve. A worker of several models keeps the stricter ones."},
 
     {"affinity.mode", CONFIG_CHOICE, AT(affinity.mode), "off", 0, 0, affinity_choices,
      "Whether requests of one session go to one worker, on all nodes. soft: that worker counts as holding the whole prompt, so that load can outweigh it, with policies that look at prefixes; hard: it gets them as long as it takes requests; then another one becomes the session's. Sessions are kept apart by tenant and model."},

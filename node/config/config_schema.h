@@ -47,6 +47,8 @@ enum config_type {
     CONFIG_MODELS, /* struct config_models: NAME=PATH between blanks, or none */
     CONFIG_ALIASES, /* struct config_aliases: NAME=MODEL between blanks, or
                        none */
+    CONFIG_SLOS,    /* struct config_slos: NAME=500ms/50ms between blanks, or
+                       none */
     CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
     CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
                        or * */

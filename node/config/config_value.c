@@ -7,6 +7,7 @@
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
+#include "node/config/config_slos_internal.h"
 #include "node/config/config_value_internal.h"
 #include "node/http/http_cors.h"
 
@@ -105,6 +106,12 @@ parse_number(enum config_type type, struct slice text, uint64_t *value)
     }
     *value = number * unit->factor;
     return number <= UINT64_MAX / unit->factor;
+}
+
+bool
+config_duration_read(struct slice text, uint64_t *ms)
+{
+    return parse_number(CONFIG_DURATION, text, ms);
 }
 
 /* A decimal with at most three places, in permille. */
@@ -383,6 +390,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_models_read(text, (void *)to) == NULL;
     case CONFIG_ALIASES:
         return config_aliases_read(text, (void *)to) == NULL;
+    case CONFIG_SLOS:
+        return config_slos_read(text, (void *)to) == NULL;
     case CONFIG_RATE:
         return limits_rate_read(text, (void *)to);
     }
@@ -503,6 +512,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_ALIASES:
         config_aliases_print((const void *)at, out);
+        break;
+    case CONFIG_SLOS:
+        config_slos_print((const void *)at, out);
         break;
     case CONFIG_RATE:
         limits_rate_print((const void *)at, out);

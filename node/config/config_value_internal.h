@@ -13,6 +13,9 @@
 const char *config_url_parse(enum config_type type, struct slice text,
                              struct url *url) MUST_CHECK;
 
+/* Reads a duration. False: it is none. */
+bool config_duration_read(struct slice text, uint64_t *ms) MUST_CHECK;
+
 /* Appends a stored number (CONFIG_COUNT to CONFIG_RATIO) in the largest unit
  * that leaves it whole. */
 void config_number_print(enum config_type type, uint64_t value,

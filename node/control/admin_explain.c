@@ -147,6 +147,7 @@ put_row(struct json_out *json, const struct route_world *world,
                       gauge_read(&board->peers_queued_tokens[row->worker]));
     json_out_put_uint(json, "unread_tokens", row->unread);
     json_out_put_milli(json, "slowness", row->slowness);
+    control_slo_put_worker(board, row->worker, json);
     json_out_put_uint(json, "cost", row->cost);
     put_weights(json, &row->weights);
     json_out_put_milli(json, "kv_usage", row->kv_usage);

@@ -266,6 +266,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_jwt_put_metrics(&control->jwt, out);
     control_queue_put_metrics(&control->queue, out);
     control_limits_put_metrics(&control->limits, out);
+    control_slo_put_metrics(&control->slo, control->node->board, out);
     control_tls_put_metrics(control->node, out);
     metrics_print(&total, out);
 }

@@ -79,6 +79,7 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_bool(json, "responses_as_chats",
                       fleet_board_lacks(board, FLEET_LACKS_RESPONSES, slot,
                                         control_now_us(control)));
+    control_slo_put_worker(board, slot, json);
     json_out_put_uint(json, "requests", counter_read(&c->requests));
     json_out_put_uint(json, "failures", counter_read(&c->failures));
     json_out_put_uint(json, "streams_severed",
@@ -310,6 +311,7 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_text(json, "source", d->exact ? "mirror" : "belief");
     json_out_put_bool(json, "whole", d->whole);
     json_out_put_bool(json, "imbalanced", d->imbalanced);
+    json_out_put_uint(json, "too_late", d->late);
     json_out_put_uint(json, "attempts", d->attempts);
     json_out_put_uint(json, "status", d->status);
     json_out_put_bool(json, "stream", d->stream);

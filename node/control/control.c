@@ -119,6 +119,7 @@ note_decision(struct control *control, const struct fact_decision *fact)
         fact_sink_worker(&control->sink, fact->slot, fact->generation);
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+    control_slo_take(&control->slo, &control->node->slo, fact);
     if (worker != NULL) {
         ingest_answered(control->ingest, fact);
     }
@@ -233,11 +234,13 @@ static void ON_CONTROL
 tell_speed(struct control *control, uint64_t now_us)
 {
     struct fleet_board *board = control->node->board;
+    struct speed_slo slo[WORKERS_MAX];
 
     if (now_us >= control->speed_told_us + SPEED_TELL_US) {
         control->speed_told_us = now_us;
         speed_pass(&control->speed, now_us);
-        fleet_board_speed(board, fleet_view_get(board), &control->speed);
+        control_slo_list(&control->node->slo, fleet_view_get(board), slo);
+        fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
     }
 }
 

@@ -20,6 +20,7 @@
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
 #include "node/control/control_queue.h"
+#include "node/control/control_slo.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
 #include "node/control/renderers.h"
@@ -66,6 +67,7 @@ struct control {
     struct fact_sink sink; /* of lanes' facts */
     struct speed speed;    /* of workers, as this node saw them */
     uint64_t speed_told_us;
+    struct control_slo slo; /* how answers kept it */
     struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;

@@ -259,6 +259,10 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
         elect_plan_settle(input, &plan, choice->worker);
     }
     choice->candidates = worker_set_count(&input->candidates);
+    if (input->slo != NULL) {
+        choice->late =
+            worker_set_count(&plan.roomy) - worker_set_count(&plan.usable);
+    }
     choice->mode = plan.mode;
     choice->imbalanced = plan.imbalanced;
     choice->reason = plan.reason;

@@ -62,8 +62,11 @@ static const char *
 candidate_filter(const struct elect_plan *plan, const struct elect_row *row)
 {
     CHECK_SLOW(row->candidate);
-    if (!worker_set_has(&plan->usable, row->worker)) {
+    if (!worker_set_has(&plan->roomy, row->worker)) {
         return "kv pressure";
+    }
+    if (!worker_set_has(&plan->usable, row->worker)) {
+        return "too late";
     }
     return row->load > plan->load_max ? "more load" : NULL;
 }

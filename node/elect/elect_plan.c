@@ -9,6 +9,7 @@
 #include "node/elect/elect_sets_internal.h"
 
 #define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
+#define SLO_COST_MAX         2  /* of the least cost */
 #define NEAR_LOAD_DIVISOR    8  /* of the least load */
 
 /* How much more than the least load counts as imbalance. */
@@ -225,18 +226,35 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
     elect_cost_narrow(config, input, plan);
 }
 
+/* Those that would miss the SLO, unless who keeps it costs too much. */
+static void
+leave_late(const struct elect_config *config, const struct elect_input *input,
+           struct elect_plan *plan)
+{
+    struct worker_set timely = elect_in_time(config, input, &plan->roomy);
+    uint32_t least = elect_span_of(plan->cost, &plan->roomy).min;
+
+    CHECK_SLOW(!worker_set_empty(&plan->roomy));
+    if (!worker_set_empty(&timely) &&
+        elect_span_of(plan->cost, &timely).min / SLO_COST_MAX <= least) {
+        plan->usable = timely;
+    }
+}
+
 static void
 plan_kvasir(const struct elect_config *config, const struct elect_input *input,
             struct elect_plan *plan)
 {
-    struct elect_span span = elect_span_of(input->load, &plan->usable);
-
-    CHECK_SLOW(!worker_set_empty(&plan->usable));
-    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
     plan->weighed = elect_weighs(config);
     if (plan->weighed) {
         elect_cost_fill(config, input, plan);
     }
+    if (plan->weighed && input->slo != NULL) {
+        leave_late(config, input, plan);
+    }
+    struct elect_span span = elect_span_of(input->load, &plan->usable);
+    CHECK_SLOW(!worker_set_empty(&plan->usable));
+    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
     if (plan->imbalanced) {
         plan_imbalanced(config, input, plan, span.min);
     } else if (plan->weighed) {
@@ -263,7 +281,8 @@ static void
 begin(const struct elect_config *config, const struct elect_input *input,
       struct elect_plan *plan)
 {
-    plan->usable = without_pressure(config, input);
+    plan->roomy = without_pressure(config, input);
+    plan->usable = plan->roomy;
     worker_set_clear(&plan->near);
     plan->mode = ELECT_POLICY;
     plan->imbalanced = false;

@@ -11,7 +11,8 @@
 #include "node/elect/elect.h"
 
 struct elect_plan {
-    struct worker_set usable; /* candidates without those under pressure */
+    struct worker_set roomy;  /* candidates without those under pressure */
+    struct worker_set usable; /* of these, who would answer in time */
     struct worker_set near;   /* near-equals: the choice is one of these */
     enum elect_mode mode;
     bool imbalanced;
@@ -31,6 +32,11 @@ void elect_plan_make(const struct elect_config *config,
 /* Mode and reason, once chance has decided for this one. */
 void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
                        uint32_t worker);
+
+/* Those of the set that would answer within the input's SLO. */
+struct worker_set elect_in_time(const struct elect_config *config,
+                                const struct elect_input *input,
+                                const struct worker_set *set);
 
 /* Whether the loads of the set are too far apart. */
 bool elect_imbalanced(const struct elect_config *config,

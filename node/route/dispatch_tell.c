@@ -118,6 +118,7 @@ put_prediction(struct fact_decision *fact, const struct dispatch *d,
     fact->mode = choice->elect.mode;
     fact->reason = choice->elect.reason;
     fact->candidates = choice->elect.candidates;
+    fact->late = choice->elect.late;
     fact->load = choice->elect.load;
     fact->cost = choice->elect.cost;
     fact->front_tokens = choice->lease.front_tokens;
@@ -201,6 +202,7 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
     if (report->end == DISPATCH_DONE) {
         fact->prompt_tokens = report->usage.prompt_tokens;
         fact->cached_tokens = report->usage.cached_tokens;
+        fact->completion_tokens = report->usage.completion_tokens;
         /* Another prompt was computed in the end than was predicted. */
         fact->cached_known = report->usage.cached_known && d->resumed == 0;
         fact->judges = fact->cached_known && !d->several && !fact->split;

@@ -523,6 +523,34 @@ counts_tokens(const struct elect_config *config)
     return config->recompute_weight != 0 || config->policy == ELECT_DYNAMO;
 }
 
+/* What was learned of the candidates, as far as the rule asks. */
+static void
+read_learned(struct route_scratch *scratch, const struct route_world *world,
+             struct elect_input *input)
+{
+    const struct worker_set *candidates = &input->candidates;
+    const struct fleet_board *board = world->board;
+
+    if (world->elect->policy == ELECT_COMPOSITE) {
+        fleet_board_success(board, candidates, scratch->success);
+        input->success = scratch->success;
+    }
+    if (!counts_tokens(world->elect)) {
+        return;
+    }
+    fleet_board_queued(board, candidates, scratch->queued);
+    if (fleet_board_slowness(board, candidates, scratch->slowness)) {
+        input->slowness = scratch->slowness;
+    }
+    if (world->elect->policy == ELECT_KVASIR &&
+        fleet_board_slo(board, candidates, scratch->slo_tokens,
+                        scratch->slo_requests)) {
+        scratch->slo = (struct elect_slo){.tokens = scratch->slo_tokens,
+                                          .requests = scratch->slo_requests};
+        input->slo = &scratch->slo;
+    }
+}
+
 int
 route_input(struct route_scratch *scratch, const struct route_world *world,
             const struct worker_set *tried, struct elect_input *input)
@@ -554,17 +582,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     };
     fleet_board_loads(world->board, &input->candidates, scratch->load,
                       input->kv_usage != NULL ? scratch->kv_usage : NULL);
-    if (world->elect->policy == ELECT_COMPOSITE) {
-        fleet_board_success(world->board, &input->candidates, scratch->success);
-        input->success = scratch->success;
-    }
-    if (counts_tokens(world->elect)) {
-        fleet_board_queued(world->board, &input->candidates, scratch->queued);
-        input->slowness = fleet_board_slowness(world->board, &input->candidates,
-                                               scratch->slowness)
-                              ? scratch->slowness
-                              : NULL;
-    }
+    read_learned(scratch, world, input);
     scratch->session.mode = SESSION_OFF;
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;

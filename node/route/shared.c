@@ -119,6 +119,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->usage_ask = config->usage.ask != 0;
     node->elect = shared_elect(&config->policy);
     session_rule_init(&node->session, &config->affinity);
+    node->slo = config->slo;
     replace_live(node, live);
     return 0;
 }

@@ -100,6 +100,7 @@ struct node_shared {
                               nobody's requests are limited */
     struct elect_config elect; /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
+    struct config_slo slo;       /* likewise */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */

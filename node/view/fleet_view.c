@@ -251,22 +251,63 @@ fleet_board_success(const struct fleet_board *board,
 
 void
 fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
-                  const struct speed *speed)
+                  const struct speed *speed, const struct speed_slo *slo)
 {
     struct worker_set kin[WORKERS_MAX];
     uint32_t permille[WORKERS_MAX];
+    uint32_t tokens[WORKERS_MAX];
+    uint32_t requests[WORKERS_MAX];
     bool uneven = false;
+    bool any = false;
 
     fleet_view_kin(view, kin);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        uneven = (!worker_set_empty(&kin[i]) &&
-                  speed_slowness(speed, &kin[i], permille)) ||
-                 uneven;
+        if (worker_set_empty(&kin[i])) {
+            continue;
+        }
+        uneven = speed_slowness(speed, &kin[i], permille) || uneven;
+        speed_in_time(speed, &kin[i], slo, permille, tokens, requests);
     }
     WORKER_SET_EACH (slot, &view->present) {
         gauge_set(&board->slowness_permille[slot], (int32_t)permille[slot]);
+        gauge_set(&board->slo_tokens[slot], (int32_t)tokens[slot]);
+        gauge_set(&board->slo_requests[slot], (int32_t)requests[slot]);
+        any = any || slo[slot].ttft_us != 0 || slo[slot].itl_us != 0;
     }
     gauge_set(&board->uneven, uneven ? 1 : 0);
+    gauge_set(&board->slo, any ? 1 : 0);
+}
+
+/* A gauge of each worker of the set. */
+static void
+read_each(const struct gauge *gauges, const struct worker_set *set,
+          uint32_t *out)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
+                gauge_four four = gauge_read_four(&gauges[slot]);
+                memcpy(&out[slot], &four, sizeof(four));
+            }
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            out[slot] = gauge_read(&gauges[slot]);
+        }
+    }
+}
+
+bool
+fleet_board_slo(const struct fleet_board *board, const struct worker_set *set,
+                uint32_t *tokens, uint32_t *requests)
+{
+    if (gauge_read(&board->slo) == 0) {
+        return false;
+    }
+    read_each(board->slo_tokens, set, tokens);
+    read_each(board->slo_requests, set, requests);
+    return true;
 }
 
 static uint32_t

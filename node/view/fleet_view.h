@@ -227,6 +227,10 @@ struct fleet_board {
      * 0: not known. */
     _Alignas(64) struct gauge slowness_permille[WORKERS_MAX];
     struct gauge uneven; /* 1: some slowness is neither 0 nor 1,000 */
+    /* What each can do within the SLO (speed.h), and 1: there is one. */
+    _Alignas(64) struct gauge slo_tokens[WORKERS_MAX];
+    _Alignas(64) struct gauge slo_requests[WORKERS_MAX];
+    struct gauge slo;
     /* Requests that each may have at one time; 0: any number. */
     _Alignas(64) struct gauge limit[WORKERS_MAX];
     /* Places there that waiting requests were given, and have not taken. */
@@ -352,9 +356,17 @@ void fleet_board_success(const struct fleet_board *board,
 
 /* Tells lanes what was learned of the workers' speeds. Each is compared with its
  * kin: a large model's workers are not slow for taking longer than a small
- * one's. */
+ * one's. slo: of WORKERS_MAX by slot. */
 void fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
-                       const struct speed *speed) ON_CONTROL;
+                       const struct speed *speed, const struct speed_slo *slo)
+    ON_CONTROL;
+
+/* What each worker of the set can do within the SLO, into arrays of WORKERS_MAX
+ * by slot, for elect.h; false: there is none, and nothing was written. One that
+ * came since fleet_board_speed() can do nothing yet. */
+bool fleet_board_slo(const struct fleet_board *board,
+                     const struct worker_set *set, uint32_t *tokens,
+                     uint32_t *requests);
 
 /* How slow each worker of the set is, into an array of WORKERS_MAX by slot, for
  * elect.h; false: all alike, and nothing was written. */

@@ -20,6 +20,16 @@
  * engine that sends a first token at once, whatever it has to compute, counts as
  * four times as fast, not as infinitely fast, and its queue still counts.
  *
+ * The time between two tokens of an answer, the mean of one request, is kept by
+ * requests in flight in the same way. What a worker can do in time (struct
+ * speed_slo) follows from both: between the middles of two classes times grow as
+ * a power of the number, beyond them in proportion, but that more requests than
+ * ever were in flight are in time until they are seen not to be. For first tokens it is what
+ * a usual worker of the set can do, divided by the slowness; for steps the
+ * worker's own times count where it has samples, else those of the set. A mean
+ * on that scale is about the median, so half of the requests that just fit are
+ * late. Where a client reads slowly, its worker looks slow, too.
+ *
  * Samples fade: half of them are forgotten every SPEED_HALF_MS. A worker that is
  * avoided is a usual one again after some minutes, is tried, and learned anew.
  *
@@ -38,6 +48,7 @@
 #include "node/view/facts.h"
 
 #define SPEED_CLASSES   6U      /* below 128 tokens, 512, 2,048, ... */
+#define SPEED_STEPS     10U     /* 1 request in flight, 2, from 4, 8, ... */
 #define SPEED_FLOOR     4U      /* samples of a class, for it to count */
 #define SPEED_PRIOR     8U      /* samples at the median */
 #define SPEED_COUNT_MAX 64U     /* samples remembered in a class */
@@ -51,10 +62,11 @@ struct speed {
     uint64_t faded_us; /* when samples were last halved */
     struct speed_worker {
         uint32_t generation;
-        struct speed_class {
-            int16_t time;   /* log2 of ns per token, in 1/256 */
-            uint16_t count; /* samples */
-        } of[SPEED_CLASSES];
+        struct speed_mean {
+            int16_t time;                  /* log2 of ns per token, in 1/256 */
+            int16_t number;                /* of tokens or requests, likewise */
+            uint16_t count;                /* samples */
+        } of[SPEED_CLASSES + SPEED_STEPS]; /* prompts', then answers' */
     } worker[WORKERS_MAX];
 };
 
@@ -63,8 +75,13 @@ struct speed {
 void speed_add(struct speed *speed, uint32_t slot, uint32_t generation,
                uint32_t tokens, uint64_t us);
 
+/* Tokens of an answer came so far apart, with so many requests in flight there
+ * as it was sent, itself included. */
+void speed_add_step(struct speed *speed, uint32_t slot, uint32_t generation,
+                    uint32_t requests, uint64_t us);
+
 /* What a request's end tells of its worker: the first token of a stream, unless
- * an attempt elsewhere came before. */
+ * an attempt elsewhere came before, and the time between its tokens. */
 void speed_take(struct speed *speed, const struct fact_decision *fact);
 
 /* Time passes: forgets old samples. */
@@ -77,6 +94,23 @@ void speed_pass(struct speed *speed, uint64_t now_us);
  */
 bool speed_slowness(const struct speed *speed, const struct worker_set *set,
                     uint32_t *permille);
+
+/* Times that answers are to keep, of a prompt's first token and between any two,
+ * in us; 0: any. */
+struct speed_slo {
+    uint64_t ttft_us;
+    uint64_t itl_us;
+};
+
+#define SPEED_ANY UINT32_C(0x7fffffff)
+
+/* What each worker of the set can do within its own SLO, as elect.h counts it,
+ * into arrays of WORKERS_MAX by slot: tokens before an answer, and requests in
+ * flight. SPEED_ANY where the SLO does not say, or too little is known. slo and
+ * slowness are such arrays, too. */
+void speed_in_time(const struct speed *speed, const struct worker_set *set,
+                   const struct speed_slo *slo, const uint32_t *slowness,
+                   uint32_t *tokens, uint32_t *requests);
 
 /* Prompt tokens per second, in the largest class with samples enough; 0: there
  * is none. */

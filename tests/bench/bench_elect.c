@@ -25,6 +25,9 @@ struct scene {
     uint32_t slowness[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
+    uint32_t slo_tokens[WORKERS_MAX];
+    uint32_t slo_requests[WORKERS_MAX];
+    struct elect_slo slo;
     struct radix_match match;
 };
 
@@ -56,6 +59,11 @@ elect_rounds(uint64_t rounds)
                 fleet_board_slowness(&scene.board, &scene.input.candidates,
                                      scene.slowness)
                     ? scene.slowness
+                    : NULL;
+            scene.input.slo =
+                fleet_board_slo(&scene.board, &scene.input.candidates,
+                                scene.slo_tokens, scene.slo_requests)
+                    ? &scene.slo
                     : NULL;
         }
         elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng,
@@ -90,9 +98,9 @@ measure(void (*run)(uint64_t), uint64_t rounds)
 }
 
 /* holders: workers that hold a part of the prefix; hot: one is overloaded;
- * uneven: each third one is three times slower. */
+ * uneven: each third one is three times slower; slo: some are too late. */
 static void
-arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven)
+arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven, bool slo)
 {
     scene = (struct scene){.config = ELECT_CONFIG_DEFAULT};
     rng_init(&scene.rng, 1);
@@ -102,9 +110,15 @@ arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven)
         gauge_set(&scene.board.queued_tokens[i],
                   (int32_t)rng_below(&scene.rng, 4000));
         gauge_set(&scene.board.slowness_permille[i], i % 3 == 0 ? 3000 : 1000);
+        gauge_set(&scene.board.slo_tokens[i],
+                  (int32_t)(4000 + rng_below(&scene.rng, 4000)));
+        gauge_set(&scene.board.slo_requests[i], 25);
         scene.identity[i] = rng_next(&scene.rng);
     }
     gauge_set(&scene.board.uneven, uneven ? 1 : 0);
+    gauge_set(&scene.board.slo, slo ? 1 : 0);
+    scene.slo = (struct elect_slo){.tokens = scene.slo_tokens,
+                                   .requests = scene.slo_requests};
     for (uint32_t i = 0; i < holders; i++) {
         uint32_t w = (uint32_t)rng_below(&scene.rng, workers);
         worker_set_add(&scene.match.workers, w);
@@ -133,7 +147,7 @@ main(int argc, char **argv)
     printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
            "256 workers");
     double base[3] = {0};
-    for (unsigned row = 0; row < 17; row++) {
+    for (unsigned row = 0; row < 19; row++) {
         static const struct {
             const char *name;
             enum elect_policy policy;
@@ -141,6 +155,7 @@ main(int argc, char **argv)
             bool hot;
             bool shares;
             bool uneven;
+            bool slo;
         } rows[] = {
             {"reading the board alone", ELECT_KVASIR, false, false, false},
             {"round_robin", ELECT_ROUND_ROBIN, false, false, true},
@@ -151,6 +166,10 @@ main(int argc, char **argv)
              true},
             {"kvasir, no prefix, uneven", ELECT_KVASIR, false, false, false,
              true},
+            {"kvasir, a prefix, slo", ELECT_KVASIR, true, false, false, false,
+             true},
+            {"kvasir, a prefix, uneven, slo", ELECT_KVASIR, true, false, false,
+             true, true},
             {"weight 0, a prefix", ELECT_KVASIR, true, false, true},
             {"weight 0, no prefix", ELECT_KVASIR, false, false, true},
             {"weight 0, imbalanced", ELECT_KVASIR, true, true, true},
@@ -166,7 +185,7 @@ main(int argc, char **argv)
         printf("%-34s", rows[row].name);
         for (unsigned c = 0; c < 3; c++) {
             arrange(counts[c], rows[row].prefix ? counts[c] / 4 : 0,
-                    rows[row].hot, rows[row].uneven);
+                    rows[row].hot, rows[row].uneven, rows[row].slo);
             scene.config.policy = rows[row].policy;
             if (rows[row].shares) {
                 scene.config.recompute_weight = 0;

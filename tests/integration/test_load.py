@@ -114,6 +114,53 @@ class Alone(LoadCase):
         self.assertEqual(self.run_once("kvasir-load", "--help").returncode, 0)
 
 
+class Slo(LoadCase):
+    """How answers keep slo.ttft and slo.itl. A step of the engine takes 8 ms, so no
+    first token comes within one."""
+
+    SERIES = ("met", "ttft_missed", "itl_missed")
+
+    def counts(self, node):
+        return [harness.metric(node.at("admin"), f"kvasir_slo_{name}_total")
+                for name in self.SERIES]
+
+    def play_with(self, ttft, itl):
+        node = self.serve([self.engine("e1"), self.engine("e2")],
+                          "--slo.ttft", ttft, "--slo.itl", itl)
+        answered = self.play(node.url("serve"))["requests"]["answered"]
+        self.assertEqual(answered, 24)
+        harness.wait_until(lambda: sum(self.counts(node)) >= 24, "all are judged")
+        return node
+
+    def test_in_time(self):
+        node = self.play_with("10m", "1m")
+        self.assertEqual(self.counts(node), [24, 0, 0])
+        harness.wait_until(lambda: all(w["slo_tokens"] for w in self.workers(node)),
+                           "what each can do is learned")
+        self.assertEqual([w["slo_requests"] for w in self.workers(node)], [None, None])
+        asked = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        explained = harness.request(node.at("admin"), "POST", "/admin/explain", asked).json()
+        for candidate in explained["candidates"]:
+            self.assertGreater(candidate["slo_tokens"], 1000)
+            self.assertIsNone(candidate["slo_requests"])
+
+    def test_too_late(self):
+        node = self.play_with("1ms", "0s")
+        self.assertEqual(self.counts(node), [0, 24, 0])
+        late = [d["too_late"] for d in harness.request(node.at("admin"), "GET",
+                                                       "/admin/decisions").json()]
+        self.assertEqual(len(late), 24)
+        self.assertLessEqual(max(late), 1)  # where all are late, none is left out
+
+    def test_without_one(self):
+        node = self.serve([self.engine("e1")])
+        self.play(node.url("serve"))
+        harness.wait_until(lambda: len(harness.request(
+            node.at("admin"), "GET", "/admin/decisions").json()) == 24, "all have ended")
+        self.assertEqual(self.counts(node), [0, 0, 0])
+        self.assertNotIn("slo_tokens", self.workers(node)[0])
+
+
 class Failing(LoadCase):
     """Each way to fail has its name. 8 conversations of 3 turns are planned."""
 

@@ -22,6 +22,9 @@ struct scene {
     uint32_t slowness[WORKERS_MAX];
     uint16_t kv[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
+    uint32_t slo_tokens[WORKERS_MAX];
+    uint32_t slo_requests[WORKERS_MAX];
+    struct elect_slo slo;
     struct radix_match match;
     struct elect_input input;
 };
@@ -202,6 +205,29 @@ keep_least_load(const struct scene *s, bool *in, double least)
     keep_load(s, in, level > near ? level : near);
 }
 
+/* Of the workers in `in` those that answer in time, if the cheapest of them costs
+ * at most twice the least. */
+static void
+keep_in_time(const struct scene *s, bool *in)
+{
+    bool timely[WORKERS_MAX];
+    double least = 1e18;
+    double least_timely = 1e18;
+
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        double left = s->input.total_blocks - counted(s, w);
+        double front = s->queued[w] + left * s->input.unit_tokens;
+        timely[w] = in[w] && front <= s->slo_tokens[w] &&
+                    s->load[w] + 1.0 <= s->slo_requests[w];
+        double cost = in[w] ? cost_of(s, w) : 1e18;
+        least = cost < least ? cost : least;
+        least_timely = timely[w] && cost < least_timely ? cost : least_timely;
+    }
+    if (least_timely < 2 * least + 2) {
+        memcpy(in, timely, sizeof timely);
+    }
+}
+
 static void
 restate(const struct scene *s, struct verdict *v)
 {
@@ -213,6 +239,9 @@ restate(const struct scene *s, struct verdict *v)
 
     memset(v, 0, sizeof *v);
     usable(s, in);
+    if (weighed && s->input.slo != NULL) {
+        keep_in_time(s, in);
+    }
     memcpy(v->in, in, sizeof v->in);
     for (uint32_t w = 0; w < WORKERS_MAX; w++) {
         if (in[w]) {
@@ -429,6 +458,9 @@ make_scene(struct scene *s, struct rng *rng)
         s->slowness[w] = below(rng, 2) == 0 ? 1000 : 250 + below(rng, 7750);
         s->kv[w] = (uint16_t)below(rng, 1001);
         s->identity[w] = rng_next(rng);
+        s->slo_tokens[w] = below(rng, 2 * queue_max + total * 32 + 1);
+        s->slo_requests[w] =
+            below(rng, 2) == 0 ? UINT32_MAX : below(rng, 2 * load_max + 1);
     }
     if (everyone && below(rng, 2) == 0) {
         worker_set_remove(&s->input.candidates, below(rng, WORKERS_MAX));
@@ -443,6 +475,9 @@ make_scene(struct scene *s, struct rng *rng)
     s->input.queued = s->queued;
     s->input.slowness = below(rng, 4) == 0 ? s->slowness : NULL;
     s->input.kv_usage = s->kv;
+    s->slo = (struct elect_slo){.tokens = s->slo_tokens,
+                                .requests = s->slo_requests};
+    s->input.slo = below(rng, 3) == 0 ? &s->slo : NULL;
     s->input.match = &s->match;
     s->input.total_blocks = total;
     s->input.unit_tokens = below(rng, 2) == 0 ? 1 : 32;

@@ -111,6 +111,31 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
     }
 }
 
+Test(node_elect_explain, who_would_be_too_late_is_told)
+{
+    static uint32_t queued[WORKERS_MAX];
+    static uint32_t tokens[WORKERS_MAX] = {300, 300, 300};
+    static uint32_t requests[WORKERS_MAX] = {9, 9, 2};
+    const struct elect_slo slo = {.tokens = tokens, .requests = requests};
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(3);
+
+    input.queued = queued;
+    input.slo = &slo;
+    input.total_blocks = 9;
+    input.unit_tokens = 32;
+    holds(0, 5);
+    queued[0] = 200; /* and 128 to compute */
+    load[2] = 2;
+    size_t count = explain(&config, &input);
+    cr_assert_str_eq(verdict_of(0, count), "too late");
+    cr_assert_str_eq(verdict_of(1, count), "chosen");
+    cr_assert_str_eq(verdict_of(2, count), "too late");
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_eq(rows[i].filter != NULL, rows[i].worker != 1);
+    }
+}
+
 Test(node_elect_explain, every_reason_has_its_verdict)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;

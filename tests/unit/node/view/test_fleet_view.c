@@ -6,6 +6,7 @@
 static struct fleet_board board;
 static struct fleet_view view;
 static struct fleet_models models;
+static const struct speed_slo any_time[WORKERS_MAX];
 static const struct fleet_worker worker_3 = {.slot = 3, .generation = 5};
 
 static void
@@ -112,12 +113,12 @@ Test(node_fleet_view, lanes_learn_who_is_slow)
     view.models = &models;
     view.present = set;
     view.any_model = set;
-    fleet_board_speed(&board, &view, &speed);
+    fleet_board_speed(&board, &view, &speed, any_time);
     cr_assert_not(fleet_board_slowness(&board, &set, slowness));
     for (uint32_t i = 0; i < 3 * SPEED_COUNT_MAX; i++) {
         speed_add(&speed, i % 3, 1, 2000, i % 3 == 1 ? 600000 : 200000);
     }
-    fleet_board_speed(&board, &view, &speed);
+    fleet_board_speed(&board, &view, &speed, any_time);
     worker_set_add(&set, 3); /* came since */
     cr_assert(fleet_board_slowness(&board, &set, slowness));
     cr_assert_eq(slowness[0], 1000);
@@ -143,12 +144,48 @@ Test(node_fleet_view, a_large_models_workers_are_not_slow_beside_a_small_ones)
         uint64_t us = slot >= 3 ? 800000 : 100000;
         speed_add(&speed, slot, 1, 2000, slot == 4 ? 3 * us : us);
     }
-    fleet_board_speed(&board, &view, &speed);
+    fleet_board_speed(&board, &view, &speed, any_time);
     cr_assert(fleet_board_slowness(&board, &view.present, slowness));
     for (uint32_t slot = 0; slot < 6; slot++) {
         cr_assert(slot == 4 ? slowness[slot] > 2500 : slowness[slot] == 1000,
                   "%u", slowness[slot]);
     }
+}
+
+Test(node_fleet_view, lanes_learn_what_each_can_do_in_time)
+{
+    role_is_control();
+    static struct speed speed;
+    struct speed_slo slo[WORKERS_MAX] = {{0}};
+    uint32_t tokens[WORKERS_MAX] = {[3] = 77};
+    uint32_t requests[WORKERS_MAX] = {[3] = 77};
+    struct worker_set set = {{7}};
+
+    for (uint32_t i = 0; i < 3; i++) { /* the third has other times */
+        slo[i].ttft_us = i < 2 ? 400000 : 200000;
+        slo[i].itl_us = i < 2 ? 30000 : 10000;
+    }
+    view.models = &models;
+    view.present = set;
+    view.any_model = set;
+    fleet_board_speed(&board, &view, &speed, any_time);
+    cr_assert_not(fleet_board_slo(&board, &set, tokens, requests));
+    for (uint32_t i = 0; i < 3 * SPEED_COUNT_MAX; i++) {
+        speed_add(&speed, i % 3, 1, 2000, i % 3 == 1 ? 600000 : 200000);
+        speed_add_step(&speed, i % 3, 1, 1 + i / 3 % 2 * 7, 20000);
+    }
+    fleet_board_speed(&board, &view, &speed, slo);
+    cr_assert(fleet_board_slo(&board, &set, tokens, requests));
+    cr_assert(tokens[0] > 3700 && tokens[0] < 4300, "%u", tokens[0]);
+    cr_assert(tokens[1] < 2000, "%u", tokens[1]);
+    cr_assert(tokens[2] > 1800 && tokens[2] < 2200, "%u", tokens[2]);
+    cr_assert_eq(requests[0], SPEED_ANY);
+    cr_assert_lt(requests[2], 4); /* its steps take 20 ms */
+    cr_assert_eq(tokens[3], 77);
+    set.word[0] = UINT64_MAX; /* those that came since can do nothing yet */
+    cr_assert(fleet_board_slo(&board, &set, tokens, requests));
+    cr_assert_eq(tokens[3], 0);
+    cr_assert_eq(requests[0], SPEED_ANY);
 }
 
 Test(node_fleet_view, kin_serve_a_model_in_common)

@@ -171,6 +171,117 @@ Test(node_speed, the_rate_is_that_of_large_prompts)
     cr_assert(rate > 15000 && rate < 22000, "%u", rate);
 }
 
+static uint32_t tokens[WORKERS_MAX];
+static uint32_t requests[WORKERS_MAX];
+
+static void
+in_time(uint32_t count, uint64_t ttft_us, uint64_t itl_us)
+{
+    struct worker_set set = workers(count);
+    struct speed_slo slo[WORKERS_MAX];
+
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        slo[i] = (struct speed_slo){.ttft_us = ttft_us, .itl_us = itl_us};
+    }
+    (void)speed_slowness(&speed, &set, slowness);
+    speed_in_time(&speed, &set, slo, slowness, tokens, requests);
+}
+
+/* 100 us a token: half a second has 5,000, whatever sizes were seen. */
+Test(node_speed, tokens_in_time_are_those_that_take_that_long)
+{
+    in_time(4, 500000, 0);
+    cr_assert_eq(tokens[2], SPEED_ANY);
+    for (uint32_t i = 0; i < 4 * SPEED_COUNT_MAX; i++) {
+        speed_add(&speed, i % 4, 1, 300, 30000);
+        speed_add(&speed, i % 4, 1, 20000, 2000000);
+    }
+    in_time(4, 500000, 0);
+    cr_assert(tokens[0] > 4800 && tokens[0] < 5200, "%u", tokens[0]);
+    cr_assert_eq(requests[0], SPEED_ANY);
+    in_time(4, 4000000, 0); /* above all that was seen */
+    cr_assert(tokens[0] > 39000 && tokens[0] < 41000, "%u", tokens[0]);
+    in_time(4, 10000, 0); /* below */
+    cr_assert(tokens[0] > 95 && tokens[0] < 105, "%u", tokens[0]);
+    in_time(4, 0, 0);
+    cr_assert_eq(tokens[0], SPEED_ANY);
+    in_time(4, UINT64_MAX, UINT64_MAX);
+    in_time(4, 1, 1);
+    cr_assert_eq(tokens[0], 0);
+}
+
+/* What is held costs nearly nothing: prompts of a few tokens say nothing of
+ * long ones. */
+Test(node_speed, tokens_in_time_of_short_prompts_are_not_stretched)
+{
+    for (uint32_t i = 0; i < 2 * SPEED_COUNT_MAX; i++) {
+        speed_add(&speed, i % 2, 1, 1, 30000);
+        speed_add(&speed, i % 2, 1, 4000, 400000);
+    }
+    in_time(2, 500000, 0);
+    cr_assert(tokens[0] > 4800 && tokens[0] < 5200, "%u", tokens[0]);
+}
+
+Test(node_speed, a_slow_workers_tokens_in_time_are_fewer)
+{
+    for (uint32_t i = 0; i < 3 * SPEED_COUNT_MAX; i++) {
+        speed_add(&speed, i % 3, 1, 4000, i % 3 == 1 ? 1200000 : 400000);
+    }
+    in_time(3, 400000, 0);
+    cr_assert(tokens[0] > 3800 && tokens[0] < 4200, "%u", tokens[0]);
+    cr_assert(tokens[1] > 1200 && tokens[1] < 1600, "%u", tokens[1]);
+}
+
+/* Steps of 20 ms with 8 in flight, of 80 with 32; the third takes 60 with 8, and
+ * nothing is known of the fourth. */
+Test(node_speed, requests_in_time_follow_the_steps)
+{
+    for (uint32_t i = 0; i < 2 * SPEED_COUNT_MAX; i++) {
+        speed_add_step(&speed, i % 2, 1, 8, 20000);
+    }
+    in_time(4, 0, 40000);
+    cr_assert_eq(requests[0], SPEED_ANY); /* more were never seen */
+    for (uint32_t i = 0; i < 2 * SPEED_COUNT_MAX; i++) {
+        speed_add_step(&speed, i % 2, 1, 32, 80000);
+        speed_add_step(&speed, 2, 1, 8, 60000);
+    }
+    in_time(4, 0, 40000);
+    cr_assert(requests[0] > 14 && requests[0] < 18, "%u", requests[0]);
+    cr_assert(requests[2] > 4 && requests[2] < 7, "%u", requests[2]);
+    cr_assert(requests[3] > 5 && requests[3] < 18, "%u", requests[3]);
+    cr_assert_eq(tokens[0], SPEED_ANY);
+}
+
+Test(node_speed, steps_are_of_answers_that_say_their_tokens)
+{
+    const struct fact_decision good = {.slot = 0,
+                                       .generation = 1,
+                                       .stream = true,
+                                       .attempts = 1,
+                                       .status = 200,
+                                       .load = 3,
+                                       .completion_tokens = 11,
+                                       .route_us = 5,
+                                       .first_token_us = 100005,
+                                       .duration_us = 300005};
+    struct fact_decision bad[4] = {good, good, good, good};
+
+    bad[0].completion_tokens = 0;
+    bad[1].completion_tokens = 1;
+    bad[2].resumed = 1;
+    bad[3].duration_us = 100005;
+    for (uint32_t i = 0; i < 4 * SPEED_FLOOR; i++) {
+        speed_take(&speed, &bad[i % 4]);
+    }
+    in_time(1, 0, 10000);
+    cr_assert_eq(requests[0], SPEED_ANY);
+    for (uint32_t i = 0; i < SPEED_FLOOR; i++) {
+        speed_take(&speed, &good);
+    }
+    in_time(1, 0, 10000); /* steps of 20 ms, with 4 in flight */
+    cr_assert_eq(requests[0], 2);
+}
+
 Test(node_speed, only_a_first_attempts_stream_is_timed)
 {
     const struct fact_decision good = {.slot = 2,

@@ -1,0 +1,152 @@
+/* How the answers keep the SLO. */
+#include "node/control/control_slo.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "node/text/prom_out.h"
+
+/* The mean time between two tokens; 0: the answer has no two, or how many is not
+ * known. */
+static uint64_t
+step_us(const struct fact_decision *fact)
+{
+    return fact->completion_tokens > 1 &&
+                   fact->duration_us > fact->first_token_us
+               ? (fact->duration_us - fact->first_token_us) /
+                     (fact->completion_tokens - 1)
+               : 0;
+}
+
+static struct speed_slo
+slo_of(const struct config_slo *config, struct slice model)
+{
+    uint32_t ttft_ms = config->ttft_ms;
+    uint32_t itl_ms = config->itl_ms;
+
+    CHECK(config->models.count <= CONFIG_MODELS_MAX);
+    for (uint32_t i = 0; i < config->models.count; i++) {
+        const struct config_slo_model *own = &config->models.model[i];
+        if (slice_equal(model, slice_of(own->name))) {
+            ttft_ms = own->ttft_ms;
+            itl_ms = own->itl_ms;
+        }
+    }
+    return (struct speed_slo){.ttft_us = ttft_ms * UINT64_C(1000),
+                              .itl_us = itl_ms * UINT64_C(1000)};
+}
+
+static uint64_t
+stricter(uint64_t a, uint64_t b)
+{
+    return b == 0 || (a != 0 && a < b) ? a : b;
+}
+
+void
+control_slo_list(const struct config_slo *config, const struct fleet_view *view,
+                 struct speed_slo *slo)
+{
+    struct worker_set left = view->present; /* that list no model */
+
+    memset(slo, 0, WORKERS_MAX * sizeof(*slo));
+    for (size_t i = 0; i < view->models->count; i++) {
+        const struct fleet_model *model = &view->models->model[i];
+        struct speed_slo own = slo_of(config, model->name);
+        if (model->adapter && own.ttft_us == 0 && own.itl_us == 0) {
+            continue;
+        }
+        WORKER_SET_EACH (slot, &model->workers) {
+            slo[slot].ttft_us = stricter(slo[slot].ttft_us, own.ttft_us);
+            slo[slot].itl_us = stricter(slo[slot].itl_us, own.itl_us);
+        }
+        left = worker_set_minus(&left, &model->workers);
+    }
+    WORKER_SET_EACH (slot, &left) {
+        slo[slot] = slo_of(config, SLICE(""));
+    }
+}
+
+void
+control_slo_take(struct control_slo *counts, const struct config_slo *config,
+                 const struct fact_decision *fact)
+{
+    struct speed_slo slo = slo_of(config, slice_of(fact->model));
+    bool first = slo.ttft_us != 0 && fact->first_token_us > slo.ttft_us;
+    bool steps = slo.itl_us != 0 && step_us(fact) > slo.itl_us;
+
+    if ((slo.ttft_us == 0 && slo.itl_us == 0) || !fact->stream ||
+        fact->status != 200 || fact->first_token_us == 0 || fact->cancelled ||
+        fact->severed) {
+        return;
+    }
+    counts->ttft_missed += first;
+    counts->itl_missed += steps;
+    counts->met += !first && !steps;
+}
+
+static void
+put_bound(struct json_out *json, const char *name, uint32_t bound)
+{
+    json_out_key(json, name);
+    if (bound == SPEED_ANY) {
+        json_out_null(json);
+    } else {
+        json_out_uint(json, bound);
+    }
+}
+
+void
+control_slo_put_worker(const struct fleet_board *board, uint32_t slot,
+                       struct json_out *json)
+{
+    if (gauge_read(&board->slo) != 0) {
+        put_bound(json, "slo_tokens", gauge_read(&board->slo_tokens[slot]));
+        put_bound(json, "slo_requests", gauge_read(&board->slo_requests[slot]));
+    }
+}
+
+static void
+put_bounds(const struct fleet_board *board, const struct gauge *bounds,
+           const char *name, const char *help, struct buf *out)
+{
+    const struct fleet_view *view = fleet_view_get(board);
+
+    prom_out_head(out, name, "gauge", help);
+    WORKER_SET_EACH (slot, &view->present) {
+        uint32_t bound = gauge_read(&bounds[slot]);
+        if (bound != SPEED_ANY) {
+            buf_printf(out, "%s{worker=\"", name);
+            prom_out_label(out, view->worker[slot]->id);
+            buf_printf(out, "\"} %" PRIu32 "\n", bound);
+        }
+    }
+}
+
+static void
+put_count(const char *name, const char *help, uint64_t count, struct buf *out)
+{
+    prom_out_head(out, name, "counter", help);
+    buf_printf(out, "%s %" PRIu64 "\n", name, count);
+}
+
+void
+control_slo_put_metrics(const struct control_slo *counts,
+                        const struct fleet_board *board, struct buf *out)
+{
+    put_count("kvasir_slo_met_total",
+              "Whole streams that kept slo.ttft and slo.itl", counts->met, out);
+    put_count("kvasir_slo_ttft_missed_total",
+              "Whole streams that began after slo.ttft", counts->ttft_missed,
+              out);
+    put_count("kvasir_slo_itl_missed_total",
+              "Whole streams whose tokens were further apart than slo.itl",
+              counts->itl_missed, out);
+    if (gauge_read(&board->slo) == 0) {
+        return;
+    }
+    put_bounds(
+        board, board->slo_tokens, "kvasir_worker_slo_tokens",
+        "Prompt tokens that may wait there for an answer within slo.ttft", out);
+    put_bounds(board, board->slo_requests, "kvasir_worker_slo_requests",
+               "Requests that may be in flight there within slo.itl", out);
+}

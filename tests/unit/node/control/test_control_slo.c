@@ -1,0 +1,149 @@
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "node/control/control_slo.h"
+
+static const struct config_slo slo = {
+    .ttft_ms = 500,
+    .itl_ms = 50,
+    .models = {.count = 2,
+               .model = {{.name = "quick", .ttft_ms = 100},
+                         {.name = "batch", .ttft_ms = 0}}}};
+
+/* First token after half a second, 20 tokens more in a second. */
+static struct fact_decision
+just_in_time(void)
+{
+    return (struct fact_decision){.stream = true,
+                                  .status = 200,
+                                  .completion_tokens = 21,
+                                  .first_token_us = 500000,
+                                  .duration_us = 1500000};
+}
+
+static bool
+counted(const struct fact_decision *fact, uint64_t met, uint64_t ttft,
+        uint64_t itl)
+{
+    struct control_slo counts = {0};
+
+    control_slo_take(&counts, &slo, fact);
+    return counts.met == met && counts.ttft_missed == ttft &&
+           counts.itl_missed == itl;
+}
+
+Test(node_control_slo, an_answer_keeps_both_times_or_says_which_it_missed)
+{
+    struct fact_decision fact = just_in_time();
+
+    cr_assert(counted(&fact, 1, 0, 0));
+    fact.duration_us += 20;
+    cr_assert(counted(&fact, 0, 0, 1));
+    fact.first_token_us++;
+    fact.duration_us += 20;
+    cr_assert(counted(&fact, 0, 1, 1));
+    fact.completion_tokens = 0; /* not told: its steps are not judged */
+    cr_assert(counted(&fact, 0, 1, 0));
+    fact.completion_tokens = 1;
+    cr_assert(counted(&fact, 0, 1, 0));
+}
+
+Test(node_control_slo, a_model_may_have_times_of_its_own)
+{
+    struct fact_decision fact = just_in_time();
+
+    memcpy(fact.model, "quick", 6);
+    fact.duration_us += 900000; /* any between tokens will do */
+    cr_assert(counted(&fact, 0, 1, 0));
+    fact.first_token_us = 100000;
+    cr_assert(counted(&fact, 1, 0, 0));
+    memcpy(fact.model, "batch", 6);
+    cr_assert(counted(&fact, 0, 0, 0));
+}
+
+Test(node_control_slo, a_worker_keeps_the_stricter_times_of_its_models)
+{
+    static struct fleet_view view;
+    static const struct fleet_model list[] = {
+        {.name = {.ptr = "batch", .len = 5}, .workers = {{017}}},
+        {.name = {.ptr = "other", .len = 5}, .workers = {{02}}},
+        {.name = {.ptr = "quick", .len = 5}, .workers = {{06}}},
+    };
+    const struct fleet_models models = {.count = 3, .model = list};
+    static struct speed_slo of[WORKERS_MAX];
+
+    view.models = &models;
+    view.present.word[0] = 037; /* the fifth lists none */
+    of[9].ttft_us = 1;
+    control_slo_list(&slo, &view, of);
+    cr_assert_eq(of[0].ttft_us, 0);
+    cr_assert_eq(of[1].ttft_us, 100000);
+    cr_assert_eq(of[1].itl_us, 50000);
+    cr_assert_eq(of[2].ttft_us, 100000);
+    cr_assert_eq(of[2].itl_us, 0);
+    cr_assert_eq(of[4].ttft_us, 500000);
+    cr_assert_eq(of[4].itl_us, 50000);
+    cr_assert_eq(of[9].ttft_us, 0);
+}
+
+Test(node_control_slo, only_whole_streams_are_judged)
+{
+    struct fact_decision facts[5];
+    struct control_slo counts = {0};
+    const struct config_slo none = {0};
+
+    for (size_t i = 0; i < 5; i++) {
+        facts[i] = just_in_time();
+    }
+    facts[0].stream = false;
+    facts[1].status = 500;
+    facts[2].first_token_us = 0;
+    facts[3].cancelled = true;
+    facts[4].severed = true;
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert(counted(&facts[i], 0, 0, 0), "%zu", i);
+    }
+    facts[0] = just_in_time();
+    control_slo_take(&counts, &none, &facts[0]);
+    cr_assert_eq(counts.met, 0);
+}
+
+static struct fleet_board board;
+
+/* Whether the metrics have such a piece. */
+static bool
+tells(const struct control_slo *counts, const char *piece)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 14);
+    control_slo_put_metrics(counts, &board, &out);
+    buf_add(&out, "", 1);
+    cr_assert_not(out.failed);
+    bool found = strstr(out.ptr, piece) != NULL;
+    buf_fini(&out);
+    return found;
+}
+
+/* A worker without a bound has no sample of it. */
+Test(node_control_slo, metrics_tell_counts_and_bounds)
+{
+    static struct fleet_view view;
+    static const struct fleet_worker worker = {.id = "w:1"};
+    const struct control_slo counts = {
+        .met = 7, .ttft_missed = 5, .itl_missed = 3};
+
+    view.worker[2] = &worker;
+    worker_set_add(&view.present, 2);
+    publish_set(&board.view, &view);
+    cr_assert(tells(&counts, "kvasir_slo_met_total 7\n"));
+    cr_assert(tells(&counts, "_ttft_missed_total 5\n"));
+    cr_assert(tells(&counts, "_itl_missed_total 3\n"));
+    cr_assert_not(tells(&counts, "kvasir_worker_slo"));
+    gauge_set(&board.slo, 1);
+    gauge_set(&board.slo_tokens[2], 4321);
+    gauge_set(&board.slo_requests[2], (int32_t)SPEED_ANY);
+    cr_assert(
+        tells(&counts, "kvasir_worker_slo_tokens{worker=\"w:1\"} 4321\n"));
+    cr_assert_not(tells(&counts, "kvasir_worker_slo_requests{"));
+}
