@@ -132,6 +132,8 @@ struct config_policy {
     uint32_t balance_rel_permille;     /* 1500: one and a half times */
     uint32_t kv_pressure_max_permille; /* of an engine's KV cache in use */
     uint32_t temperature_permille;     /* of dynamo's choice */
+    uint32_t pool_threshold;           /* tokens; 0: pools do not count */
+    uint32_t pool_spill;               /* requests */
     uint32_t attempts_max;             /* workers tried per request */
 };
 

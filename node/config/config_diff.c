@@ -31,6 +31,8 @@ static const char *const live_keys[] = {
     "policy.balance_rel",
     "policy.kv_pressure_max",
     "policy.temperature",
+    "policy.pool_threshold",
+    "policy.pool_spill",
     "policy.attempts_max",
     "slo.ttft",
     "slo.itl",

@@ -115,6 +115,27 @@ put_weights(struct json_out *json, const struct elect_weights *weights)
     json_out_put_milli(json, "queued_tokens", weights->queued);
     json_out_put_milli(json, "queued_tokens_peers", weights->queued);
     json_out_put_milli(json, "load", weights->load);
+    json_out_put_milli(json, "aside_tokens", 1000);
+    json_out_object_end(json);
+}
+
+/* Its length, and which engines suit that. */
+static void
+put_pool(struct json_out *json, const struct pools *pools)
+{
+    static const char *const names[] = {
+        [POOLS_NONE] = "any", [POOLS_SHORT] = "short", [POOLS_LONG] = "long"};
+
+    if (!pools->need.known) {
+        return;
+    }
+    json_out_key(json, "length");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "prompt_tokens", pools->need.prompt);
+    json_out_put_bool(json, "counted", pools->need.counted);
+    json_out_put_uint(json, "answer_tokens", pools->need.answer);
+    json_out_put_uint(json, "longest", pools->longest);
+    json_out_put_text(json, "pool", names[pools->wants]);
     json_out_object_end(json);
 }
 
@@ -146,6 +167,8 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "queued_tokens_peers",
                       gauge_read(&board->peers_queued_tokens[row->worker]));
     json_out_put_uint(json, "unread_tokens", row->unread);
+    json_out_put_uint(json, "aside_tokens", row->aside);
+    json_out_put_uint(json, "max_model_len", view->max_len[row->worker]);
     json_out_put_milli(json, "slowness", row->slowness);
     control_slo_put_worker(board, row->worker, json);
     json_out_put_uint(json, "cost", row->cost);
@@ -240,6 +263,7 @@ put_candidates(struct control *control, const struct route_world *world,
         .draining = view->draining,
         .open = view->open,
         .serves = fleet_view_find_model(view, control->explain.model),
+        .too_short = control->explain.pools.too_short,
     };
     if (session_spares(&control->explain.session)) {
         standing.spared = control->explain.session.spared;
@@ -322,12 +346,15 @@ put_election(struct control *control, const struct asked *asked,
         json_out_put_text(json, "refused",
                           outcome == ROUTE_E_NO_MODEL ? "model_not_found"
                           : outcome == ROUTE_E_FULL   ? "waits"
-                                                      : "no_worker");
+                          : outcome == ROUTE_E_TOO_LONG
+                              ? "context_length_exceeded"
+                              : "no_worker");
     }
     if (asked != NULL) {
         put_request(json, control, asked->tokens_by);
         put_admission(control, asked, outcome, json);
     }
+    put_pool(json, &route->pools);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, &config);
     put_candidates(control, world, &config, &input, choice, json);

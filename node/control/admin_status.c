@@ -224,6 +224,7 @@ put_requests(struct control *control, struct json_out *json)
     json_out_put_uint(json, "bad", SUM(control, requests_bad));
     json_out_put_uint(json, "overload", SUM(control, requests_overload));
     json_out_put_uint(json, "no_worker", SUM(control, requests_no_worker));
+    json_out_put_uint(json, "too_long", SUM(control, requests_too_long));
     json_out_object_end(json);
 }
 

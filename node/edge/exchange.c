@@ -2,6 +2,7 @@
  * One request on its way, as far as it takes memory, sockets and clocks: does
  * what dispatch.c decides.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -215,6 +216,24 @@ refuse_attempts(struct exchange *x, unsigned status, const char *code)
     reply_error(x->client, status, code, text);
 }
 
+/* In the engines' own words, with the numbers. */
+static void ON_LANE
+refuse_length(struct exchange *x)
+{
+    const struct dispatch_length *length = &x->dispatch.too_long;
+    const struct pools_need *need = &length->need;
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "the maximum context length of '%s' is %" PRIu32
+                   " tokens; this request has %s%" PRIu64
+                   " in its prompt, and asks for %" PRIu64 " more",
+                   x->dispatch.model, length->longest,
+                   need->counted ? "" : "about ", need->prompt,
+                   need->answer > 0 ? need->answer : 1);
+    reply_error(x->client, 400, "context_length_exceeded", text);
+}
+
 static void ON_LANE
 refuse(struct exchange *x)
 {
@@ -231,6 +250,9 @@ refuse(struct exchange *x)
         (void)snprintf(text, sizeof(text), "no worker serves the model '%s'",
                        x->dispatch.model);
         reply_error(x->client, 404, "model_not_found", text);
+        break;
+    case DISPATCH_TOO_LONG:
+        refuse_length(x);
         break;
     case DISPATCH_QUEUE_FULL:
         reply_error(x->client, 503, "queue_full",

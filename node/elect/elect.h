@@ -41,6 +41,10 @@
  * what it takes from later ones, wherever that is. Multiplying all of it keeps
  * prompts away from a slow worker until the others have queued for them.
  *
+ * A worker of a pool that another one suits better (node/route/route_pools.h)
+ * costs some tokens beside, which is added to all this. Engines of two pools run
+ * different numbers of requests, so no load is imbalanced then.
+ *
  * A request in flight counts for the memory it holds
  * and the steps that it is in. An overlap of cache_threshold or less of the
  * prompt counts as none.
@@ -165,6 +169,8 @@ struct elect_config {
     uint32_t split_tokens;             /* for node/route/split.h */
     uint32_t temperature_permille; /* dynamo: 0: the least cost; else the higher
                                       the more is left to chance */
+    uint32_t pool_threshold;       /* tokens: see node/route/route_pools.h */
+    uint32_t pool_spill;           /* requests */
 };
 
 /* The only place where defaults are written: the configuration's table and the
@@ -175,6 +181,8 @@ struct elect_config {
 #define ELECT_KV_PRESSURE_MAX  1.0
 #define ELECT_RECOMPUTE_WEIGHT 6
 #define ELECT_SPLIT_TOKENS     512
+#define ELECT_POOL_THRESHOLD   8192
+#define ELECT_POOL_SPILL       16
 
 #define ELECT_TEXT(macro)     ELECT_TEXT_OF(macro)
 #define ELECT_TEXT_OF(value)  #value
@@ -188,7 +196,9 @@ struct elect_config {
         .balance_rel_permille = ELECT_PERMILLE(ELECT_BALANCE_REL),         \
         .kv_pressure_max_permille = ELECT_PERMILLE(ELECT_KV_PRESSURE_MAX), \
         .recompute_weight = ELECT_RECOMPUTE_WEIGHT,                        \
-        .split_tokens = ELECT_SPLIT_TOKENS})
+        .split_tokens = ELECT_SPLIT_TOKENS,                                \
+        .pool_threshold = ELECT_POOL_THRESHOLD,                            \
+        .pool_spill = ELECT_POOL_SPILL})
 
 /* What a request in flight counts among the tokens that wait. */
 #define ELECT_REQUEST_TOKENS 256U
@@ -217,6 +227,9 @@ struct elect_input {
      * same work, 1 to 8,000 (view/speed.h); or NULL: all as long. */
     const uint32_t *slowness;
     const struct elect_slo *slo; /* kvasir, with queued; NULL: none */
+    /* Tokens, at most 1 << 24, that each costs beside, because another pool
+     * suits the request; or NULL: none. */
+    const uint32_t *aside;
     const uint16_t *kv_usage; /* permille of the KV cache; or NULL: not known,
                                  or elect_asks_usage() is false */
     const struct radix_match *match; /* NULL: nothing is known */
@@ -278,13 +291,14 @@ void elect_pick(const struct elect_config *config, struct elect_state *state,
 
 /* For elect_explain(): what a worker that is not a candidate lacks. */
 struct elect_standing {
-    struct worker_set present;  /* each gets a row */
-    struct worker_set healthy;  /* otherwise "unhealthy" */
-    struct worker_set draining; /* "draining" */
-    struct worker_set open;     /* "circuit open" */
-    struct worker_set serves;   /* the model; otherwise "wrong model" */
-    struct worker_set spared;   /* "session elsewhere" */
-    struct worker_set apart;    /* "other role" */
+    struct worker_set present;   /* each gets a row */
+    struct worker_set healthy;   /* otherwise "unhealthy" */
+    struct worker_set draining;  /* "draining" */
+    struct worker_set open;      /* "circuit open" */
+    struct worker_set serves;    /* the model; otherwise "wrong model" */
+    struct worker_set spared;    /* "session elsewhere" */
+    struct worker_set apart;     /* "other role" */
+    struct worker_set too_short; /* "too short" for prompt and answer */
 };
 
 /* What each of a worker's columns counts in its cost, in thousandths of a
@@ -304,6 +318,7 @@ struct elect_row {
     uint32_t cost;
     uint32_t unread;
     struct elect_weights weights;
+    uint32_t aside;    /* tokens in the cost beside its columns */
     uint32_t slowness; /* permille */
     uint16_t kv_usage; /* permille, 0 when unknown */
     bool candidate;

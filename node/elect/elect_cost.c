@@ -176,6 +176,15 @@ spare_holder(const struct elect_input *input, uint32_t slot, uint64_t left,
                     (int32_t)input->slowness[slot], (int32_t)(weight - 1000));
 }
 
+/* What it costs to leave the request's own pool. */
+static void
+add_aside(const struct elect_input *input, uint32_t *cost)
+{
+    WORKER_SET_EACH (slot, &input->candidates) {
+        cost[slot] = elect_add(cost[slot], input->aside[slot]);
+    }
+}
+
 void
 elect_cost_fill(const struct elect_config *config,
                 const struct elect_input *input, struct elect_plan *plan)
@@ -204,6 +213,9 @@ elect_cost_fill(const struct elect_config *config,
                              weight, unread, plan->cost);
             }
         }
+    }
+    if (input->aside != NULL) {
+        add_aside(input, plan->cost);
     }
 }
 

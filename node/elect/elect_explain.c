@@ -27,6 +27,9 @@ lacking(const struct elect_standing *standing, uint32_t slot)
     if (worker_set_has(&standing->apart, slot)) {
         return "other role";
     }
+    if (worker_set_has(&standing->too_short, slot)) {
+        return "too short";
+    }
     if (worker_set_has(&standing->spared, slot)) {
         return "session elsewhere";
     }
@@ -107,6 +110,7 @@ fill_columns(const struct elect_config *config, const struct elect_input *input,
     CHECK_SLOW(row->candidate);
     row->slowness = slow;
     if (config->policy == ELECT_KVASIR) {
+        row->aside = input->aside != NULL ? input->aside[row->worker] : 0;
         uint32_t above = elect_cost_weight(config, input->heat_milli) - 1000;
         row->unread = elect_cost_unread(config, input, row->worker);
         row->weights = (struct elect_weights){

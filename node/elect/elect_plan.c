@@ -254,7 +254,9 @@ plan_kvasir(const struct elect_config *config, const struct elect_input *input,
     }
     struct elect_span span = elect_span_of(input->load, &plan->usable);
     CHECK_SLOW(!worker_set_empty(&plan->usable));
-    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
+    plan->imbalanced =
+        span.max - span.min > imbalance_spread(config, span.min) &&
+        !(plan->weighed && input->aside != NULL);
     if (plan->imbalanced) {
         plan_imbalanced(config, input, plan, span.min);
     } else if (plan->weighed) {

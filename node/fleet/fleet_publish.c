@@ -198,6 +198,29 @@ renew_records(struct fleet *fleet)
     return true;
 }
 
+/* The greatest length that the worker's models have; 0: not told. */
+static uint32_t
+longest_of(const struct fleet_slot *s)
+{
+    uint32_t longest = 0;
+
+    for (size_t i = 0; lists_models(s) && i < s->models.count; i++) {
+        struct slice text = s->models.model[i].fact[MODEL_MAX_MODEL_LEN];
+        uint64_t len = 0;
+        for (size_t at = 0; at < text.len && len <= UINT32_MAX; at++) {
+            if (text.ptr[at] < '0' || text.ptr[at] > '9') {
+                len = 0; /* null, or no whole number */
+                break;
+            }
+            len = len * 10 + (uint64_t)(text.ptr[at] - '0');
+        }
+        if (len <= UINT32_MAX && len > longest) {
+            longest = (uint32_t)len;
+        }
+    }
+    return longest;
+}
+
 static void
 fill_role(struct fleet_view *view, const struct fleet_worker *worker)
 {
@@ -219,6 +242,13 @@ fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
     CHECK(s->record != NULL && s->records_alive > 0);
     view->worker[slot] = &s->record->worker;
     view->identity[slot] = s->now.identity;
+    view->max_len[slot] = longest_of(s);
+    if (worker_set_empty(&view->present)) {
+        view->same_len = view->max_len[slot];
+    } else if (view->same_len != view->max_len[slot]) {
+        view->same_len = 0;
+    }
+    view->tells_len = view->tells_len || view->max_len[slot] != 0;
     worker_set_add(&view->present, slot);
     fill_role(view, &s->record->worker);
     if (s->healthy) {

@@ -189,6 +189,10 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
     d->elected = split_elect(lane->scratch, world, &d->tried, lane->rng,
                              &d->choice, split);
     if (d->elected != 0) {
+        d->too_long = (struct dispatch_length){
+            .need = lane->scratch->pools.need,
+            .longest = lane->scratch->pools.longest,
+        };
         return;
     }
     slot = d->choice.lease.slot;
@@ -234,8 +238,9 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
         return;
     }
     if (d->elected != 0) {
-        refuse(d, d->elected == ROUTE_E_NO_MODEL ? DISPATCH_NO_MODEL
-                                                 : DISPATCH_NO_WORKER);
+        refuse(d, d->elected == ROUTE_E_NO_MODEL   ? DISPATCH_NO_MODEL
+                  : d->elected == ROUTE_E_TOO_LONG ? DISPATCH_TOO_LONG
+                                                   : DISPATCH_NO_WORKER);
         return;
     }
     if (d->routed_us == 0) {

@@ -91,6 +91,7 @@ enum dispatch_refusal {
     DISPATCH_ALL_BUSY,   /* the same: `busy` is what the client is told */
     DISPATCH_NO_MODEL,
     DISPATCH_NO_WORKER,
+    DISPATCH_TOO_LONG,   /* see too_long */
     DISPATCH_QUEUE_FULL, /* `busy` says when to come again, as with the next */
     DISPATCH_QUEUE_LATE,
 };
@@ -228,6 +229,10 @@ struct dispatch {
         unsigned status; /* 429 or 503; 0: no worker refused it for now */
         uint32_t retry_after_s;
     } busy; /* the least waiting time of the refusals */
+    struct dispatch_length {
+        struct pools_need need;
+        uint32_t longest; /* that a worker of its model takes */
+    } too_long;
     struct dispatch_attempt attempt[DISPATCH_ATTEMPTS_MAX];
 
     unsigned status;         /* of the worker's answer; 0 until then */

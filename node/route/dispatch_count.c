@@ -43,6 +43,9 @@ dispatch_count_refusal(struct metrics_lane *m, enum dispatch_refusal refusal)
     case DISPATCH_NO_WORKER:
         counter_bump(&m->requests_no_worker, 1);
         break;
+    case DISPATCH_TOO_LONG:
+        counter_bump(&m->requests_too_long, 1);
+        break;
     case DISPATCH_QUEUE_FULL:
         counter_bump(&m->requests_queue_full, 1);
         break;
@@ -64,6 +67,9 @@ dispatch_count_choice(struct metrics_lane *m, const struct route_choice *choice)
                  choice->elect.hashed == ELECT_HASH_OVERFLOW);
     counter_bump(&m->placed_fallback,
                  choice->elect.hashed == ELECT_HASH_FALLBACK);
+    counter_bump(&m->pool_short, choice->pool == POOLS_SHORT);
+    counter_bump(&m->pool_long, choice->pool == POOLS_LONG);
+    counter_bump(&m->pool_spilled, choice->spilled);
     if (choice->exact) {
         counter_bump(&m->exact, 1);
         counter_bump(&m->tokens_matched, choice->best.tokens);

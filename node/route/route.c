@@ -6,6 +6,7 @@
 
 #include "index/base/check.h"
 #include "node/keys/keys_check.h"
+#include "node/route/route_needs.h"
 #include "node/scan/scan_form.h"
 
 #define SALT_MAX       1024U /* what engines take */
@@ -180,11 +181,13 @@ route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
     struct scan_span *spans = scratch->scan.spans;
 
     scratch->scan.api = api;
+    scratch->body_len = body.len;
     int outcome =
         scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
 
     CHECK(scratch->scan.spans == spans);
     scratch->by_tokens = outcome == 0 && has_tokens(&scratch->scan);
+    scratch->prompts = outcome == 0;
     token_match_forget(&scratch->tokens);
     scratch->tokens.cold = scratch->scan.rescored;
     if (outcome != 0) {
@@ -200,6 +203,7 @@ void
 route_read_nothing(struct route_scratch *scratch)
 {
     scratch->by_tokens = false;
+    scratch->prompts = false;
     scratch->salt[0] = '\0';
     token_match_forget(&scratch->tokens);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
@@ -584,9 +588,19 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
                       input->kv_usage != NULL ? scratch->kv_usage : NULL);
     read_learned(scratch, world, input);
     scratch->session.mode = SESSION_OFF;
+    scratch->pools.need = route_length(scratch);
+    scratch->pools.wants = POOLS_NONE;
+    worker_set_clear(&scratch->pools.too_short);
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;
     }
+    int outcome = pools_apply(&scratch->pools, world->elect, view, &serves,
+                              &input->candidates);
+    if (outcome != 0) {
+        return outcome;
+    }
+    input->aside =
+        scratch->pools.wants != POOLS_NONE ? scratch->pools.aside : NULL;
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }
@@ -695,6 +709,13 @@ route_pick(struct route_scratch *scratch, const struct route_world *world,
     return session_settle(&scratch->session, input, choice);
 }
 
+static void
+note_pool(const struct route_scratch *scratch, struct route_choice *choice)
+{
+    choice->pool = scratch->pools.wants;
+    choice->spilled = pools_spilled(&scratch->pools, choice->elect.worker);
+}
+
 /* No worker is left but those on trial for other requests: the least bad of
  * them. */
 static int ON_LANE
@@ -711,6 +732,7 @@ insist(struct route_scratch *scratch, const struct route_world *world,
     fleet_lease_insist(&choice->lease, world->board, world->view,
                        choice->elect.worker);
     choice->alone = true;
+    note_pool(scratch, choice);
     choose_rank(scratch, world, rng, choice);
     return 0;
 }
@@ -740,6 +762,7 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
             worker_set_remove(&input.candidates, choice->elect.worker);
             choice->alone = worker_set_empty(&input.candidates) &&
                             !session_spares(&scratch->session);
+            note_pool(scratch, choice);
             choose_rank(scratch, world, rng, choice);
             return 0;
         }

@@ -21,6 +21,7 @@
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
 #include "node/keys/keys.h"
+#include "node/route/route_pools.h"
 #include "node/route/session.h"
 #include "node/route/token_match_internal.h"
 #include "node/scan/blocks.h"
@@ -56,7 +57,9 @@ struct route_scratch {
     struct token_match tokens; /* what workers hold of its tokens, if these
                                   are known */
     struct conversation conversation; /* the token cache's name for it */
-    uint32_t total;                   /* units that overlap counts: tokens or
+    size_t body_len;
+    bool prompts;   /* the scan is the request's */
+    uint32_t total; /* units that overlap counts: tokens or
                                          blocks of text */
     struct radix_match match;
     struct radix_match rank_match; /* for a worker's ranks, by mirror slot */
@@ -71,6 +74,7 @@ struct route_scratch {
     uint16_t success[WORKERS_MAX];
     struct elect_state elect;
     struct session_place session; /* where the request's session is */
+    struct pools pools;           /* which lengths of engines suit it */
     /* Of the request's tenant, for route_read(); NULL: none is isolated. */
     const struct keys_isolation *isolation;
     char salt[KEYS_CACHE_SALT_ROOM]; /* what engines must be told as cache_salt;
@@ -84,7 +88,9 @@ enum {
     ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
     ROUTE_E_NO_MODEL,   /* no present worker serves the model */
     ROUTE_E_NO_WORKER,  /* some do, but none is eligible now */
-    ROUTE_E_FULL, /* all that are have no room: it waits; see route_wait */
+    ROUTE_E_FULL,     /* all that are have no room: it waits; see route_wait */
+    ROUTE_E_TOO_LONG, /* no worker of its model ever takes so many tokens: see
+                         pools */
 };
 
 struct route_choice {
@@ -96,6 +102,8 @@ struct route_choice {
     bool ranked; /* the worker has ranks: the request must name best.rank */
     bool placed; /* best.slot is where the blocks will be */
     bool alone;  /* there was no other candidate */
+    enum pools_want pool;         /* that it wanted */
+    bool spilled;                 /* the worker is of the other one */
     struct token_match_rank best; /* the worker's best rank; with `exact` */
 };
 
@@ -180,8 +188,8 @@ bool route_wants_tokens(const struct route_scratch *scratch,
  * Makes the input of elect_pick(): candidates that serve the model and are not
  * in tried, their loads, and what they hold: in tokens if those are known
  * (scratch->tokens), otherwise in blocks of text. Those without room are left
- * out, unless all are. 0 or ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER, ROUTE_E_FULL;
- * *input is filled in each case.
+ * out, unless all are. 0 or ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER, ROUTE_E_FULL,
+ * ROUTE_E_TOO_LONG; *input is filled in each case.
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
@@ -206,7 +214,7 @@ struct session_choice route_pick(struct route_scratch *scratch,
 
 /*
  * Elects a worker and takes a lease at it. 0 and *choice, or ROUTE_E_NO_MODEL,
- * ROUTE_E_NO_WORKER, ROUTE_E_FULL.
+ * ROUTE_E_NO_WORKER, ROUTE_E_FULL, ROUTE_E_TOO_LONG.
  */
 int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,

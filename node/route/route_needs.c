@@ -56,3 +56,24 @@ route_needs(const struct route_scratch *scratch, size_t body_len)
         .answer = answer_of(&scratch->scan),
     };
 }
+
+struct pools_need
+route_length(const struct route_scratch *scratch)
+{
+    const struct scan *scan = &scratch->scan;
+    struct pools_need need = {.known = false};
+
+    if (!scratch->prompts || scan->prompts != 1 || scan->truncated ||
+        scan->stateful || scan->shape == SCAN_NO_PROMPT ||
+        scan->api == SCAN_API_EMBEDDINGS || scan->api == SCAN_API_OTHER) {
+        return need;
+    }
+    need.known = true;
+    need.prompt = prompt_of(scratch, scratch->body_len);
+    need.counted = scratch->tokens.known && scratch->tokens.prompt.whole;
+    if (scan->has_max_tokens && scan->max_tokens > 0) {
+        uint64_t asked = (uint64_t)scan->max_tokens;
+        need.answer = asked < LIMITS_AMOUNT_MAX ? asked : LIMITS_AMOUNT_MAX;
+    }
+    return need;
+}

@@ -63,6 +63,8 @@ shared_elect(const struct config_policy *policy)
         .balance_rel_permille = policy->balance_rel_permille,
         .kv_pressure_max_permille = policy->kv_pressure_max_permille,
         .temperature_permille = policy->temperature_permille,
+        .pool_threshold = policy->pool_threshold,
+        .pool_spill = policy->pool_spill,
     };
 }
 

@@ -165,6 +165,11 @@ struct fleet_view {
     const struct fleet_models *models;
     const struct fleet_worker *worker[WORKERS_MAX]; /* NULL unless present */
     uint64_t identity[WORKERS_MAX]; /* the workers', for elect.h */
+    /* Tokens of prompt and answer that each takes, as its engine tells: the
+     * greatest max_model_len of its models; 0: it tells none. */
+    uint32_t max_len[WORKERS_MAX];
+    bool tells_len;    /* some worker does */
+    uint32_t same_len; /* that all present ones take; 0: they differ */
 };
 
 /* Totals of one slot's present worker. */

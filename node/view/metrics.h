@@ -33,6 +33,7 @@
     X(tokens_verified, "Tokens whose signature was looked at")                 \
     X(tokens_unknown_key, "Tokens by a key that is not in the set")            \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
+    X(requests_too_long, "Requests longer than any worker takes (400)")        \
     X(requests_queued, "Requests that waited for a worker with room")          \
     X(requests_queue_full, "Requests that a full queue did not keep (503)")    \
     X(requests_queue_late, "Requests that waited too long for room (503)")     \
@@ -50,6 +51,9 @@
     X(placed_overflow, "New prefixes placed next by hash, for the load")       \
     X(placed_fallback, "New prefixes placed by chance: no hash had room")      \
     X(retries, "Attempts after the first")                                     \
+    X(pool_short, "Requests that suit engines of a short length")              \
+    X(pool_long, "Requests that suit engines of the greatest length")          \
+    X(pool_spilled, "Of these, placed at engines of the other length")         \
     X(retries_stale, "Kept connections found dead and replaced")               \
     X(model_fallbacks, "Requests given to another model of their alias")       \
     X(attempts_connect, "Attempts that failed to connect")                     \

@@ -20,6 +20,7 @@ struct scene {
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
     uint32_t slowness[WORKERS_MAX];
+    uint32_t aside[WORKERS_MAX];
     uint16_t kv[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     uint32_t slo_tokens[WORKERS_MAX];
@@ -158,7 +159,8 @@ cost_of(const struct scene *s, uint32_t worker)
     double wait = s->queued[worker] + 256.0 * s->load[worker];
     double own = unread(s, worker) * (weight_milli(s) - 1000 + slow);
 
-    return (double)(uint64_t)((own + wait * slow) * 0.001);
+    return (double)(uint64_t)((own + wait * slow) * 0.001) +
+           (s->input.aside != NULL ? s->aside[worker] : 0);
 }
 
 /* Keeps of `in` who costs nearly the least; or holds as much as the cheapest,
@@ -254,7 +256,8 @@ restate(const struct scene *s, struct verdict *v)
     }
     double rel = s->config.balance_rel_permille / 1000.0;
     double abs = s->config.balance_abs;
-    v->imbalanced = most - least > abs && most > rel * least + 1e-9;
+    v->imbalanced = most - least > abs && most > rel * least + 1e-9 &&
+                    !(weighed && s->input.aside != NULL);
     v->mode = ELECT_BALANCE;
     v->cold = v->longest == 0;
     if (v->imbalanced) {
@@ -456,6 +459,7 @@ make_scene(struct scene *s, struct rng *rng)
         s->load[w] = below(rng, load_max);
         s->queued[w] = below(rng, queue_max);
         s->slowness[w] = below(rng, 2) == 0 ? 1000 : 250 + below(rng, 7750);
+        s->aside[w] = below(rng, 2) * below(rng, 10000);
         s->kv[w] = (uint16_t)below(rng, 1001);
         s->identity[w] = rng_next(rng);
         s->slo_tokens[w] = below(rng, 2 * queue_max + total * 32 + 1);
@@ -474,6 +478,7 @@ make_scene(struct scene *s, struct rng *rng)
     s->input.load = s->load;
     s->input.queued = s->queued;
     s->input.slowness = below(rng, 4) == 0 ? s->slowness : NULL;
+    s->input.aside = below(rng, 4) == 0 ? s->aside : NULL;
     s->input.kv_usage = s->kv;
     s->slo = (struct elect_slo){.tokens = s->slo_tokens,
                                 .requests = s->slo_requests};

@@ -82,6 +82,7 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
     struct elect_input input = everyone_up(WORKERS_MAX);
     uint32_t queued[WORKERS_MAX] = {0};
     uint32_t slowness[WORKERS_MAX] = {0};
+    uint32_t aside[WORKERS_MAX] = {0};
     struct rng rng;
 
     rng_init(&rng, 7);
@@ -93,8 +94,10 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
             load[i] = (uint32_t)rng_below(&rng, 40);
             queued[i] = (uint32_t)rng_below(&rng, 5000);
             slowness[i] = 500 + (uint32_t)rng_below(&rng, 4000);
+            aside[i] = (uint32_t)rng_below(&rng, 2) * 4096;
             holds(i, (uint32_t)rng_below(&rng, 120));
         }
+        input.aside = turn % 5 == 0 ? aside : NULL;
         input.slowness = turn % 2 == 0 ? slowness : NULL;
         config.policy = turn % 3 == 0 ? ELECT_DYNAMO : ELECT_KVASIR;
         size_t count = explain(&config, &input);
@@ -106,7 +109,11 @@ Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
             uint64_t sum = (uint64_t)rows[i].unread * weights->unread +
                            (uint64_t)queued[at] * weights->queued +
                            load[at] * weights->load;
-            cr_assert_eq(rows[i].cost, sum / 1000);
+            cr_assert_eq(rows[i].cost, sum / 1000 + rows[i].aside);
+            cr_assert_eq(rows[i].aside,
+                         config.policy == ELECT_KVASIR && input.aside != NULL
+                             ? aside[at]
+                             : 0);
         }
     }
 }

@@ -1,0 +1,110 @@
+"""Engines of two lengths: what is too long for an engine never gets there, short
+requests keep to the short ones, and what nobody takes is refused with the
+numbers."""
+import json
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import Proxy, chat
+
+SHORT, LONG = 1024, 32768
+
+
+def text(tokens):
+    """About as many, by the estimate of four bytes each."""
+    return "abc " * tokens
+
+
+class Pools(Proxy):
+    def engine(self, length, *args):
+        return self.start("kvasir-engine", "--port", 0, "--model", "m",
+                          "--max-model-len", length, *args)
+
+    def pools(self, *args):
+        self.short, self.long = self.engine(SHORT), self.engine(LONG)
+        urls = [e.url("http") for e in (self.short, self.long)]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
+                          "127.0.0.1:0", *[w for u in urls for w in ("--worker", u)], *args)
+        self.at = node.at("serve")
+        admin = node.at("admin")
+        harness.wait_until(
+            lambda: len([r for r in self.explain(admin, chat("x", model="m"))["candidates"]
+                         if r["max_model_len"]]) == 2, "both tell their length")
+        return admin
+
+    def explain(self, admin, body):
+        return harness.request(admin, "POST", "/admin/explain", body).json()
+
+    def ask(self, tokens, answer=10, **more):
+        return harness.request(self.at, "POST", "/v1/chat/completions",
+                               chat(text(tokens), model="m", max_tokens=answer, **more))
+
+    def went(self, answer):
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.headers["x-kvasir-worker"]
+
+    def test_each_goes_where_it_suits(self):
+        admin = self.pools("--policy.pool_threshold", 512)
+        for _ in range(6):
+            self.assertEqual(self.went(self.ask(300)), self.short.ready["http"])
+            self.assertEqual(self.went(self.ask(600)), self.long.ready["http"])
+            self.assertEqual(self.went(self.ask(4000)), self.long.ready["http"])
+        count = {name: harness.metric(admin, f"kvasir_pool_{name}_total")
+                 for name in ("short", "long", "spilled")}
+        # The last kind has no choice: it fits into one pool alone.
+        self.assertEqual(count, {"short": 6, "long": 6, "spilled": 0})
+
+    def test_explain_says_why(self):
+        admin = self.pools()
+        told = self.explain(admin, chat(text(300), model="m", max_tokens=10))
+        self.assertEqual((told["length"]["pool"], told["length"]["longest"]), ("short", LONG))
+        self.assertEqual(told["length"]["answer_tokens"], 10)
+        self.assertFalse(told["length"]["counted"])
+        rows = {r["worker"]: r for r in told["candidates"]}
+        self.assertEqual(rows[self.short.ready["http"]]["aside_tokens"], 0)
+        self.assertEqual(rows[self.long.ready["http"]]["aside_tokens"], 16 * 256)
+        for row in rows.values():
+            self.assertAlmostEqual(row["cost"], sum(
+                weight * row[column] for column, weight in row["weights"].items()), delta=1)
+        told = self.explain(admin, chat(text(4000), model="m", max_tokens=10))
+        rows = {r["worker"]: r for r in told["candidates"]}
+        self.assertEqual(rows[self.short.ready["http"]]["verdict"], "too short")
+        self.assertEqual(told["worker"], self.long.ready["http"])
+
+    def test_what_nobody_takes_is_refused_with_the_numbers(self):
+        admin = self.pools()
+        answer = self.ask(100, LONG + 1)
+        error = answer.json()["error"]
+        self.assertEqual((answer.status, error["code"], error["type"]),
+                         (400, "context_length_exceeded", "invalid_request_error"))
+        for number in (LONG, LONG + 1):
+            self.assertIn(str(number), error["message"])
+        self.assertEqual(harness.metric(admin, "kvasir_requests_too_long_total"), 1)
+        told = self.explain(admin, chat("x", model="m", max_tokens=LONG + 1))
+        self.assertEqual((told["refused"], told["worker"]), ("context_length_exceeded", None))
+        self.assertEqual(told["admission"], "refused")
+        # The estimate alone refuses nothing: the engine counts.
+        answer = self.ask(2 * LONG)
+        self.assertEqual(answer.status, 400)
+        self.assertIn("in the messages", answer.json()["error"]["message"])
+        self.assertEqual(harness.metric(admin, "kvasir_requests_too_long_total"), 1)
+
+    def test_a_worker_that_tells_no_length_takes_all(self):
+        worker = FakeWorker(self, lambda peer, request: peer.json({}))
+        self.serve(worker)
+        answer = self.post(chat("x", max_tokens=10**9))
+        self.assertEqual(answer.status, 200)
+
+    def test_nobody_is_refused_for_a_worker_that_is_down(self):
+        admin = self.pools("--health.interval", "1s", "--health.failures", 1)
+        self.long.kill()
+        harness.wait_until(lambda: [
+            r for r in self.explain(admin, chat("x", model="m"))["candidates"]
+            if r["verdict"] in ("unhealthy", "circuit open")], "it is seen to be down")
+        answer = self.ask(100, 4000)
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "no_worker"))
+        self.assertEqual(self.went(self.ask(100)), self.short.ready["http"])
+
+
+if __name__ == "__main__":
+    harness.main()
