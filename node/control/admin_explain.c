@@ -121,8 +121,9 @@ put_weights(struct json_out *json, const struct elect_weights *weights)
 
 /* Its length, and which engines suit that. */
 static void
-put_pool(struct json_out *json, const struct pools *pools)
+put_pool(struct json_out *json, const struct route_scratch *route)
 {
+    const struct pools *pools = &route->pools;
     static const char *const names[] = {
         [POOLS_NONE] = "any", [POOLS_SHORT] = "short", [POOLS_LONG] = "long"};
 
@@ -133,6 +134,8 @@ put_pool(struct json_out *json, const struct pools *pools)
     json_out_object_begin(json);
     json_out_put_uint(json, "prompt_tokens", pools->need.prompt);
     json_out_put_bool(json, "counted", pools->need.counted);
+    json_out_put_text(json, "text", text_kind_name(route->text_kind));
+    json_out_put_milli(json, "bytes_per_token", pools->need.bytes_milli);
     json_out_put_uint(json, "answer_tokens", pools->need.answer);
     json_out_put_uint(json, "longest", pools->longest);
     json_out_put_text(json, "pool", names[pools->wants]);
@@ -354,7 +357,7 @@ put_election(struct control *control, const struct asked *asked,
         put_request(json, control, asked->tokens_by);
         put_admission(control, asked, outcome, json);
     }
-    put_pool(json, &route->pools);
+    put_pool(json, route);
     json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, &config);
     put_candidates(control, world, &config, &input, choice, json);

@@ -241,6 +241,11 @@ tell_speed(struct control *control, uint64_t now_us)
         speed_pass(&control->speed, now_us);
         control_slo_list(&control->node->slo, fleet_view_get(board), slo);
         fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
+        for (unsigned kind = 0; kind < TEXT_KINDS; kind++) {
+            gauge_set(&control->node->text_ratio[kind],
+                      (int32_t)text_ratio_milli(&control->text_ratio,
+                                                (enum text_kind)kind));
+        }
     }
 }
 
@@ -522,6 +527,7 @@ open_sink(struct control *control)
         .streams = ingest_streams(control->ingest),
         .unproven = &control->unproven,
         .speed = &control->speed,
+        .text_ratio = &control->text_ratio,
     };
 }
 

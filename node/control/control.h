@@ -67,7 +67,8 @@ struct control {
     struct fact_sink sink; /* of lanes' facts */
     struct speed speed;    /* of workers, as this node saw them */
     uint64_t speed_told_us;
-    struct control_slo slo; /* how answers kept it */
+    struct control_slo slo;       /* how answers kept it */
+    struct text_ratio text_ratio; /* of prompts that engines have counted */
     struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;

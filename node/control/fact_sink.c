@@ -233,6 +233,9 @@ take_decision(struct fact_sink *sink, const struct fact_decision *fact,
         hints_ended(sink->hints, fact->slot, fact->generation, now_us);
         ingest_stream_answer(sink->streams, fact, now_us);
         speed_take(sink->speed, fact);
+        if (sink->text_ratio != NULL) {
+            text_ratio_take(sink->text_ratio, fact);
+        }
         if (fact->cleared) {
             ingest_stream_cleared(sink->streams, fact);
         }

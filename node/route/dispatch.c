@@ -201,6 +201,8 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
     d->watched = worker_set_has(&world->view->watched, slot);
     d->total = lane->scratch->total;
     d->total_whole = lane->scratch->tokens.prompt.whole;
+    d->text_bytes = lane->scratch->text_bytes;
+    d->text_kind = lane->scratch->text_kind;
     memcpy(d->worker, world->view->worker[slot]->id, sizeof(d->worker));
     if (split->flow == SPLIT_NONE) {
         attempt_begin(&d->choice,

@@ -203,11 +203,13 @@ struct dispatch {
 
     /* The attempt that runs, or the last one. */
     struct route_choice choice;
-    int elected;       /* outcome of route_elect() */
-    bool watched;      /* control wants to hear of a success at this worker */
-    bool seeks;        /* it asks for what some worker has, nobody knows which:
+    int elected;      /* outcome of route_elect() */
+    bool watched;     /* control wants to hear of a success at this worker */
+    bool seeks;       /* it asks for what some worker has, nobody knows which:
                           a 404 says that it is not this one */
-    bool total_whole;  /* the tokens are all of the prompt's */
+    bool total_whole; /* the tokens are all of the prompt's */
+    uint32_t text_bytes; /* as of the scratch */
+    enum text_kind text_kind;
     bool began;        /* a byte of the answer's body came */
     uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
     uint64_t answered; /* the ticket of the attempt that was; 0: none had one */

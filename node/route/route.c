@@ -10,6 +10,7 @@
 #include "node/scan/scan_form.h"
 
 #define SALT_MAX       1024U /* what engines take */
+#define PIECE_BYTES    512U  /* of a text that is looked at */
 #define RANK_THRESHOLD 300U /* permille of the prompt, for a rank to be named */
 
 int
@@ -175,6 +176,36 @@ set_salt(struct route_scratch *scratch, const char *body)
     scratch->blocks.salt = slice_of(scratch->salt);
 }
 
+/* How much text the prompt has, and of which kind: by a piece from the middle of
+ * its longest span. */
+static void
+look_at_text(struct route_scratch *scratch, const char *body)
+{
+    const struct scan *scan = &scratch->scan;
+    const struct scan_span *longest = NULL;
+    bool plain = !scan->spans_truncated && !scan->media && !scan->truncated &&
+                 !scan->stateful && scan->prompts == 1;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_TEXT || span->kind == SCAN_TOOLS) {
+            bytes += span->len;
+            longest =
+                longest == NULL || span->len > longest->len ? span : longest;
+        } else if (span->kind != SCAN_ROLE) {
+            plain = false; /* ids, media */
+        }
+    }
+    scratch->text_bytes = plain ? (uint32_t)bytes : 0;
+    scratch->text_kind = TEXT_PROSE;
+    if (longest != NULL) {
+        uint32_t len = longest->len < PIECE_BYTES ? longest->len : PIECE_BYTES;
+        scratch->text_kind = text_kind_of((struct slice){
+            .ptr = body + longest->at + (longest->len - len) / 2, .len = len});
+    }
+}
+
 int
 route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
 {
@@ -195,6 +226,7 @@ route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
     }
     find_model(scratch, body.ptr);
     set_salt(scratch, body.ptr);
+    look_at_text(scratch, body.ptr);
     blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
     return 0;
 }
@@ -204,6 +236,8 @@ route_read_nothing(struct route_scratch *scratch)
 {
     scratch->by_tokens = false;
     scratch->prompts = false;
+    scratch->text_bytes = 0;
+    scratch->text_kind = TEXT_PROSE;
     scratch->salt[0] = '\0';
     token_match_forget(&scratch->tokens);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
@@ -588,7 +622,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
                       input->kv_usage != NULL ? scratch->kv_usage : NULL);
     read_learned(scratch, world, input);
     scratch->session.mode = SESSION_OFF;
-    scratch->pools.need = route_length(scratch);
+    scratch->pools.need = route_length(scratch, world);
     scratch->pools.wants = POOLS_NONE;
     worker_set_clear(&scratch->pools.too_short);
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {

@@ -28,6 +28,7 @@
 #include "node/scan/scan.h"
 #include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
+#include "node/view/text_ratio.h"
 
 #define ROUTE_MODEL_MAX       256U /* bytes of a name that has escapes */
 #define ROUTE_BYTES_PER_TOKEN 4U   /* of text, about */
@@ -58,7 +59,9 @@ struct route_scratch {
                                   are known */
     struct conversation conversation; /* the token cache's name for it */
     size_t body_len;
-    bool prompts;   /* the scan is the request's */
+    bool prompts;        /* the scan is the request's */
+    uint32_t text_bytes; /* of its text; 0: something else makes tokens, too */
+    enum text_kind text_kind;
     uint32_t total; /* units that overlap counts: tokens or
                                          blocks of text */
     struct radix_match match;
@@ -125,6 +128,8 @@ struct route_world {
     const struct expectations *expected; /* of text; NULL: nothing is */
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
+    const struct gauge *text_ratio;    /* by enum text_kind: thousandths of a
+                                          byte for a token; NULL: not learned */
     struct token_match_world tokens;
     enum route_part part;
     enum engine_kind partner; /* with ROUTE_PREFILL: of the decode worker */

@@ -3,11 +3,12 @@
 
 #include "node/limits/limits_rate.h"
 
-#define BYTES_PER_TOKEN 4U /* of text, about */
-#define BYTES_PER_ID    6U /* of a list of tokens */
+#define BYTES_PER_ID 6U /* of a list of tokens */
 
+/* bytes_milli: what makes a token of text, in thousandths of a byte. */
 static uint64_t
-prompt_of(const struct route_scratch *scratch, size_t body_len)
+prompt_of(const struct route_scratch *scratch, size_t body_len,
+          uint32_t bytes_milli)
 {
     const struct scan *scan = &scratch->scan;
     uint64_t bytes = 0;
@@ -17,7 +18,7 @@ prompt_of(const struct route_scratch *scratch, size_t body_len)
         return scratch->tokens.prompt.tokens;
     }
     if (scan->spans_truncated) {
-        return body_len / BYTES_PER_TOKEN;
+        return (uint64_t)body_len * 1000 / bytes_milli;
     }
     for (uint32_t i = 0; i < scan->spans_count; i++) {
         const struct scan_span *span = &scan->spans[i];
@@ -27,7 +28,7 @@ prompt_of(const struct route_scratch *scratch, size_t body_len)
             bytes += span->len;
         }
     }
-    return (tokens + bytes / BYTES_PER_TOKEN) * scan->prompts;
+    return (tokens + bytes * 1000 / bytes_milli) * scan->prompts;
 }
 
 static uint64_t
@@ -51,17 +52,22 @@ struct route_needs
 route_needs(const struct route_scratch *scratch, size_t body_len)
 {
     return (struct route_needs){
-        .prompt = prompt_of(scratch, body_len),
+        .prompt = prompt_of(scratch, body_len, TEXT_RATIO_START_MILLI),
         .counted = scratch->tokens.known && scratch->tokens.prompt.whole,
         .answer = answer_of(&scratch->scan),
     };
 }
 
 struct pools_need
-route_length(const struct route_scratch *scratch)
+route_length(const struct route_scratch *scratch,
+             const struct route_world *world)
 {
     const struct scan *scan = &scratch->scan;
-    struct pools_need need = {.known = false};
+    struct pools_need need = {.known = false,
+                              .bytes_milli = TEXT_RATIO_START_MILLI};
+    uint32_t learned = world->text_ratio != NULL
+                           ? gauge_read(&world->text_ratio[scratch->text_kind])
+                           : 0;
 
     if (!scratch->prompts || scan->prompts != 1 || scan->truncated ||
         scan->stateful || scan->shape == SCAN_NO_PROMPT ||
@@ -69,7 +75,8 @@ route_length(const struct route_scratch *scratch)
         return need;
     }
     need.known = true;
-    need.prompt = prompt_of(scratch, scratch->body_len);
+    need.bytes_milli = learned != 0 ? learned : need.bytes_milli;
+    need.prompt = prompt_of(scratch, scratch->body_len, need.bytes_milli);
     need.counted = scratch->tokens.known && scratch->tokens.prompt.whole;
     if (scan->has_max_tokens && scan->max_tokens > 0) {
         uint64_t asked = (uint64_t)scan->max_tokens;

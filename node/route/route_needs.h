@@ -27,6 +27,7 @@ struct route_needs route_needs(const struct route_scratch *scratch,
 /* How long it is: what an engine's limit on its length counts, of one prompt and
  * one answer. Not known of several prompts, of those that go on with what an
  * engine has stored or that it truncates, and of those without an answer. */
-struct pools_need route_length(const struct route_scratch *scratch);
+struct pools_need route_length(const struct route_scratch *scratch,
+                               const struct route_world *world);
 
 #endif

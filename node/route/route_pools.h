@@ -48,7 +48,8 @@ struct pools_need {
     uint64_t prompt; /* tokens */
     uint64_t answer; /* the longest that it allows; 0: the engine's affair */
     bool counted;    /* the prompt's are; else an estimate */
-    bool known;      /* false: nothing is known, and nothing is left out */
+    uint32_t bytes_milli; /* that made a token of the estimate, thousandths */
+    bool known;           /* false: nothing is known, and nothing is left out */
 };
 
 struct pools {

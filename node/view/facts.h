@@ -145,12 +145,15 @@ struct fact_decision {
     uint32_t prompt_tokens; /* as the engine reported; 0 when it did not */
     uint32_t cached_tokens;
     uint32_t completion_tokens; /* as the engine reported; 0: it did not */
-    uint32_t predicted_tokens;  /* that would be cached; with exact */
-    uint32_t held_tokens;       /* of these, by events alone; with exact */
-    uint32_t block_tokens;      /* the worker's; with exact */
-    uint32_t rank;              /* of the worker; with exact */
-    uint32_t tenant;            /* its slot of keys.h */
-    uint32_t resumed;           /* times that its answer went on elsewhere */
+    uint32_t text_bytes; /* of the prompt, where its text alone makes tokens;
+                            else 0 */
+    uint32_t text_kind;  /* enum text_kind of it */
+    uint32_t predicted_tokens; /* that would be cached; with exact */
+    uint32_t held_tokens;      /* of these, by events alone; with exact */
+    uint32_t block_tokens;     /* the worker's; with exact */
+    uint32_t rank;             /* of the worker; with exact */
+    uint32_t tenant;           /* its slot of keys.h */
+    uint32_t resumed;          /* times that its answer went on elsewhere */
     bool exact;        /* overlap and total count tokens, by its mirror */
     bool whole;        /* ... and the whole prompt was tokenised */
     bool cached_known; /* the engine reported cached_tokens */

@@ -95,6 +95,32 @@ class Pools(Proxy):
         answer = self.post(chat("x", max_tokens=10**9))
         self.assertEqual(answer.status, 200)
 
+    def test_bytes_of_a_token_are_learned_from_usage(self):
+        said = []
+
+        def handler(peer, request):
+            said.append(len(request.json()["messages"][0]["content"]) // 3)
+            peer.json({"usage": {"prompt_tokens": said[-1], "completion_tokens": 1,
+                                 "total_tokens": said[-1] + 1}})
+
+        worker = FakeWorker(self, handler)
+        worker.facts = {"max_model_len": LONG}
+        node = self.serve(worker)
+        admin = node.at("admin")
+        body = chat("the quick brown fox jumps over a dog " * 102, max_tokens=5)
+
+        def guessed():
+            return self.explain(admin, body)["length"]
+
+        self.assertEqual((guessed()["text"], guessed()["bytes_per_token"]), ("prose", 4))
+        first = guessed()["prompt_tokens"]
+        self.assertEqual(self.post(body).status, 200)
+        harness.wait_until(lambda: guessed()["bytes_per_token"] == 3, "it has learned")
+        self.assertGreater(guessed()["prompt_tokens"], first * 5 // 4)
+        kinds = harness.metrics(admin)
+        self.assertEqual(kinds['kvasir_text_bytes_per_token{kind="prose"}'], 3)
+        self.assertEqual(kinds['kvasir_text_bytes_per_token{kind="cjk"}'], 4)
+
     def test_nobody_is_refused_for_a_worker_that_is_down(self):
         admin = self.pools("--health.interval", "1s", "--health.failures", 1)
         self.long.kill()
