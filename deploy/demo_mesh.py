@@ -79,10 +79,9 @@ class Mesh:
     def status(self, i):
         """What `kvasir status` says there of the mesh, by lines."""
         told = programs.run_once([self.folder / "node/kvasir", "status", "--admin", self.admin(i)])
-        lines = told.splitlines()
-        heads = [at for at, line in enumerate(lines) if not line.startswith(" ")]
-        return [line for head, end in zip(heads, heads[1:] + [len(lines)])
-                if lines[head] in ("members", "streams") for line in lines[head:end]]
+        tables = told.split("\n\n")
+        return [line for table in tables if table.startswith(("NODE ", "EVENTS OF "))
+                for line in table.splitlines()]
 
     def tokens(self, i):
         """(requests, their prompt tokens, and those of them that engines had

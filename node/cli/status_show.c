@@ -405,6 +405,31 @@ put_workers(struct buf *out, const struct json_value *root)
     }
 }
 
+/* How the nodes of a mesh come by each engine's events. */
+static void
+put_streams(struct buf *out, const struct json_value *root)
+{
+    uint32_t members;
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "streams", &count);
+
+    (void)status_list(root, "members", &members);
+    if (members < 2 || count == 0) {
+        return;
+    }
+    buf_add_text(out, "\nEVENTS OF                  RANK STATE       LAG   "
+                      "BLOCKS READ BY\n");
+    for (uint32_t i = 0; i < count; i++) {
+        put_cell(out, status_text(&rows[i], "worker"), 26);
+        buf_printf(out, "%4.0f ", status_number(&rows[i], "rank"));
+        put_cell(out, status_text(&rows[i], "state"), 9);
+        buf_printf(out, "%5.0f %8.0f ", status_number(&rows[i], "lag"),
+                   status_number(&rows[i], "blocks"));
+        status_put(out, status_text(&rows[i], "readers"));
+        buf_add_text(out, "\n");
+    }
+}
+
 static void
 put_limits(struct buf *out, const struct json_value *root)
 {
@@ -438,6 +463,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_snapshot(out, root);
     status_put_looks(out, root);
     put_members(out, root);
+    put_streams(out, root);
     put_workers(out, root);
     put_limits(out, root);
 }

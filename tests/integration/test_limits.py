@@ -79,7 +79,7 @@ class Limits(Proxy):
             if d["status"] == 429], "the decision")
         self.assertEqual(decided[0]["reason"], "over its tenant's limit of requests")
         shown = self.run_once("kvasir", "status", "--admin", "%s:%d" % self.node.at("admin"))
-        self.assertRegex(shown.stdout, r"limits\s*:?[\s\S]*requests")
+        self.assertRegex(shown.stdout, r"(?m)^TENANT +MODEL +LIMIT OF.*\ndefault .* requests ")
 
     def test_explain_says_what_limits_a_request_meets_and_takes_nothing(self):
         line = self.run_once("kvasir", "key").stdout.split()[1]

@@ -16,7 +16,8 @@
     "{\"name\":\"router-2\",\"state\":\"alive\",\"since_s\":40,"              \
     "\"address\":\"10.0.0.12:7946\",\"link\":\"up\"}],"                       \
     "\"streams\":[{\"worker\":\"gpu-1:8000\",\"rank\":0,"                     \
-    "\"state\":\"complete\"}],"                                               \
+    "\"state\":\"complete\",\"lag\":2,\"blocks\":5000,"                       \
+    "\"readers\":\"router-1,router-2\"}],"                                    \
     "\"snapshot\":{\"any\":true,\"age_ms\":34000,\"bytes\":12582912},"        \
     "\"requests\":{\"read\":20000000,\"inflight\":5,\"retries\":2,"           \
     "\"all_failed\":1,\"severed\":0,\"cancelled\":3,\"bad\":4,"               \
@@ -104,6 +105,10 @@ Test(status, a_node_that_is_well_has_nothing_to_look_at)
         "NODE                       STATE      LINK     ADDRESS\n"
         "router-1                   alive      self     10.0.0.11:7946\n"
         "router-2                   alive      up       10.0.0.12:7946\n"
+        "\n"
+        "EVENTS OF                  RANK STATE       LAG   BLOCKS READ BY\n"
+        "gpu-1:8000                    0 complete      2     5000 "
+        "router-1,router-2\n"
         "\n"
         "WORKER                     STATE       HERE   ALL  WAIT   KV   "
         "BLOCKS EVENTS\n"
