@@ -193,9 +193,9 @@ static const struct config_key node_keys[] = {
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
 
-    {"slo.ttft", CONFIG_DURATION, AT(slo.ttft_ms), "0s", 0, 10 * MINUTE, NULL,
+    {"slo.ttft", CONFIG_DURATION, AT(slo.ttft_ms), "0", 0, 10 * MINUTE, NULL,
      "Time to the first token within which answers should begin. Of the workers that are expected to keep it, the one of the least cost gets the request (policy kvasir with a recompute_weight); where none is, or its cost is more than twice the least of all, the rule is as without. What each can keep is learned from streams. 0: any time."},
-    {"slo.itl", CONFIG_DURATION, AT(slo.itl_ms), "0s", 0, MINUTE, NULL,
+    {"slo.itl", CONFIG_DURATION, AT(slo.itl_ms), "0", 0, MINUTE, NULL,
      "Time between two tokens of an answer, its mean, in the same way. It is learned where engines report how many tokens an answer has (usage.ask). 0: any time."},
     {"slo.models", CONFIG_SLOS, AT(slo.models), "none", 0, 0, NULL,
      "Both times of single models, in place of those above: NAME=TTFT/ITL between blanks, by the names that engines serve. A worker of several models keeps the stricter ones."},
