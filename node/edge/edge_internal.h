@@ -50,6 +50,7 @@
 #include "node/base/sock.h"
 #include "node/dialect/dialect.h"
 #include "node/edge/lane_memory_internal.h"
+#include "node/edge/parts_internal.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_cors.h"
 #include "node/http/http_head.h"
@@ -75,7 +76,6 @@
 #define EDGE_SCRATCH_BYTES ((size_t)64 << 10) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   ((size_t)4 << 10) /* to a head on its way, at most */
 #define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
-#define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
 #define WAITING_ANSWER_MAX 4096 /* tokens of an answer that count in turns */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
@@ -245,152 +245,6 @@ struct client {
     size_t out_len;
     size_t out_at;
     size_t lingered;
-};
-
-/* A stream's usage, asked of the engine on the client's behalf. */
-struct edge_ask {
-    bool possible; /* the client has not asked, and the engine may be */
-    bool asks;     /* the attempt's body asks */
-    bool refused;  /* an engine did not take it; this request asks no more */
-    bool repeats;  /* ... and that engine gets it again */
-    struct scan_usage lack;
-};
-
-/* The salt of an isolated tenant, in place of what the body says. */
-struct edge_salt {
-    bool possible; /* such bodies have one */
-    bool sent;     /* the attempt's body has it */
-    uint32_t at;
-    uint32_t cut;
-    uint32_t len;
-    char text[KEYS_CACHE_SALT_ROOM + 20]; /* a value, or a member */
-};
-
-#define EDGE_EDITS_MAX (3U + RESUME_EDITS_MAX)
-
-_Static_assert(EDGE_EDITS_MAX > SPLIT_EDITS_MAX, "and a salt");
-
-/* What the attempt's worker gets instead of the body as it came. */
-struct edge_edits {
-    uint32_t count;
-    uint32_t length_len; /* 0: it is as the head says */
-    char length[32];     /* of the body then, to the head's end */
-    struct body_edit edit[EDGE_EDITS_MAX]; /* by rising place */
-};
-
-/* A stream that may go on at another worker. */
-struct edge_resuming {
-    bool possible; /* such a request's may */
-    bool exact;    /* its text is the same everywhere */
-    bool usage;    /* the client wants to be told of the usage */
-    bool framed;   /* the answer passes in whole events */
-    uint32_t asks; /* edits that ask for the rest of it */
-    struct body_edit ask[RESUME_EDITS_MAX];
-};
-
-/* A request that an engine may get as a chat, because it knows no other path:
- * translating.c. */
-struct edge_dialect {
-    bool possible; /* such a request's path has a counterpart */
-    enum dialect api;
-    bool on;         /* the attempt's engine gets a chat */
-    bool shown;      /* ... as it has just shown that it needs one */
-    bool streams;    /* its answer is a stream, of which x->says makes ours */
-    bool marks;      /* where it passes as it is, it is marked for caches */
-    const char *why; /* there is no chat for it; static text */
-    char *body;      /* the chat's, made once, or NULL */
-    size_t size;
-    struct slice chat; /* in body; empty: it was not made */
-    bool salted;       /* it has the tenant's salt, if that has one */
-};
-
-/* A client that waits for the first of its stream. */
-struct edge_alive {
-    struct deadline deadline; /* until the next comment */
-    bool stream;              /* the answer is one */
-    bool told; /* the head was ours: whatever comes, it goes out as events */
-};
-
-/* A worker's answer that does not pass as it comes. */
-struct edge_whole {
-    bool gathers;    /* it is held, and nothing of it has been sent */
-    bool over;       /* it is larger than may be held */
-    unsigned status; /* of its head */
-    char *ptr;       /* of its body so far, decoded; or NULL */
-    size_t size;
-    size_t len;
-};
-
-/* Whether a request may be split. */
-enum edge_apt {
-    EDGE_APT_UNREAD,
-    EDGE_APT,
-    EDGE_UNAPT,
-};
-
-/* A request of which two workers do a half each: this is the prefill half. */
-struct edge_split {
-    enum edge_apt apt;
-    struct split_form form;     /* with EDGE_APT */
-    struct upstream *up;        /* NULL: it does not run */
-    struct upstream_pool *pool; /* its worker's; NULL: there is no half */
-    struct edge_edits edits;
-    char hints[EDGE_HINTS_MAX];
-    uint32_t hints_len;
-    unsigned status; /* of its answer; 0 until then */
-    enum http_body body_kind;
-    uint64_t body_left;
-    struct http_chunk chunk;
-    char *params; /* for the other half, with a comma behind; or NULL */
-    size_t params_len;
-    size_t params_size;
-    uint32_t room_len;              /* of `room`; 0: none */
-    char room[SPLIT_ROOM_TEXT_MAX]; /* likewise, for both halves */
-};
-
-/* Where one that waits for room is found by its id. */
-struct waiting_place {
-    struct exchange *x; /* NULL: free */
-    uint32_t next_free;
-};
-
-struct edge_wait {
-    uint64_t id;          /* of facts.h; 0: control knows of none */
-    uint64_t patience_us; /* from its begin; UINT64_MAX: the client said none */
-    uint64_t deadline_us; /* of the first wait; 0: there was none */
-    bool placed;          /* it has a place at a worker, for its election */
-    uint32_t place;
-};
-
-/* What x took of its tenant's limits. */
-struct edge_limit {
-    bool holds;   /* it has passed the gates, and is to be settled */
-    bool counted; /* the prompt's tokens are counted, and no estimate */
-    bool begun;   /* a good answer has, and the prompt is spent */
-    bool refused; /* `needs` of `short_of` are more than `short_at` has ... */
-    bool waits;   /* ... or has at hand */
-    uint8_t short_of; /* enum limits_of */
-    struct limits_gate *short_at;
-    uint64_t needs;
-    uint64_t since_us; /* it waits, or waited at first; 0: it did not */
-    struct limits_gates gates;
-    uint64_t prompt; /* tokens of it */
-    uint64_t taken;  /* tokens that are open: of it and of its answer */
-    uint64_t spent;  /* tokens settled so far */
-    uint64_t events; /* of its stream, that have passed */
-    bool in_line;    /* of the stream: something since the last line's end */
-    bool in_event;   /* ... since the last empty line */
-};
-
-/* A request that asked for an alias. */
-struct edge_naming {
-    struct slice asked;       /* the alias; while it begins, no longer */
-    uint32_t count;           /* of exchange.models; 0: it asked for no alias */
-    uint32_t next;            /* of these; the one before is asked for now */
-    struct alias_place place; /* of the name in the body that came */
-    uint64_t session;         /* as exchange.session, of the alias */
-    char *body;               /* the one with the model's name, or NULL */
-    size_t body_size;
 };
 
 struct exchange {
@@ -819,7 +673,7 @@ bool response_find_head(struct upstream *up, const char **bytes, size_t *len)
 int response_keep(struct upstream *up, const char *bytes, size_t len)
     ON_LANE MUST_CHECK;
 /* When the answer that lane->head is of may be asked for again, if it says. */
-void response_read_retry(const struct http_head *head,
+void upstream_read_retry(const struct http_head *head,
                          struct dispatch_failure *failure);
 
 /* Bytes of an answer, in the lane's scratch or in up->partial. */

@@ -223,7 +223,7 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
     }
     if (head->status != 200) {
         failure.status = head->status;
-        response_read_retry(head, &failure);
+        upstream_read_retry(head, &failure);
         upstream_dropped(up, &failure);
         return false;
     }

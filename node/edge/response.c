@@ -590,34 +590,6 @@ response_find_head(struct upstream *up, const char **bytes, size_t *len)
     }
 }
 
-/* Seconds; a date counts as a minute. */
-static uint32_t
-retry_after_s(struct slice value)
-{
-    uint32_t seconds = 0;
-
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.ptr[i] < '0' || value.ptr[i] > '9' || value.len > 8) {
-            return 60;
-        }
-        seconds = seconds * 10 + (uint32_t)(value.ptr[i] - '0');
-    }
-    return seconds;
-}
-
-void
-response_read_retry(const struct http_head *head,
-                    struct dispatch_failure *failure)
-{
-    for (size_t i = 0; i < head->headers_count; i++) {
-        const struct http_header *h = &head->headers[i];
-        if (slice_equal_nocase(h->name, SLICE("retry-after"))) {
-            failure->has_retry_after = true;
-            failure->retry_after_s = retry_after_s(h->value);
-        }
-    }
-}
-
 /* Whether the answer was given up for another worker's; then up is gone. */
 static bool ON_LANE
 is_dropped(struct upstream *up, const struct http_head *head)
@@ -627,7 +599,7 @@ is_dropped(struct upstream *up, const struct http_head *head)
         .status = head->status,
     };
 
-    response_read_retry(head, &failure);
+    upstream_read_retry(head, &failure);
     if (dispatch_untaken(&up->exchange->dispatch, &failure)) {
         upstream_unsplit(up);
         return true;

@@ -10,7 +10,6 @@
 #include "node/scan/scan_form.h"
 
 #define SALT_MAX       1024U /* what engines take */
-#define PIECE_BYTES    512U  /* of a text that is looked at */
 #define RANK_THRESHOLD 300U /* permille of the prompt, for a rank to be named */
 
 int
@@ -176,36 +175,6 @@ set_salt(struct route_scratch *scratch, const char *body)
     scratch->blocks.salt = slice_of(scratch->salt);
 }
 
-/* How much text the prompt has, and of which kind: by a piece from the middle of
- * its longest span. */
-static void
-look_at_text(struct route_scratch *scratch, const char *body)
-{
-    const struct scan *scan = &scratch->scan;
-    const struct scan_span *longest = NULL;
-    bool plain = !scan->spans_truncated && !scan->media && !scan->truncated &&
-                 !scan->stateful && scan->prompts == 1;
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < scan->spans_count; i++) {
-        const struct scan_span *span = &scan->spans[i];
-        if (span->kind == SCAN_TEXT || span->kind == SCAN_TOOLS) {
-            bytes += span->len;
-            longest =
-                longest == NULL || span->len > longest->len ? span : longest;
-        } else if (span->kind != SCAN_ROLE) {
-            plain = false; /* ids, media */
-        }
-    }
-    scratch->text_bytes = plain ? (uint32_t)bytes : 0;
-    scratch->text_kind = TEXT_PROSE;
-    if (longest != NULL) {
-        uint32_t len = longest->len < PIECE_BYTES ? longest->len : PIECE_BYTES;
-        scratch->text_kind = text_kind_of((struct slice){
-            .ptr = body + longest->at + (longest->len - len) / 2, .len = len});
-    }
-}
-
 int
 route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
 {
@@ -226,7 +195,7 @@ route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
     }
     find_model(scratch, body.ptr);
     set_salt(scratch, body.ptr);
-    look_at_text(scratch, body.ptr);
+    route_look_at_text(scratch, body.ptr);
     blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
     return 0;
 }

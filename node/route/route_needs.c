@@ -3,7 +3,8 @@
 
 #include "node/limits/limits_rate.h"
 
-#define BYTES_PER_ID 6U /* of a list of tokens */
+#define BYTES_PER_ID 6U   /* of a list of tokens */
+#define PIECE_BYTES  512U /* of a text that is looked at */
 
 /* bytes_milli: what makes a token of text, in thousandths of a byte. */
 static uint64_t
@@ -46,6 +47,34 @@ answer_of(const struct scan *scan)
     uint64_t times = (uint64_t)scan->n * scan->prompts;
     uint64_t most = 2 * (uint64_t)LIMITS_AMOUNT_MAX; /* more than any limit */
     return answer != 0 && times > most / answer ? most : answer * times;
+}
+
+void
+route_look_at_text(struct route_scratch *scratch, const char *body)
+{
+    const struct scan *scan = &scratch->scan;
+    const struct scan_span *longest = NULL;
+    bool plain = !scan->spans_truncated && !scan->media && !scan->truncated &&
+                 !scan->stateful && scan->prompts == 1;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_TEXT || span->kind == SCAN_TOOLS) {
+            bytes += span->len;
+            longest =
+                longest == NULL || span->len > longest->len ? span : longest;
+        } else if (span->kind != SCAN_ROLE) {
+            plain = false; /* ids, media */
+        }
+    }
+    scratch->text_bytes = plain ? (uint32_t)bytes : 0;
+    scratch->text_kind = TEXT_PROSE;
+    if (longest != NULL) {
+        uint32_t len = longest->len < PIECE_BYTES ? longest->len : PIECE_BYTES;
+        scratch->text_kind = text_kind_of((struct slice){
+            .ptr = body + longest->at + (longest->len - len) / 2, .len = len});
+    }
 }
 
 struct route_needs

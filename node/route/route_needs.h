@@ -19,6 +19,10 @@ struct route_needs {
     uint64_t answer; /* the longest that it allows, or a usual one */
 };
 
+/* Notes in the scratch how much text the prompt has, and of which kind: by a
+ * piece from the middle of its longest span. */
+void route_look_at_text(struct route_scratch *scratch, const char *body);
+
 /* Of the request that the scratch has read, of a body so long; as far as the
  * scratch knows. The sum is far from overflowing. */
 struct route_needs route_needs(const struct route_scratch *scratch,

@@ -319,3 +319,39 @@ Test(node_fleet, events_have_names)
         cr_assert_not_null(fleet_event_name((enum fleet_event)i));
     }
 }
+
+Test(node_fleet, a_worker_takes_what_its_longest_model_takes)
+{
+    rig.engine[0].models_body = "{\"data\":[{\"id\":\"m\"}]}";
+    rig.engine[1].models_body =
+        "{\"data\":[{\"id\":\"m\",\"max_model_len\":4096},"
+        "{\"id\":\"n\",\"max_model_len\":8192}]}";
+    rig.engine[2].models_body =
+        "{\"data\":[{\"id\":\"m\",\"max_model_len\":null},"
+        "{\"id\":\"n\",\"max_model_len\":1.5e3},"
+        "{\"id\":\"o\",\"max_model_len\":99999999999999999999}]}";
+    uint32_t silent = rig_add(0);
+    cr_assert_not(rig_view()->tells_len);
+    uint32_t told = rig_add(1);
+    cr_assert_eq(rig_view()->same_len, 0);
+    uint32_t bad = rig_add(2);
+
+    cr_assert(rig_view()->tells_len);
+    cr_assert_eq(rig_view()->max_len[silent], 0);
+    cr_assert_eq(rig_view()->max_len[told], 8192);
+    cr_assert_eq(rig_view()->max_len[bad], 0);
+}
+
+Test(node_fleet, workers_of_one_length_are_known_to_be)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        rig.engine[i].models_body =
+            "{\"data\":[{\"id\":\"m\",\"max_model_len\":4096}]}";
+    }
+    (void)rig_add(0);
+    cr_assert_eq(rig_view()->same_len, 4096);
+    (void)rig_add(1);
+    cr_assert_eq(rig_view()->same_len, 4096);
+    (void)rig_add(2);
+    cr_assert_eq(rig_view()->same_len, 0);
+}
