@@ -91,7 +91,7 @@ static const struct flag flags[] = {
     {"split", FLAG_CHOICE, AT(split), 0, 0, "off|both|prefill|decode", "off",
      "parts of split requests that it plays: vllm by\n"
      "kv_transfer_params, unless off; sglang by\n"
-     "bootstrap_room, prefill or decode and nothing else"},
+     "bootstrap_room, prefill or decode and no other"},
     {"transfer-tps", FLAG_COUNT, AT(transfer_tokens_per_s), 1, 4e9, "N",
      "400000", "prompt tokens passed on per second"},
     {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
