@@ -48,6 +48,7 @@
 #define CONFIG_MODELS_MAX        32  /* models that are named one by one */
 #define CONFIG_MODEL_NAME_MAX    192 /* a model's name and its NUL */
 #define CONFIG_LANES_MAX         64
+#define CONFIG_CHOICES_MAX       16 /* models with a choice of their own */
 #define CONFIG_ALIASES_MAX       32 /* other names of models */
 #define CONFIG_ALIAS_TARGETS_MAX 8U /* models behind one */
 #define CONFIG_ALIAS_WEIGHT_MAX  1000000U
@@ -123,8 +124,20 @@ struct config_tls {
     char workers_key_file[CONFIG_FILE_MAX];
 };
 
+/* What is chosen for a model; a * at its name's end: all that begin so. */
+struct config_choice {
+    char model[CONFIG_MODEL_NAME_MAX];
+    uint32_t choice; /* index into the key's choices */
+};
+
+struct config_choices {
+    uint32_t count;
+    struct config_choice of[CONFIG_CHOICES_MAX];
+};
+
 struct config_policy {
     uint32_t name;                     /* enum elect_policy */
+    struct config_choices models;      /* the same, of some models' requests */
     uint32_t cache_threshold_permille; /* of the prompt's blocks */
     uint32_t recompute_weight;         /* of a token; 0: tokens do not count */
     uint32_t split_tokens; /* not computed yet, from which on roles split */
@@ -498,6 +511,10 @@ int config_worker_set(struct config_worker *worker, struct slice key,
  * gives a worker without id its default one. 0, or CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
+
+/* The first that fits the model, or NULL. */
+const struct config_choice *
+config_choices_find(const struct config_choices *choices, struct slice model);
 
 /* The alias of that name, or NULL. */
 const struct config_alias *

@@ -1,5 +1,6 @@
 /* What values of configuration keys look like, in messages and in the reference. */
 #include "node/config/config_aliases_internal.h"
+#include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -115,6 +116,9 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
         break;
+    case CONFIG_CHOICES:
+        buf_add_text(out, config_choices_want(key->choices, text));
+        break;
     }
 }
 
@@ -133,7 +137,7 @@ config_type_word(enum config_type type)
         [CONFIG_NAMES] = "NAMES",       [CONFIG_MODELS] = "MODELS",
         [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
         [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
-        [CONFIG_SLOS] = "SLOS",
+        [CONFIG_SLOS] = "SLOS",         [CONFIG_CHOICES] = "CHOICES",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -25,6 +25,7 @@ static const char *const live_keys[] = {
     "affinity.headers",
     "affinity.fields",
     "policy.name",
+    "policy.models",
     "policy.cache_threshold",
     "policy.recompute_weight",
     "policy.balance_abs",

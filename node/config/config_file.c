@@ -32,10 +32,10 @@ take_places(const struct config_walk *walk, const struct config_key *key,
     }
 }
 
-/* A list of ranges is their text between blanks; an empty one is none. */
+/* A list of words is their text between blanks; an empty one is none. */
 static void
-take_ranges(const struct config_walk *walk, const struct config_key *key,
-            const struct config_yaml_node *list, void *into)
+take_words(const struct config_walk *walk, const struct config_key *key,
+           const struct config_yaml_node *list, void *into)
 {
     struct config_place place = config_walk_place(walk, list);
     struct buf text;
@@ -45,7 +45,9 @@ take_ranges(const struct config_walk *walk, const struct config_key *key,
     for (uint32_t at = list->first; at != 0;) {
         const struct config_yaml_node *node = config_yaml_node(walk->yaml, at);
         if (node->kind != CONFIG_YAML_SCALAR) {
-            config_walk_wrong(walk, node, key->name, "a range of addresses");
+            config_walk_wrong(
+                walk, node, key->name,
+                key->type == CONFIG_RANGES ? "a range of addresses" : "text");
         }
         buf_add_slice(&text, config_yaml_text(walk->yaml, node));
         buf_add_text(&text, " ");
@@ -71,8 +73,9 @@ take_value(const struct config_walk *walk, const struct config_key *key,
                            into, walk->errors);
         return;
     }
-    if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_RANGES) {
-        take_ranges(walk, key, node, into);
+    if (node->kind == CONFIG_YAML_LIST &&
+        (key->type == CONFIG_RANGES || key->type == CONFIG_CHOICES)) {
+        take_words(walk, key, node, into);
         return;
     }
     if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_MODELS) {

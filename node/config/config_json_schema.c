@@ -148,6 +148,7 @@ put_value(struct json_out *json, const struct config_key *key)
         break;
     case CONFIG_PLACES:
     case CONFIG_RANGES:
+    case CONFIG_CHOICES:
         put_list(json);
         break;
     case CONFIG_MODELS:

@@ -52,6 +52,8 @@ enum config_type {
     CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
     CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
                        or * */
+    CONFIG_CHOICES, /* struct config_choices: NAME=CHOICE between blanks, or
+                       none */
 };
 
 struct config_key {

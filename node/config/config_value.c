@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/config/config_aliases_internal.h"
+#include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -392,6 +393,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_aliases_read(text, (void *)to) == NULL;
     case CONFIG_SLOS:
         return config_slos_read(text, (void *)to) == NULL;
+    case CONFIG_CHOICES:
+        return config_choices_read(key->choices, text, (void *)to) == NULL;
     case CONFIG_RATE:
         return limits_rate_read(text, (void *)to);
     }
@@ -515,6 +518,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_SLOS:
         config_slos_print((const void *)at, out);
+        break;
+    case CONFIG_CHOICES:
+        config_choices_print(key->choices, (const void *)at, out);
         break;
     case CONFIG_RATE:
         limits_rate_print((const void *)at, out);

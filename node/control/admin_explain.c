@@ -505,9 +505,12 @@ static struct route_world
 world_of(struct control *control, const struct httpd_request *request)
 {
     struct node_shared *node = control->node;
-    struct route_world world = shared_world(node, &node->elect);
     const struct admin_alias *named = &control->alias;
+    const struct node_live *live = publish_get(&node->live);
     struct slice model = control->explain.model;
+    struct route_world world =
+        shared_world(node, shared_elect_for(&node->elect, &live->policy.models,
+                                            model, &control->explain_rule));
     struct slice asked =
         named->alias != NULL ? slice_of(named->alias->name) : model;
     uint64_t session = session_of(control, request, named->body, asked);

@@ -50,10 +50,11 @@ struct control {
     struct admin_access access;   /* to the admin port */
     struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
     struct decisions decisions;
-    struct route_scratch explain; /* for /admin/explain */
-    struct admin_alias alias;     /* the same */
-    struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
-    struct renderers renderers;   /* what workers answered to it */
+    struct route_scratch explain;     /* for /admin/explain */
+    struct elect_config explain_rule; /* of the model that is explained */
+    struct admin_alias alias;         /* the same */
+    struct token_ask *token_ask;      /* the same; NULL: tokens.wait is 0 */
+    struct renderers renderers;       /* what workers answered to it */
     struct rng rng;
     uv_async_t wake;     /* lanes have facts */
     uv_timer_t facts;    /* while awake: looks at the rings again and again */

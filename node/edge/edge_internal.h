@@ -171,6 +171,7 @@ struct lane {
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct elect_config elect;
+    struct config_choices policies; /* of models with a rule of their own */
     bool placement_headers;
     struct session_rule session;
     struct config_aliases aliases;

@@ -399,6 +399,7 @@ elect(struct exchange *x)
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
     const struct fleet_lease *lease = &x->dispatch.choice.lease;
+    struct elect_config own;
 
     leave_pool(x); /* of the attempt before */
     prefill_drop(x);
@@ -407,7 +408,9 @@ elect(struct exchange *x)
     }
     limit_recount(x);
     qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node, &lane->elect);
+    struct route_world world =
+        shared_world(node, shared_elect_for(&lane->elect, &lane->policies,
+                                            lane->route.model, &own));
     world.affinity = lane->session.mode;
     world.session = x->session;
     if (x->stored != 0) {

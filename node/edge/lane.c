@@ -311,6 +311,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->limits = live->limits;
     lane->timeouts = live->timeouts;
     lane->elect = shared_elect(&live->policy);
+    lane->policies = live->policy.models;
     lane->dispatch.attempts_max = live->policy.attempts_max;
     lane->dispatch.retries = live->retries;
     lane->placement_headers = live->placement_headers;

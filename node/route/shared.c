@@ -68,6 +68,22 @@ shared_elect(const struct config_policy *policy)
     };
 }
 
+const struct elect_config *
+shared_elect_for(const struct elect_config *usual,
+                 const struct config_choices *models, struct slice model,
+                 struct elect_config *own)
+{
+    const struct config_choice *choice =
+        models->count != 0 ? config_choices_find(models, model) : NULL;
+
+    if (choice == NULL) {
+        return usual;
+    }
+    *own = *usual;
+    own->policy = (enum elect_policy)choice->choice;
+    return own;
+}
+
 static void
 free_live(struct qsbr_node *retired)
 {

@@ -163,6 +163,12 @@ int shared_publish_operators(struct node_shared *node,
 /* How requests are placed, by the configuration. */
 struct elect_config shared_elect(const struct config_policy *policy);
 
+/* The same of requests for that model: usual, or *own, by policy.models. */
+const struct elect_config *shared_elect_for(const struct elect_config *usual,
+                                            const struct config_choices *models,
+                                            struct slice model,
+                                            struct elect_config *own);
+
 /* Of an object that nobody can reach any more. NULL is fine. */
 void shared_free_tls(struct node_tls *tls);
 

@@ -214,5 +214,40 @@ class FallBacks(Aliases):
         self.assertIn("'gpt'", answer.json()["error"]["message"])
 
 
+class Policies(harness.Case):
+    def test_a_model_may_have_a_rule_of_its_own(self):
+        def answer(peer, request):
+            peer.json({"choices": []})
+        workers = [FakeWorker(self, answer, models=["m", "bge-1"]) for _ in range(2)]
+        file = self.folder / "kvasir.yaml"
+
+        def write(*rules):
+            file.write_text(json.dumps({"policy": {"models": list(rules)}}))
+        write("bge-*=round_robin")
+        flags = [flag for worker in workers for flag in ("--worker", worker.url)]
+        node = self.start("kvasir", "serve", "-c", file, "--listen", "127.0.0.1:0",
+                          "--admin", "127.0.0.1:0", *flags)
+        harness.wait_until(lambda: sum(w["eligible"] for w in harness.request(
+            node.at("admin"), "GET", "/admin/workers").json()) == 2, "the workers are up")
+
+        def placed(model):
+            """How the same prompt is placed, four times."""
+            body = {"model": model, "messages": [{"role": "user", "content": "four " * 200}]}
+            got = [harness.request(node.at("serve"), "POST", CHAT, body) for _ in range(4)]
+            self.assertEqual([g.status for g in got], [200] * 4)
+            return {g.headers["x-kvasir-mode"] for g in got}
+
+        def explained(model):
+            return harness.request(node.at("admin"), "POST", "/admin/explain", {
+                "model": model, "messages": [{"role": "user", "content": "x"}]}).json()["mode"]
+        self.assertEqual(placed("bge-1"), {"policy"})
+        self.assertNotIn("policy", placed("m"))
+        self.assertEqual((explained("bge-1"), explained("m") == "policy"), ("policy", False))
+        write("m=round_robin")
+        self.assertEqual(harness.request(node.at("admin"), "POST", "/admin/reload", {}).status, 200)
+        harness.wait_until(lambda: placed("m") == {"policy"}, "lanes go by it")
+        self.assertNotIn("policy", placed("bge-1"))
+
+
 if __name__ == "__main__":
     harness.main()
