@@ -44,8 +44,8 @@ try_bounds(const struct config_schema *schema)
             set_and_read_back(schema, key, key->max);
             set_and_read_back(schema, key, (key->min + key->max) / 2);
         }
-        for (size_t c = 0; key->choices != NULL && key->choices[c] != NULL;
-             c++) {
+        bool chooses = key->type == CONFIG_CHOICE;
+        for (size_t c = 0; chooses && key->choices[c] != NULL; c++) {
             set_and_read_back(schema, key, c);
         }
     }
