@@ -23,7 +23,9 @@ note(struct sim_world *w, uint32_t which, uint32_t node)
         entry.version < said->version) {
         return;
     }
-    bool tie = entry.version == said->version && said->life != n->life;
+    /* What changed nothing took no version, and does not end a tie. */
+    bool tie =
+        entry.version == said->version && (said->tie || said->life != n->life);
     *said = (struct sim_said){.version = entry.version,
                               .node = node,
                               .life = n->life,
