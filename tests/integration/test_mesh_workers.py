@@ -77,9 +77,9 @@ class Words(Workers):
         self.said(nodes[1], "DELETE", "/w")
         self.all_see(nodes, {})
         self.assertEqual(self.admin(nodes[2], "DELETE", "/w").status, 404)
-        self.said(nodes[2], "POST", body={"url": worker.url, "id": "w", "role": "r"})
+        self.said(nodes[2], "POST", body={"url": worker.url, "id": "w", "role": "decode"})
         self.all_see(nodes, {"w": "healthy"})
-        self.assertEqual(self.admin(nodes[0], "GET", "").json()[0]["labels"], {"role": "r"})
+        self.assertEqual(self.admin(nodes[0], "GET", "").json()[0]["labels"], {"role": "decode"})
 
     def test_a_node_that_comes_later_knows_them(self):
         workers = [FakeWorker(self, echo) for _ in range(2)]
