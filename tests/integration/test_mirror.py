@@ -363,7 +363,8 @@ class Quiet(MirrorCase):
         self.assertEqual(page["kvasir_expected_blocks"], 0)
         self.assertGreater(page["kvasir_mirror_writer_records_total"], 0)
         shown = self.run_once("kvasir", "status", "--admin", node.ready["admin"]).stdout
-        self.assertRegex(shown, r"e0 +0 +live")
+        self.assertRegex(shown, r"(?m)^predicted 100.0 % of \d+ exactly;")
+        self.assertRegex(shown, r"(?m)^e0 +healthy .* live$")
 
     def test_explain_tells_the_mirror_from_belief(self):
         engine = self.engine("engine-1", "--blocks", "4000")
