@@ -146,6 +146,8 @@ happen(struct replay_world *world, const struct virtual_event *event)
     switch ((enum replay_kind)event->kind) {
     case KIND_ARRIVE:
         return replay_arrive(world, event->who);
+    case KIND_PASSED:
+        return replay_pass(world, event->who);
     case KIND_WAKE:
         return replay_engine_wake(world, event);
     case KIND_EVENTS:

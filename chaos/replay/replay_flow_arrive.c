@@ -50,7 +50,8 @@ submit(struct replay_world *world, uint32_t number)
         .prompt = world->tokens,
         .output = world->tokens + r->prompt_tokens,
         .prompt_len = r->prompt_tokens,
-        .output_len = output,
+        .output_len = flight->split && !flight->passed ? 1 : output,
+        .passed = flight->passed ? r->prompt_tokens - 1 : 0,
     };
     uint32_t block = world->setup.engine.block_tokens;
     uint64_t ticket;
@@ -106,7 +107,7 @@ tells_decisions(const struct replay_world *world)
  * prompt's place in the order of decisions. */
 static int
 tell_decision(struct replay_world *world, const struct replay_flight *flight,
-              const struct replay_prompt *prompt, uint32_t known)
+              const struct replay_prompt *prompt, uint32_t known, bool ordered)
 {
     uint64_t at_us = replay_now(world) + world->setup.gossip_us;
     uint32_t new = prompt->blocks - known;
@@ -120,7 +121,7 @@ tell_decision(struct replay_world *world, const struct replay_flight *flight,
             replay_record_new(flight->node, prompt->keys + known, new));
     }
     uint32_t kept =
-        error == 0 && replay_hears_events(world->setup.policy)
+        error == 0 && ordered && replay_hears_events(world->setup.policy)
             ? decided_told(prompt->keys, prompt->blocks,
                            world->setup.engine.block_tokens,
                            world->nodes[flight->node].scratch.tokens.longest,
@@ -132,6 +133,63 @@ tell_decision(struct replay_world *world, const struct replay_flight *flight,
                             replay_record_new(flight->node, world->keys, kept));
     }
     return error;
+}
+
+/* Where it goes first; of a split request the other engine is told of, too. */
+static int
+place(struct replay_world *world, struct replay_flight *flight,
+      const struct replay_choice *choice, const struct replay_prompt *prompt)
+{
+    int error = 0;
+
+    flight->engine = choice->engine;
+    flight->lease = choice->lease;
+    flight->split = choice->split;
+    if (!choice->split) {
+        return 0;
+    }
+    world->result.split++;
+    error = replay_tell_peers(world, KIND_OPENED, flight);
+    if (error == 0 && tells_decisions(world)) {
+        error = tell_decision(world, flight, prompt, choice->known_next, false);
+    }
+    flight->next = choice->engine;
+    flight->next_lease = choice->lease;
+    flight->engine = choice->prefill;
+    flight->lease = choice->prefill_lease;
+    return error;
+}
+
+uint64_t
+replay_transfer_us(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *r = &world->load->requests[number];
+    const struct replay_flight *flight = &world->flights[number];
+    const struct engine_request request = {.prompt = world->tokens,
+                                           .prompt_len = r->prompt_tokens};
+
+    CHECK(flight->split);
+    replay_load_tokens(world->load, r, world->tokens);
+    uint64_t lacks =
+        r->prompt_tokens -
+        engine_cached_tokens(&world->engines[flight->next].engine, &request);
+    uint64_t rate = world->setup.transfer_tokens_per_s;
+    return rate != 0 ? lacks * 1000000 / rate : 0;
+}
+
+int
+replay_pass(struct replay_world *world, uint32_t number)
+{
+    struct replay_flight *flight = &world->flights[number];
+
+    CHECK(flight->split && !flight->passed);
+    flight->passed = true;
+    flight->engine = flight->next;
+    flight->lease = flight->next_lease;
+    flight->queued = 0;
+    replay_load_tokens(world->load, &world->load->requests[number],
+                       world->tokens);
+    return submit(world, number);
 }
 
 int
@@ -155,10 +213,9 @@ replay_arrive(struct replay_world *world, uint32_t number)
         replay_node_elect(&world->nodes[flight->node], &prompt,
                           replay_now(world), &choice);
     }
-    flight->engine = choice.engine;
     CHECK(choice.known <= prompt.blocks);
     CHECK(choice.promised < prompt.tokens);
-    flight->lease = choice.lease;
+    int error = place(world, flight, &choice, &prompt);
     flight->load = choice.load;
     flight->queued = prompt.tokens - choice.promised;
     if (flight->lease.taken) {
@@ -168,12 +225,14 @@ replay_arrive(struct replay_world *world, uint32_t number)
     world->result.promised_tokens += choice.promised;
     count_mode(&world->result, &choice);
     world->rates[flight->node].sent++;
-    int error = replay_tell_peers(world, KIND_OPENED, flight);
+    if (error == 0) {
+        error = replay_tell_peers(world, KIND_OPENED, flight);
+    }
     if (error == 0) {
         error = replay_tell_soon(world, flight->node, flight->engine);
     }
     if (error == 0 && tells_decisions(world)) {
-        error = tell_decision(world, flight, &prompt, choice.known);
+        error = tell_decision(world, flight, &prompt, choice.known, true);
     }
     return error == 0 ? submit(world, number) : error;
 }

@@ -82,7 +82,7 @@ answer(struct replay_world *world, const struct engine_out *out)
 
     CHECK(e->queued >= flight->queued && e->wanted >= flight->wanted);
     if (!world->setup.answers_whole) {
-        if (flight->lease.taken) {
+        if (flight->lease.taken && !flight->passed) {
             replay_node_timed(&world->nodes[flight->node], &flight->lease,
                               replay_now(world) - flight->arrived_us);
         }
@@ -116,6 +116,27 @@ note_times(struct replay_world *world, const struct replay_flight *flight,
         itl_us <= world->setup.slo_itl_ms * UINT64_C(1000);
 }
 
+/* A split request's prompt is computed: it is on its way to the next engine. */
+static int
+pass_on(struct replay_world *world, const struct engine_out *out)
+{
+    uint32_t number = (uint32_t)out->user;
+    struct replay_flight *flight = &world->flights[number];
+    struct replay_engine *e = &world->engines[flight->engine];
+
+    CHECK(e->open > 0 && !flight->passed);
+    e->open--;
+    e->computed += out->usage.prompt_tokens - out->usage.cached_tokens;
+    flight->cached = out->usage.cached_tokens;
+    replay_node_leave(&world->nodes[flight->node], &flight->lease);
+    int error = replay_tell_peers(world, KIND_CLOSED, flight);
+    return error != 0 ? error
+                      : replay_schedule(world,
+                                        replay_now(world) +
+                                            replay_transfer_us(world, number),
+                                        KIND_PASSED, number, 0);
+}
+
 static int
 finish(struct replay_world *world, const struct engine_out *out)
 {
@@ -131,7 +152,8 @@ finish(struct replay_world *world, const struct engine_out *out)
     result->finished++;
     CHECK(result->finished <= result->sent);
     result->prompt_tokens += out->usage.prompt_tokens;
-    result->cached_tokens += out->usage.cached_tokens;
+    result->cached_tokens +=
+        flight->split ? flight->cached : out->usage.cached_tokens;
     result->output_tokens += out->usage.completion_tokens;
     e->computed += out->usage.prompt_tokens - out->usage.cached_tokens +
                    out->usage.completion_tokens;
@@ -168,7 +190,9 @@ wake(struct replay_world *world, uint32_t engine)
         if (out.kind == ENGINE_OUT_FIRST) {
             answer(world, &out);
         } else if (out.kind == ENGINE_OUT_END) {
-            error = finish(world, &out);
+            const struct replay_flight *flight = &world->flights[out.user];
+            error = flight->split && !flight->passed ? pass_on(world, &out)
+                                                     : finish(world, &out);
         }
     }
     note_changes(world, engine);

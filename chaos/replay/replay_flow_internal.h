@@ -16,6 +16,7 @@
 enum replay_kind {
     KIND_ARRIVE,  /* request who, at its node */
     KIND_WAKE,    /* engine who */
+    KIND_PASSED,  /* the prompt of request who is where it is gone on with */
     KIND_EVENTS,  /* record what of engine who reaches its readers */
     KIND_GOSSIP,  /* the same record reaches the other nodes */
     KIND_BELIEF,  /* record what, a decision for engine who, reaches peers */
@@ -83,6 +84,10 @@ replay_answer_tokens(const struct replay_world *world,
 }
 
 int replay_arrive(struct replay_world *world, uint32_t number) MUST_CHECK;
+/* Handles KIND_PASSED. */
+int replay_pass(struct replay_world *world, uint32_t number) MUST_CHECK;
+/* How long a computed prompt takes to get from its engine to the next. */
+uint64_t replay_transfer_us(struct replay_world *world, uint32_t number);
 
 /* replay_flow_engine.c */
 
@@ -122,8 +127,9 @@ static inline bool
 replay_hears_events(enum replay_policy policy)
 {
     return policy == REPLAY_KVASIR || policy == REPLAY_SLO ||
-           policy == REPLAY_SHARES || policy == REPLAY_CACHE_AWARE ||
-           policy == REPLAY_COMPOSITE || policy == REPLAY_DYNAMO;
+           policy == REPLAY_SPLIT || policy == REPLAY_SHARES ||
+           policy == REPLAY_CACHE_AWARE || policy == REPLAY_COMPOSITE ||
+           policy == REPLAY_DYNAMO;
 }
 
 /* Whether the policy looks into the engines. */

@@ -65,6 +65,12 @@ admit(struct replay_node *node, uint32_t engine)
     (void)snprintf(id, sizeof(worker->id), "engine-%u", engine);
     worker->identity = key_digest(slice_of(id));
     worker->ranks = 1;
+    worker->kind = ENGINE_VLLM;
+    if (node->config.prefill != 0) {
+        bool prefills = engine < node->config.prefill;
+        worker_set_add(prefills ? &node->view.prefill : &node->view.decode,
+                       engine);
+    }
     node->view.worker[engine] = worker;
     node->view.identity[engine] = worker->identity;
     worker_set_add(&node->view.present, engine);
@@ -242,40 +248,52 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
     role_is_control();
     role_is_lane();
     struct route_choice route = {.elect = {.worker = WORKER_NONE}};
+    struct split_choice split = {
+        .asked = node->config.prefill != 0 ? SPLIT_MAY : SPLIT_NEVER};
+    const struct route_choice *computes = &route;
     struct worker_set tried;
     uint32_t known = 0;
+    uint32_t known_next = 0;
 
     worker_set_clear(&tried);
     read_prompt(node, prompt);
     qsbr_online(&node->qsbr, node->reader);
-    int outcome =
-        route_elect(&node->scratch, &node->world, &tried, &node->rng, &route);
+    int outcome = split_elect(&node->scratch, &node->world, &tried, &node->rng,
+                              &route, &split);
     qsbr_offline(node->reader);
     CHECK(outcome == 0); /* all engines are well */
+    if (split.flow != SPLIT_NONE) {
+        computes = &split.prefill;
+        known_next = expect(node, prompt, &route, now_us);
+    }
+    uint32_t where = computes->elect.worker;
     if (node->config.events) {
-        known = expect(node, prompt, &route, now_us);
+        known = expect(node, prompt, computes, now_us);
         uint32_t kept = decided_told(
             prompt->keys, prompt->blocks, node->config.block_tokens,
             node->scratch.tokens.longest, node->kept_keys);
-        decided_add(node->decided, route.elect.worker, node->kept_keys, kept,
-                    now_us);
+        decided_add(node->decided, where, node->kept_keys, kept, now_us);
     } else {
         replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
-                          route.elect.worker, now_us);
+                          where, now_us);
     }
     uint32_t block = node->config.block_tokens;
-    uint32_t believed = route.elect.overlap * block;
+    uint32_t believed = computes->elect.overlap * block;
     uint32_t usable = token_match_usable(prompt->tokens, block);
     *choice = (struct replay_choice){
         .engine = route.elect.worker,
-        .mode = route.elect.mode,
-        .imbalanced = route.elect.imbalanced,
-        .promised = node->config.events ? route.best.worth
+        .mode = computes->elect.mode,
+        .imbalanced = computes->elect.imbalanced,
+        .promised = node->config.events ? computes->best.worth
                     : believed < usable ? believed
                                         : usable,
         .known = known,
         .load = route.elect.load,
         .lease = route.lease,
+        .split = split.flow != SPLIT_NONE,
+        .prefill = where,
+        .prefill_lease = split.prefill.lease,
+        .known_next = known_next,
     };
     CHECK(choice->engine < node->config.engines && choice->lease.taken);
 }

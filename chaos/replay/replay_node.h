@@ -26,6 +26,8 @@
 struct replay_node_config {
     struct elect_config elect;
     uint32_t engines;
+    uint32_t prefill; /* the first ones compute prompts for the others; 0: all
+                         engines do all of a request */
     uint32_t engine_blocks; /* of each one's cache */
     uint32_t block_tokens;
     uint32_t depth_max;   /* blocks of the longest prompt */
@@ -52,6 +54,11 @@ struct replay_choice {
                        on their way before */
     uint32_t load;  /* requests there before it, as far as is known */
     struct fleet_lease lease;
+    bool split; /* another engine computes the prompt; promised and known are of
+                   that one */
+    uint32_t prefill;
+    struct fleet_lease prefill_lease;
+    uint32_t known_next; /* as known, of `engine` */
 };
 
 struct replay_node {

@@ -43,6 +43,14 @@ static const struct flag table[] = {
     {"engines", FLAG_COUNT, AT(engines), 0, WORKERS_MAX, "N", "0",
      "engines; 0: as many as the workload is meant for,\n"
      "8 for a trace"},
+    {"prefill", FLAG_COUNT, AT(prefill), 0, WORKERS_MAX - 1, "N", "0",
+     "split: so many engines compute prompts, the others\n"
+     "go on with them; 0: half"},
+    {"transfer-tps", FLAG_COUNT, AT(transfer_tokens_per_s), 1, 4e9, "N",
+     ELECT_TEXT(REPLAY_TRANSFER_TPS),
+     "split: prompt tokens passed on per second"},
+    {"split-tokens", FLAG_COUNT, AT(split_tokens), 0, 1000000000, "N",
+     ELECT_TEXT(ELECT_SPLIT_TOKENS), "policy.split_tokens"},
     {"kv-tokens", FLAG_COUNT, AT(kv_tokens), 0, 1e9, "N", "0",
      "tokens in one engine's cache; 0: the workload's,\n"
      "307,328 for a trace"},
@@ -240,6 +248,11 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
                        "--kv-tokens: less than one block (--block-tokens)");
         return FLAGS_E_BAD;
     }
+    if (r == 0 && options->prefill >= options->engines) {
+        (void)snprintf(fault, fault_size,
+                       "--prefill: no engine is left to go on (--engines)");
+        return FLAGS_E_BAD;
+    }
     return r;
 }
 
@@ -271,6 +284,7 @@ static const char manual_tail[] =
     "  slo       kvasir with slo.ttft and slo.itl as --slo-ttft-ms and "
     "-itl-ms\n"
     "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
+    "  split     kvasir with prefill and decode apart: see --prefill\n"
     "  belief    the rule of kvasir without engines' events: what was sent "
     "where\n"
     "  all_seeing_greedy  the rule of kvasir by a router that sees every cache "
@@ -306,10 +320,10 @@ static const char manual_tail[] =
     "refused,\n"
     "modes) and tokens (prompt_, cached_, promised_, output_tokens), "
     "evicted_blocks,\n"
-    "told_blocks (in decisions told to peers), lost (records an index had no "
-    "room\n"
-    "for), ttft_p50_ms, _p90_, _p99_, whole_p50_ms, _p99_ (arrival to last "
-    "token),\n"
+    "told_blocks (in decisions told to peers), split (requests of which two "
+    "engines\n"
+    "did a half each), lost (records an index had no room for), ttft_p50_ms,\n"
+    "_p90_, _p99_, whole_p50_ms, _p99_ (arrival to last token),\n"
     "itl_p50_ms, _p99_, within_slo (requests), busy_ms (of all engines),\n"
     "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open.\n"
     "\n"
@@ -344,6 +358,7 @@ replay_options_setup(const struct replay_options *options,
     struct elect_config elect = ELECT_CONFIG_DEFAULT;
 
     elect.recompute_weight = (uint32_t)options->recompute_weight;
+    elect.split_tokens = (uint32_t)options->split_tokens;
     if (policy == REPLAY_SHARES) {
         elect.recompute_weight = 0;
         elect.cache_threshold_permille = SHARES_THRESHOLD;
@@ -359,6 +374,8 @@ replay_options_setup(const struct replay_options *options,
         .gauge_us = REPLAY_GAUGE_US,
         .metrics_us = REPLAY_METRICS_US,
         .expected_ms = (uint32_t)options->expected_ms,
+        .prefill = (uint32_t)options->prefill,
+        .transfer_tokens_per_s = (uint32_t)options->transfer_tokens_per_s,
         .sequential = options->sequential,
         .slo_ttft_ms = (uint32_t)options->slo_ttft_ms,
         .slo_itl_ms = (uint32_t)options->slo_itl_ms,

@@ -27,7 +27,7 @@ static const char *const colours[] = {
     [REPLAY_SHARES] = "#e67e9f",      [REPLAY_STICKY] = "#4a90d9",
     [REPLAY_PREFIX_HASH] = "#1abc9c", [REPLAY_CONSISTENT_HASHING] = "#5d6d7e",
     [REPLAY_CACHE_AWARE] = "#d4ac0d", [REPLAY_COMPOSITE] = "#a04000",
-    [REPLAY_DYNAMO] = "#76b900",
+    [REPLAY_SPLIT] = "#3f7cac",       [REPLAY_DYNAMO] = "#76b900",
 };
 
 enum panel {

@@ -17,6 +17,7 @@ static const char *const policy_names[] = {
     [REPLAY_KVASIR] = "kvasir",
     [REPLAY_SLO] = "slo",
     [REPLAY_SHARES] = "shares",
+    [REPLAY_SPLIT] = "split",
     [REPLAY_BELIEF] = "belief",
     [REPLAY_ROUND_ROBIN] = "round_robin",
     [REPLAY_LEAST_LOAD] = "least_load",
@@ -79,6 +80,7 @@ elect_policy_of(enum replay_policy policy)
     case REPLAY_KVASIR:
     case REPLAY_SLO:
     case REPLAY_SHARES:
+    case REPLAY_SPLIT:
     case REPLAY_BELIEF:
     case REPLAY_GREEDY:
     case REPLAY_SOONEST:
@@ -180,6 +182,11 @@ open_nodes(struct replay_world *world)
         .events = replay_knows_events(world),
     };
 
+    if (setup->policy == REPLAY_SPLIT && setup->engines > 1) {
+        config.prefill =
+            setup->prefill != 0 ? setup->prefill : setup->engines / 2;
+    }
+    CHECK(config.prefill < setup->engines);
     config.elect.policy = elect_policy_of(setup->policy);
     if (setup->policy == REPLAY_SLO) {
         config.slo =

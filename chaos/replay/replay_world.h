@@ -58,6 +58,8 @@ enum replay_policy {
     REPLAY_KVASIR, /* engines' events, and what is on its way */
     REPLAY_SLO,    /* the same, and its rule knows the SLO */
     REPLAY_SHARES, /* the same, but its rule knows no tokens (elect.h) */
+    REPLAY_SPLIT,  /* kvasir, of engines of which some compute prompts and the
+                      others go on with them (node/route/split.h) */
     REPLAY_BELIEF, /* the same rule without events: decisions alone */
     REPLAY_ROUND_ROBIN,
     REPLAY_LEAST_LOAD,
@@ -91,7 +93,10 @@ struct replay_setup {
     uint32_t gauge_us;
     uint32_t metrics_us;
     uint32_t expected_ms;
-    bool sequential; /* one node, one request at a time */
+    uint32_t prefill; /* split: engines for prompts, the first ones; 0: half */
+    uint32_t transfer_tokens_per_s; /* of a prompt, from one to the other; 0: it
+                                       takes no time */
+    bool sequential;                /* one node, one request at a time */
     uint32_t slo_ttft_ms;
     uint32_t slo_itl_ms;
     /* How fast each engine is, in thousandths of the engine below; 0: as fast. */
@@ -107,11 +112,12 @@ struct replay_setup {
 
 /* Measured on two shared cores, or the configuration's own defaults; an H100
  * with Llama 2 70B on four of them (replay_timing.h). */
-#define REPLAY_EVENT_US    200U
-#define REPLAY_GOSSIP_US   5000U
-#define REPLAY_GAUGE_US    55000U
-#define REPLAY_METRICS_US  1000000U
-#define REPLAY_EXPECTED_MS (CONFIG_EXPECTED_S * 1000U)
+#define REPLAY_EVENT_US     200U
+#define REPLAY_GOSSIP_US    5000U
+#define REPLAY_GAUGE_US     55000U
+#define REPLAY_METRICS_US   1000000U
+#define REPLAY_TRANSFER_TPS 100000 /* 320 kB each, at 32 GB/s */
+#define REPLAY_EXPECTED_MS  (CONFIG_EXPECTED_S * 1000U)
 
 enum replay_mode {
     REPLAY_MODE_AFFINITY,
@@ -132,6 +138,7 @@ struct replay_result {
     uint64_t output_tokens;
     uint64_t evicted_blocks;
     uint64_t told_blocks; /* in decisions told to peers, once each */
+    uint64_t split;       /* requests of which two engines did a half each */
     uint64_t lost;        /* records and decisions an index had no room for */
     uint64_t ttft_p50_us;
     uint64_t ttft_p90_us;
@@ -171,6 +178,11 @@ struct replay_flight {
     uint32_t load;   /* requests there before it, as its node knew */
     uint64_t arrived_us;
     struct fleet_lease lease;
+    bool split;
+    bool passed;     /* split: its prompt is computed */
+    uint32_t next;   /* split: the engine that goes on */
+    uint32_t cached; /* split, passed: tokens, where it was computed */
+    struct fleet_lease next_lease; /* split, until passed */
 };
 
 /* How many requests a node sends out, evened out as node/peers/hints.c does it. */

@@ -40,7 +40,8 @@ Test(chaos_replay_options, defaults_are_those_of_the_manual)
     cr_assert_eq(parse(""), 0);
     cr_assert_str_eq(options.workload->name, "b2b");
     cr_assert_str_eq(options.timing->name, replay_timing_at(0)->name);
-    cr_assert_eq(options.policies_count, REPLAY_POLICIES);
+    cr_assert_eq(options.policies_count, REPLAY_POLICIES - 1); /* no split */
+    cr_assert_eq(options.transfer_tokens_per_s, REPLAY_TRANSFER_TPS);
     cr_assert_eq(options.loads_count, 1);
     cr_assert_eq(options.loads_permille[0], 1000);
     cr_assert_eq(options.engines, 8);

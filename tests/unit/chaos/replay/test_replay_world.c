@@ -115,6 +115,44 @@ Test(chaos_replay_world, two_requests_at_one_engine_by_hand)
     cr_assert_eq(result.modes[REPLAY_MODE_AFFINITY], 1);
 }
 
+/*
+ * The first engine computes 64 tokens in one step (1,064 us), they travel for
+ * 1,000 us, and the second one's step of their last token takes 1,001 us. It
+ * holds 3 of the 4 blocks when they are asked for again, and lacks too few to
+ * pass them on.
+ */
+Test(chaos_replay_world, prefill_and_decode_apart_by_hand)
+{
+    struct replay_setup replay = tiny(REPLAY_SPLIT, 1, 2);
+
+    replay.transfer_tokens_per_s = 64000;
+    replay.elect.split_tokens = 17;
+    add(0, 1, 64, 2);
+    add(10000, 1, 64, 2);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.split, 1);
+    cr_assert_eq(result.cached_tokens, 48);
+    cr_assert_eq(result.promised_tokens, 48);
+    cr_assert_eq(result.output_tokens, 4);
+    cr_assert_eq(result.ttft_p99_us, 1064 + 1000 + 1001);
+    cr_assert_eq(result.ttft_p50_us, 1016);
+}
+
+Test(chaos_replay_world, split_engines_answer_all_and_all_is_known)
+{
+    struct replay_setup replay = tiny(REPLAY_SPLIT, 3, 5);
+
+    replay.prefill = 2;
+    replay.transfer_tokens_per_s = 1000000;
+    replay.elect.split_tokens = 100;
+    for (uint32_t i = 0; i < 300; i++) {
+        add(i * UINT64_C(700), i % 20, 40 + i % 7 * 50, 1 + i % 9);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_gt(result.split, 50);
+    cr_assert_lt(result.split, 250);
+}
+
 /* By decisions alone, too: all 4 blocks are believed, and 3 of use. */
 Test(chaos_replay_world, the_last_token_is_promised_by_nobody)
 {
