@@ -27,6 +27,9 @@ storing_pass(struct exchange *x, struct slice bytes)
     if (x->dispatch.status >= 300 || x->storing.len == STORED_WATCH_BYTES) {
         return;
     }
+    if (x->storing.len == 0 && x->stored != 0) {
+        dispatch_stores(&x->dispatch, x->stored); /* it was there */
+    }
     stored_watch_give(&x->storing, bytes);
     while ((id = stored_watch_next(&x->storing)).len != 0) {
         dispatch_stores(&x->dispatch, stored_key(x->tenant, id));

@@ -110,6 +110,9 @@ attempt_session(const struct route_choice *choice,
 {
     const struct session_choice *session = &choice->session;
 
+    if (scratch->session.mode == SESSION_BOUND) {
+        return false; /* who has it, an answer tells: dispatch_stores() */
+    }
     CHECK_SLOW(choice->lease.taken && session->blocks <= SESSION_MOVES_MAX);
     *prefix = (struct attempt_prefix){
         .kind = FACT_SESSION,
