@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chaos/base/whole_file.h"
 #include "chaos/plan/plan_options.h"
 #include "chaos/plan/plan_paper.h"
 #include "chaos/plan/plan_read.h"
@@ -10,7 +11,6 @@
 
 #define INPUT_BYTES_MAX  ((size_t)2 << 30)
 #define RESULT_BYTES_MAX ((size_t)16 << 20)
-#define CHUNK_BYTES      ((size_t)1 << 20)
 
 enum {
     EXIT_FINE = 0,
@@ -24,38 +24,6 @@ complain(const char *what, const char *why, int code)
     (void)fprintf(stderr, "kvasir plan: %s%s%s\n", what,
                   what[0] != '\0' ? ": " : "", why);
     return code;
-}
-
-static int
-read_all(FILE *from, struct buf *out)
-{
-    for (;;) {
-        char *to = buf_reserve(out, CHUNK_BYTES);
-        if (to == NULL) {
-            return -ENOMEM;
-        }
-        errno = 0;
-        size_t got = fread(to, 1, CHUNK_BYTES, from);
-        out->len += got;
-        if (got < CHUNK_BYTES) {
-            return ferror(from) == 0 ? 0 : errno != 0 ? -errno : -EIO;
-        }
-    }
-}
-
-static int
-read_file(const char *path, struct buf *out)
-{
-    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-
-    if (from == NULL) {
-        return -errno;
-    }
-    int error = read_all(from, out);
-    if (from != stdin) {
-        (void)fclose(from);
-    }
-    return error;
 }
 
 /* The whole mix of the file that the options name, and its rate. */
@@ -85,7 +53,7 @@ make_mix(const struct plan_options *options, struct plan_mix *mix, double *rate)
 
     *rate = 0;
     buf_init(&bytes, INPUT_BYTES_MAX);
-    int outcome = read_file(path, &bytes);
+    int outcome = whole_file_read(path, &bytes);
     if (outcome == 0) {
         outcome = fill_mix(options, buf_slice(&bytes), mix, rate, fault,
                            sizeof(fault));

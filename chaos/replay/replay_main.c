@@ -1,9 +1,9 @@
 /* kvasir-replay: a load through the simulator, policy by policy. See --help. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "chaos/base/whole_file.h"
 #include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_options.h"
@@ -12,7 +12,6 @@
 
 #define TRACE_BYTES_MAX  ((size_t)2 << 30)
 #define RESULT_BYTES_MAX ((size_t)16 << 20)
-#define CHUNK_BYTES      ((size_t)1 << 20)
 
 enum {
     EXIT_FINE = 0,
@@ -28,45 +27,13 @@ complain(const char *what, const char *why, int code)
 }
 
 static int
-read_all(FILE *from, struct buf *out)
-{
-    for (;;) {
-        char *to = buf_reserve(out, CHUNK_BYTES);
-        if (to == NULL) {
-            return -ENOMEM;
-        }
-        errno = 0;
-        size_t got = fread(to, 1, CHUNK_BYTES, from);
-        out->len += got;
-        if (got < CHUNK_BYTES) {
-            return ferror(from) == 0 ? 0 : errno != 0 ? -errno : -EIO;
-        }
-    }
-}
-
-static int
-read_file(const char *path, struct buf *out)
-{
-    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-
-    if (from == NULL) {
-        return -errno;
-    }
-    int error = read_all(from, out);
-    if (from != stdin) {
-        (void)fclose(from);
-    }
-    return error;
-}
-
-static int
 read_trace(const char *path, struct replay_load *load)
 {
     struct replay_fault fault;
     struct buf bytes;
 
     buf_init(&bytes, TRACE_BYTES_MAX);
-    int error = read_file(path, &bytes);
+    int error = whole_file_read(path, &bytes);
     if (error < 0) {
         buf_fini(&bytes);
         return complain(path, strerror(-error), EXIT_USAGE);
