@@ -23,11 +23,13 @@
  *   reply.c     answers of our own
  *
  * A client has at most one exchange at a time, an exchange at most one
- * upstream connection, and of a split request one more for the prefill half. Bytes are read into a buffer once and leave from there:
- * a request's from the client's input buffer, an answer's from the lane's
- * scratch, and only what the kernel does not take is copied. Whoever cannot
- * write stops the other side's reading, so each stream holds at most one
- * scratch of bytes.
+ * upstream connection, and one more for the prefill half of a split request.
+ * Bytes are read into a buffer once and leave from there: a request's from the
+ * client's input buffer, an answer's from the lane's scratch, and only what the
+ * kernel does not take is copied. Whoever cannot write stops the other side's
+ * reading, so each stream holds at most one scratch of bytes. Exceptions are
+ * answers that are held until they are whole, and streams that may go on
+ * elsewhere.
  *
  * Role: shell. Thread: everything below belongs to one lane, and only what is
  * reached through struct node is shared.
