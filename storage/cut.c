@@ -15,7 +15,7 @@
 #define WATCHES       2U                /* the mirror's and the ledger's */
 #define JOURNALS      3U                /* ... and that of names */
 #define NAMES_WORDS   ((size_t)1 << 13) /* of one page */
-#define RESTS         4U
+#define RESTS         5U
 #define BELIEF_WORDS  ((size_t)1 << 13) /* of one page */
 #define PIECE_LINES   1024U /* of the mirror: STORAGE_PIECE_BYTES, about */
 
@@ -55,7 +55,8 @@ struct storage_cut {
 };
 
 static const enum storage_kind rest_kinds[RESTS] = {
-    STORAGE_STREAMS, STORAGE_ROSTER, STORAGE_MEMBERS, STORAGE_BELIEF_WORKERS};
+    STORAGE_STREAMS, STORAGE_ROSTER, STORAGE_MEMBERS, STORAGE_BELIEF_WORKERS,
+    STORAGE_LEARNED};
 
 /* It keeps journals of what changes meanwhile. */
 static bool
@@ -541,4 +542,5 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
          i++) {
         put_u64(&cut->rest[3], facts->belief_workers[i]);
     }
+    buf_add_slice(&cut->rest[4], facts->learned);
 }

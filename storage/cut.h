@@ -105,6 +105,7 @@ struct storage_facts {
     /* Of WORKERS_MAX slots of belief, the worker's identity (event_stream
      * .worker), 0: none; NULL: there is no belief. */
     const uint64_t *belief_workers;
+    struct slice learned; /* of requests, the node's own opaque data */
 };
 
 /* A cut at rest. It watches the index from now on (mirror_watch(),

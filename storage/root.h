@@ -22,7 +22,7 @@
 
 #define STORAGE_MAGIC    UINT64_C(0x3130504E5356414B) /* "KAVSNP01" */
 #define STORAGE_MAJOR    2U
-#define STORAGE_MINOR    1U /* 1: with names */
+#define STORAGE_MINOR    2U /* 1: with names; 2: with what was learned */
 #define STORAGE_ROWS_MAX (UINT32_C(1) << 20)
 #define STORAGE_TEXT_MAX 256U /* of a cluster's or a node's name, its NUL too */
 #define STORAGE_ROOT_KEY UINT64_C(0)
@@ -39,6 +39,7 @@ enum storage_kind {
     STORAGE_BELIEF_WORKERS,
     STORAGE_NAMES,
     STORAGE_NAMES_JOURNAL,
+    STORAGE_LEARNED,
     STORAGE_KINDS,
 };
 

@@ -237,6 +237,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/snapshot", 15}, HTTP_POST, NULL, take_snapshot},
     {{"/admin/reload", 13}, HTTP_POST, NULL, answer_reload},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
+    {{"/admin/mix", 10}, HTTP_GET, admin_put_mix, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
     /* The last OPEN_TO_ALL are also on the port of admin.metrics. */
@@ -326,7 +327,7 @@ admin_request(void *context, struct httpd_request *request)
         httpd_error(request, 404, "not_found",
                     "known here: /metrics, /health, /ready and /admin/status, "
                     "mesh, workers, "
-                    "index, decisions, explain, snapshot, reload");
+                    "index, decisions, explain, mix, snapshot, reload");
     }
 }
 

@@ -53,6 +53,11 @@ void admin_put_event_metrics(struct control *control, struct buf *out)
 void admin_put_decisions(struct control *control, struct json_out *json,
                          uint32_t count) ON_CONTROL;
 
+/* /admin/mix: how long requests were, and how many came; as kvasir plan reads
+ * it. Metrics of the same. */
+void admin_put_mix(struct control *control, struct json_out *json) ON_CONTROL;
+void admin_put_mix_metrics(const struct control *control, struct buf *out);
+
 /* /admin/explain: answers, now or later, where the request in the body would
  * go, and why. */
 void admin_explain(struct control *control, struct httpd_request *request)

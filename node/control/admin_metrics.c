@@ -281,6 +281,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     admin_put_event_metrics(control, out);
     admin_put_mesh_metrics(control, out);
     admin_put_snapshot_metrics(control, out);
+    admin_put_mix_metrics(control, out);
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);

@@ -120,6 +120,8 @@ note_decision(struct control *control, const struct fact_decision *fact)
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
     control_slo_take(&control->slo, &control->node->slo, fact);
+    mix_take(control->mix, fact,
+             control_keys_tenant(control->node, fact->tenant));
     if (worker != NULL) {
         ingest_answered(control->ingest, fact);
     }
@@ -540,6 +542,7 @@ open_snapshot(struct control *control)
         .fleet = control->fleet,
         .ingest = control->ingest,
         .cluster = control_cluster(control),
+        .mix = control->mix,
         .meshed = peers_link(control->peers) != NULL,
         .context = control,
         .worker = on_mesh_worker,
@@ -665,6 +668,10 @@ open_parts(struct control *control)
     int error =
         decisions_init(&control->decisions, config->limits.decisions_max);
 
+    control->mix = mix_new(snapshot_wall_ms());
+    if (error == 0 && control->mix == NULL) {
+        error = -ENOMEM;
+    }
     if (error == 0) {
         error = route_scratch_init(&control->explain, config);
     }
@@ -775,6 +782,7 @@ control_fini(struct control *control)
     route_scratch_fini(&control->explain);
     admin_alias_fini(&control->alias);
     decisions_fini(&control->decisions);
+    mix_free(control->mix);
     control_queue_fini(&control->queue);
     if (control->limits.table != NULL) {
         control_limits_fini(&control->limits);

@@ -36,6 +36,7 @@
 #include "node/route/shared.h"
 #include "node/tokens/token_ask.h"
 #include "node/view/facts.h"
+#include "node/view/mix.h"
 
 struct control {
     uv_loop_t loop;
@@ -70,6 +71,7 @@ struct control {
     uint64_t speed_told_us;
     struct control_slo slo;       /* how answers kept it */
     struct text_ratio text_ratio; /* of prompts that engines have counted */
+    struct mix *mix;              /* how long requests were */
     struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;

@@ -3,7 +3,8 @@
  * from it (storage/ explains how).
  *
  * A snapshot contains the mirror with each stream's epoch and position, belief,
- * the roster and the members' addresses, as of one turn of control's loop.
+ * the roster, the members' addresses and the mix (node/view/mix.h), as of one
+ * turn of control's loop.
  * Streams that are not complete in that turn are left out. On a start, the
  * streams of workers that still exist (by identity) get their blocks and the
  * position up to which the blocks are true, so engines and peers need to supply
@@ -41,11 +42,15 @@
 #include "node/config/config.h"
 #include "node/fleet/fleet.h"
 #include "node/ingest/ingest.h"
+#include "node/view/mix.h"
 #include "storage/storage.h"
 
 #define SNAPSHOT_WAITERS_MAX 16U
 
 struct snapshot;
+
+/* Milliseconds since 1970. */
+uint64_t snapshot_wall_ms(void);
 
 /* What snapshots are taken of and put back into; all of it outlives
  * snapshot_stop(). */
@@ -55,6 +60,7 @@ struct snapshot_parts {
     struct fleet *fleet;
     struct ingest *ingest;
     struct cluster *cluster;
+    struct mix *mix;
     bool meshed; /* there is a mesh port */
     void *context;
     /* The roster has this entry from the snapshot; its texts are borrowed. */
@@ -121,6 +127,7 @@ struct snapshot_loaded {
     uint64_t belief_blocks;
     uint32_t workers; /* that operators changed */
     uint32_t members;
+    bool mix; /* how long requests were is known from before */
 };
 
 struct snapshot_status {

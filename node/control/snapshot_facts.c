@@ -10,6 +10,7 @@ struct facts {
     struct storage_member *members;
     struct member_info *infos; /* the members' texts */
     uint64_t belief[WORKERS_MAX];
+    struct buf learned;
     struct storage_facts all;
 };
 
@@ -76,6 +77,20 @@ list_members(const struct snapshot_parts *parts, struct facts *facts)
     return true;
 }
 
+/* Requests */
+
+/* What finds no room is not saved. */
+static void
+list_learned(const struct snapshot_parts *parts, struct facts *facts)
+{
+    buf_init(&facts->learned, SNAPSHOT_LEARNED_MAX);
+    mix_pass(parts->mix, snapshot_wall_ms());
+    mix_save(parts->mix, &facts->learned);
+    if (!facts->learned.failed) {
+        facts->all.learned = buf_slice(&facts->learned);
+    }
+}
+
 bool
 snapshot_tell_facts(struct snapshot *snapshot)
 {
@@ -90,6 +105,7 @@ snapshot_tell_facts(struct snapshot *snapshot)
 
     if (made) {
         list_belief(parts, facts);
+        list_learned(parts, facts);
         storage_take_facts(&snapshot->take, &facts->all, &about);
     }
     if (facts != NULL) {
@@ -97,6 +113,7 @@ snapshot_tell_facts(struct snapshot *snapshot)
         free(facts->workers);
         free(facts->members);
         free(facts->infos);
+        buf_fini(&facts->learned);
     }
     free(facts);
     return made;

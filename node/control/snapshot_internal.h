@@ -12,6 +12,9 @@
 
 #include "node/control/snapshot.h"
 
+/* Bytes of what was learned of requests. */
+#define SNAPSHOT_LEARNED_MAX ((size_t)4 << 20)
+
 struct snapshot_waiter {
     void (*done)(void *context);
     void *context;
@@ -41,9 +44,6 @@ struct snapshot {
     uv_async_t wake;
     bool started;
 };
-
-/* Wall clock. */
-uint64_t snapshot_wall_ms(void);
 
 /* snapshot_load.c: fills the parts from the file that was found. */
 void snapshot_load(struct snapshot *snapshot) ON_CONTROL;

@@ -269,6 +269,19 @@ load_belief(struct snapshot *snapshot, const struct storage_load *load)
     return rc;
 }
 
+/* The mix: a hint to whoever plans. Files of earlier versions have none. */
+static void ON_CONTROL
+load_mix(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct slice bytes;
+
+    if (storage_restore_part(load, STORAGE_LEARNED, &bytes) == STORAGE_OK &&
+        bytes.len > 0) {
+        snapshot->loaded.mix =
+            mix_load(snapshot->parts.mix, bytes, snapshot_wall_ms());
+    }
+}
+
 /* All of it */
 
 static const char *ON_CONTROL
@@ -276,6 +289,7 @@ load_all(struct snapshot *snapshot, const struct storage_load *load)
 {
     load_workers(snapshot, load);
     load_members(snapshot, load);
+    load_mix(snapshot, load);
     enum storage_outcome streams = load_streams(snapshot, load);
     enum storage_outcome belief = load_belief(snapshot, load);
     /* Lanes must see it with their first request. */

@@ -88,7 +88,7 @@ slot_of(void *context, uint64_t identity)
     return identity == 900 ? 4 : WORKER_NONE;
 }
 
-Test(cut, workers_members_and_belief_come_back)
+Test(cut, workers_members_belief_and_what_was_learned_come_back)
 {
     struct side a;
     struct side b;
@@ -106,7 +106,8 @@ Test(cut, workers_members_and_belief_come_back)
                                   .workers_count = 1,
                                   .members = &member,
                                   .members_count = 1,
-                                  .belief_workers = identities};
+                                  .belief_workers = identities,
+                                  .learned = SLICE("lengths")};
     static struct radix_match match;
     struct storage_load load;
     struct slice bytes;
@@ -139,6 +140,9 @@ Test(cut, workers_members_and_belief_come_back)
     struct storage_member who;
     cr_assert(storage_get_member(&in, &who));
     cr_assert(slice_equal(who.address, member.address));
+    cr_assert_eq(storage_restore_part(&load, STORAGE_LEARNED, &bytes),
+                 STORAGE_OK);
+    cr_assert(slice_equal(bytes, SLICE("lengths")));
 
     cr_assert_eq(radix_worker_add(b.radix, 4, 100, RADIX_LRU), 0);
     cr_assert_eq(storage_restore_belief(&load, b.radix, slot_of, NULL, 9),
