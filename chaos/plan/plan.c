@@ -217,31 +217,41 @@ size_cached(const struct plan_setup *setup, const struct plan_fleet *fleet,
     return sum;
 }
 
+/* One more row: another rate or promise, or so much of prompts in caches. */
+static void
+ask(struct plan *plan, const char *what, const struct plan_setup *changed,
+    uint32_t cached_permille)
+{
+    struct plan_what_if *w = &plan->what_ifs[plan->what_ifs_count++];
+    struct plan_fleet fleet;
+
+    CHECK(plan->what_ifs_count <= PLAN_WHAT_IFS);
+    w->what = what;
+    plan_fleet_size(changed, 0, &fleet);
+    w->engines[0] = size_cached(changed, &fleet, cached_permille);
+    plan_fleet_size(changed, changed->threshold, &fleet);
+    w->engines[1] = size_cached(changed, &fleet, cached_permille);
+}
+
 static void
 ask_what_if(struct plan *plan)
 {
-    struct plan_setup changed[PLAN_WHAT_IFS] = {
-        plan->setup, plan->setup, plan->setup, plan->setup, plan->setup};
-    static const char *const what[PLAN_WHAT_IFS] = {
-        "half as many requests again",
-        "TTFT within half of that",
-        "tokens twice as fast",
-        "half of all prompts' tokens are cached",
-        "nine in ten of them are cached",
-    };
-    static const uint32_t cached[PLAN_WHAT_IFS] = {0, 0, 0, 500, 900};
+    const struct plan_setup *setup = &plan->setup;
+    struct plan_setup changed = *setup;
 
-    changed[0].rate *= 1.5;
-    changed[1].slo.ttft_ms = (plan->setup.slo.ttft_ms + 1) / 2;
-    changed[2].slo.tpot_ms = (plan->setup.slo.tpot_ms + 1) / 2;
-    for (uint32_t i = 0; i < PLAN_WHAT_IFS; i++) {
-        struct plan_what_if *w = &plan->what_ifs[i];
-        struct plan_fleet fleet;
-        w->what = what[i];
-        plan_fleet_size(&changed[i], 0, &fleet);
-        w->engines[0] = size_cached(&changed[i], &fleet, cached[i]);
-        plan_fleet_size(&changed[i], plan->setup.threshold, &fleet);
-        w->engines[1] = size_cached(&changed[i], &fleet, cached[i]);
+    changed.rate *= 1.5;
+    ask(plan, "half as many requests again", &changed, 0);
+    changed = *setup;
+    changed.slo.ttft_ms = (setup->slo.ttft_ms + 1) / 2;
+    ask(plan, "TTFT within half of that", &changed, 0);
+    changed = *setup;
+    changed.slo.tpot_ms = (setup->slo.tpot_ms + 1) / 2;
+    ask(plan, "tokens twice as fast", &changed, 0);
+    ask(plan, "half of all prompts' tokens are cached", setup, 500);
+    ask(plan, "nine in ten of them are cached", setup, 900);
+    if (setup->seen.nodes > 0) {
+        ask(plan, "as many are cached as now", setup,
+            (uint32_t)(setup->seen.cached * 1000));
     }
 }
 

@@ -20,7 +20,7 @@
 
 #define PLAN_SWEEP_MAX    6U /* thresholds from 1,024 to 32,768 */
 #define PLAN_LONG_HORIZON 6U /* times the short one */
-#define PLAN_WHAT_IFS     5U
+#define PLAN_WHAT_IFS     6U
 
 /* What the closed form adds to the mean (arXiv 2604.09613). */
 #define PLAN_BETA_WHOLE 1.08
@@ -37,6 +37,7 @@ struct plan_setup {
     uint32_t requests; /* of the short horizon; 0: nothing is played */
     double price;      /* of a GPU for an hour */
     uint64_t seed;
+    struct plan_seen seen; /* by nodes, when the mix is theirs */
 };
 
 enum plan_way {
@@ -80,6 +81,7 @@ struct plan {
     struct plan_step sweep[PLAN_SWEEP_MAX];
     uint32_t sweep_count;
     struct plan_what_if what_ifs[PLAN_WHAT_IFS];
+    uint32_t what_ifs_count;
 };
 
 /* Makes the plan; setup is copied, its mix borrowed. 0 or -ENOMEM. */

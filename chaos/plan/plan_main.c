@@ -26,11 +26,14 @@ complain(const char *what, const char *why, int code)
     return code;
 }
 
-/* The whole mix of the file that the options name, and its rate. */
+/* The whole mix of the file that the options name, and what it says of
+ * rates. */
 static int
 fill_mix(const struct plan_options *options, struct slice bytes,
-         struct plan_mix *mix, double *rate, char *fault, size_t fault_size)
+         struct plan_mix *mix, struct plan_seen *seen, char *fault,
+         size_t fault_size)
 {
+    const struct plan_wanted wanted = {options->model, options->tenant};
     struct plan_bucket buckets[PLAN_BUCKETS_MAX];
     struct plan_cdf cdf = {
         .output_mean = options->output_share,
@@ -38,24 +41,29 @@ fill_mix(const struct plan_options *options, struct slice bytes,
     };
 
     if (options->trace != NULL) {
-        return plan_read_trace(bytes, mix, rate, fault, fault_size);
+        return plan_read_trace(bytes, mix, &seen->busiest_rate, fault,
+                               fault_size);
+    }
+    if (options->mix != NULL) {
+        return plan_read_mix(bytes, &wanted, mix, seen, fault, fault_size);
     }
     int outcome = plan_read_cdf(bytes, buckets, &cdf, fault, fault_size);
     return outcome == 0 ? plan_mix_add_cdf(mix, &cdf) : outcome;
 }
 
 static int
-make_mix(const struct plan_options *options, struct plan_mix *mix, double *rate)
+make_mix(const struct plan_options *options, struct plan_mix *mix,
+         struct plan_seen *seen)
 {
-    const char *path = options->trace != NULL ? options->trace : options->cdf;
+    const char *path = plan_options_file(options);
     char fault[256] = "too many requests";
     struct buf bytes;
 
-    *rate = 0;
+    *seen = (struct plan_seen){.nodes = 0};
     buf_init(&bytes, INPUT_BYTES_MAX);
     int outcome = whole_file_read(path, &bytes);
     if (outcome == 0) {
-        outcome = fill_mix(options, buf_slice(&bytes), mix, rate, fault,
+        outcome = fill_mix(options, buf_slice(&bytes), mix, seen, fault,
                            sizeof(fault));
     }
     buf_fini(&bytes);
@@ -98,14 +106,14 @@ print_svg(const char *path, const struct plan *plan, const char *name,
 
 static int
 make_plan(const struct plan_options *options, const struct plan_mix *mix,
-          double rate, struct buf *out)
+          const struct plan_seen *seen, struct buf *out)
 {
-    const char *name = options->trace != NULL ? options->trace : options->cdf;
+    const char *name = plan_options_file(options);
     struct plan_setup setup;
     struct plan plan;
     char fault[256];
 
-    if (plan_options_setup(options, mix, rate, &setup, fault, sizeof(fault)) !=
+    if (plan_options_setup(options, mix, seen, &setup, fault, sizeof(fault)) !=
         0) {
         return complain("", fault, EXIT_USAGE);
     }
@@ -146,7 +154,7 @@ main(int argc, char **argv)
     struct plan_mix mix;
     struct buf out;
     char fault[512];
-    double rate;
+    struct plan_seen seen;
 
     (void)argc;
     if (plan_options_parse(&options, argv, fault, sizeof(fault)) != 0) {
@@ -158,9 +166,9 @@ main(int argc, char **argv)
     plan_mix_init(&mix);
     buf_init(&out, RESULT_BYTES_MAX);
     int code = options.paper ? show_paper(&options, &out)
-                             : make_mix(&options, &mix, &rate);
+                             : make_mix(&options, &mix, &seen);
     if (code == EXIT_FINE && !options.paper) {
-        code = make_plan(&options, &mix, rate, &out);
+        code = make_plan(&options, &mix, &seen, &out);
     }
     if (code != EXIT_USAGE && out.len > 0 && !write_to(stdout, &out)) {
         code = complain("result", "cannot be written", EXIT_FAILED);

@@ -62,6 +62,20 @@ struct plan_part {
     double share; /* of all requests */
 };
 
+#define PLAN_SEEN_HOURS 168U
+#define PLAN_NAME_MAX   64U /* of a model or a tenant, with its NUL */
+
+/* What nodes told beside lengths. */
+struct plan_seen {
+    uint32_t nodes;      /* 0: it is not from nodes */
+    uint32_t rows;       /* models and tenants, on each node */
+    double mean_rate;    /* requests/s */
+    double busiest_rate; /* of the busiest whole hour, or the mean */
+    double cached;       /* share of prompts' tokens that were in caches */
+    double span_s;       /* the time that counts speak of, as it fades */
+    uint32_t longest;    /* request */
+};
+
 /* An empty mix. */
 void plan_mix_init(struct plan_mix *mix);
 /* Frees its points. */

@@ -18,13 +18,20 @@ static const struct flag table[] = {
     {"cdf", FLAG_TEXT, AT(cdf), 0, 0, "FILE", NULL,
      "total lengths: JSON, [[tokens, share], ...], both\n"
      "rising, the last share 1; - is stdin"},
+    {"mix", FLAG_TEXT, AT(mix), 0, 0, "FILE", NULL,
+     "what nodes saw in the last days: one GET /admin/mix\n"
+     "after another; - is stdin"},
+    {"model", FLAG_TEXT, AT(model), 0, 0, "NAME", NULL,
+     "of a mix: this model's requests; all by default"},
+    {"tenant", FLAG_TEXT, AT(tenant), 0, 0, "NAME", NULL,
+     "of a mix: this tenant's; all by default"},
     {"output-share", FLAG_REAL, AT(output_share), 0.02, 0.95, "X", "0.1",
      "of a CDF: the answer's mean share of the total"},
     {"output-deviation", FLAG_REAL, AT(output_deviation), 0, 1, "X", "0.05",
      "and its standard deviation"},
     {"rate", FLAG_REAL, AT(rate), 0, 1e6, "N", "0",
-     "requests per second; 0: the trace's own, 1,000 of a\n"
-     "CDF"},
+     "requests per second; 0: the trace's own, those of a\n"
+     "mix's busiest hour, 1,000 of a CDF"},
     {"engine", FLAG_TEXT, AT(engine_name), 0, 0, "NAME", "h100-70b-tp4",
      "one of those listed below"},
     {"kv-tokens", FLAG_COUNT, AT(kv_tokens), 0, 1e9, "N", "0",
@@ -88,19 +95,26 @@ plan_options_parse(struct plan_options *options, char **argv, char *fault,
     if (outcome != 0 || options->help) {
         return outcome;
     }
-    int sources =
-        (options->trace != NULL) + (options->cdf != NULL) + options->paper;
+    int sources = (options->trace != NULL) + (options->cdf != NULL) +
+                  (options->mix != NULL) + options->paper;
     if (sources != 1) {
         (void)snprintf(fault, fault_size,
-                       "one of --trace, --cdf and --paper is needed; "
+                       "one of --trace, --cdf, --mix and --paper is needed; "
                        "see --help");
+        return FLAGS_E_BAD;
+    }
+    if (options->mix == NULL &&
+        (options->model != NULL || options->tenant != NULL)) {
+        (void)snprintf(fault, fault_size,
+                       "--model and --tenant choose from a --mix alone");
         return FLAGS_E_BAD;
     }
     return choose_engine(options, fault, fault_size);
 }
 
 static const char manual_head[] =
-    "usage: kvasir plan --trace FILE | --cdf FILE | --paper [OPTION]...\n"
+    "usage: kvasir plan --trace FILE | --cdf FILE | --mix FILE | --paper\n"
+    "                   [OPTION]...\n"
     "\n"
     "Says how many engines a service needs, of which kind, and what they "
     "cost:\n"
@@ -109,6 +123,9 @@ static const char manual_head[] =
     "examples:\n"
     "  zstd -dc azure2023_conv.csv.zst | kvasir plan --trace - --rate 100\n"
     "  kvasir plan --cdf lengths.json --rate 500 --engine h100-7b\n"
+    "  curl -s http://127.0.0.1:9080/admin/mix | kvasir plan --mix -\n"
+    "  for n in a b c; do curl -s http://$n:9080/admin/mix; done |\n"
+    "    kvasir plan --mix - --model qwen3-8b --engine h100-7b\n"
     "  kvasir plan --paper\n"
     "\n";
 
@@ -133,7 +150,8 @@ static const char manual_tail[] =
     "\n"
     "--json prints one object: the setup; one_fleet and two_pools, each with\n"
     "pools, engines (closed, corrected, played) and latency of both horizons;\n"
-    "thresholds; what_if. With --paper: rows of table, what, paper,\n"
+    "thresholds; what_if; seen, of a mix. With --paper: rows of table, what, "
+    "paper,\n"
     "reconstructed, measured.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or input.\n";
@@ -169,27 +187,37 @@ round_up(uint32_t tokens)
     return len;
 }
 
+const char *
+plan_options_file(const struct plan_options *options)
+{
+    return options->trace != NULL ? options->trace
+           : options->cdf != NULL ? options->cdf
+                                  : options->mix;
+}
+
 int
 plan_options_setup(const struct plan_options *options,
-                   const struct plan_mix *mix, double rate,
+                   const struct plan_mix *mix, const struct plan_seen *seen,
                    struct plan_setup *setup, char *fault, size_t fault_size)
 {
     uint32_t longest = plan_mix_longest(mix);
 
+    longest = seen->longest > longest ? seen->longest : longest;
     *setup = (struct plan_setup){
         .mix = mix,
         .engine = options->engine,
         .slo = {.ttft_ms = (uint32_t)options->slo_ttft_ms,
                 .tpot_ms = (uint32_t)options->slo_tpot_ms},
-        .rate = options->rate > 0 ? options->rate
-                : rate > 0        ? rate
-                                  : RATE_DEFAULT,
+        .rate = options->rate > 0        ? options->rate
+                : seen->busiest_rate > 0 ? seen->busiest_rate
+                                         : RATE_DEFAULT,
         .threshold = (uint32_t)options->threshold,
         .max_len = options->max_len > 0 ? (uint32_t)options->max_len
                                         : round_up(longest),
         .requests = (uint32_t)options->requests,
         .price = options->price,
         .seed = options->seed,
+        .seen = *seen,
     };
     if (plan_mix_part(mix, 0, setup->max_len).count == 0) {
         (void)snprintf(fault, fault_size,

@@ -15,6 +15,9 @@
 struct plan_options {
     const char *trace; /* file, "-" for stdin, or NULL */
     const char *cdf;
+    const char *mix;
+    const char *model; /* of the mix; NULL: all */
+    const char *tenant;
     const char *engine_name;
     const char *svg;
     double output_share;
@@ -44,10 +47,13 @@ int plan_options_parse(struct plan_options *options, char **argv, char *fault,
 /* The manual. */
 void plan_options_help(struct buf *out);
 
-/* The setup of a finished mix whose trace has that rate (0: none). 0, or
+/* The file that is named, or NULL. */
+const char *plan_options_file(const struct plan_options *options);
+
+/* The setup of a finished mix, whose file told that much of rates. 0, or
  * FLAGS_E_BAD and a line: no request fits into the engine. */
 int plan_options_setup(const struct plan_options *options,
-                       const struct plan_mix *mix, double rate,
+                       const struct plan_mix *mix, const struct plan_seen *seen,
                        struct plan_setup *setup, char *fault, size_t fault_size)
     MUST_CHECK;
 

@@ -54,6 +54,20 @@ put_saving(struct buf *out, int width, uint32_t whole, uint32_t split)
 }
 
 static void
+put_seen(const struct plan_seen *seen, struct buf *out)
+{
+    if (seen->nodes > 0) {
+        buf_printf(
+            out,
+            "\nseen by %" PRIu32 " node%s over %.3g hours: %.4g "
+            "requests/s on average, %.4g in the busiest hour; %.1f %% of "
+            "prompts' tokens were cached",
+            seen->nodes, seen->nodes > 1 ? "s" : "", seen->span_s / 3600,
+            seen->mean_rate, seen->busiest_rate, seen->cached * 100);
+    }
+}
+
+static void
 put_head(const struct plan *plan, const char *name, struct buf *out)
 {
     const struct plan_setup *s = &plan->setup;
@@ -73,7 +87,9 @@ put_head(const struct plan *plan, const char *name, struct buf *out)
     buf_add_text(out, ", 99 % up to ");
     put_count(out, 0, plan_part_quantile(&all, 0.99));
     buf_add_text(out, ", the longest ");
-    put_count(out, 0, plan_mix_longest(s->mix));
+    put_count(out, 0,
+              s->seen.nodes > 0 ? s->seen.longest : plan_mix_longest(s->mix));
+    put_seen(&s->seen, out);
     buf_printf(out,
                "\n%.10g requests/s; for 99 %%: first token within %" PRIu32
                " ms, %" PRIu32 " ms between tokens\n%s: %s; a cache of ",
@@ -217,7 +233,7 @@ put_what_ifs(const struct plan *plan, struct buf *out)
 {
     buf_printf(out, "\n%-40s  one fleet  two pools\n",
                "what if; engines by the corrected form");
-    for (uint32_t i = 0; i < PLAN_WHAT_IFS; i++) {
+    for (uint32_t i = 0; i < plan->what_ifs_count; i++) {
         const struct plan_what_if *w = &plan->what_ifs[i];
         buf_printf(out, "%-40s", w->what);
         put_engines(out, 11, w->engines[0]);
@@ -350,7 +366,7 @@ json_sensitivity(struct json_out *json, const struct plan *plan)
     json_out_array_end(json);
     json_out_key(json, "what_if");
     json_out_array_begin(json);
-    for (uint32_t i = 0; i < PLAN_WHAT_IFS; i++) {
+    for (uint32_t i = 0; i < plan->what_ifs_count; i++) {
         json_out_object_begin(json);
         json_out_put_text(json, "what", plan->what_ifs[i].what);
         json_out_put_uint(json, "one_fleet", plan->what_ifs[i].engines[0]);
@@ -358,6 +374,25 @@ json_sensitivity(struct json_out *json, const struct plan *plan)
         json_out_object_end(json);
     }
     json_out_array_end(json);
+}
+
+static void
+json_seen(struct json_out *json, const struct plan_seen *seen)
+{
+    json_out_key(json, "seen");
+    if (seen->nodes == 0) {
+        json_out_null(json);
+        return;
+    }
+    json_out_object_begin(json);
+    json_out_put_uint(json, "nodes", seen->nodes);
+    json_out_put_uint(json, "rows", seen->rows);
+    plan_json_number(json, "hours", seen->span_s / 3600);
+    plan_json_number(json, "mean_requests_per_s", seen->mean_rate);
+    plan_json_number(json, "busiest_requests_per_s", seen->busiest_rate);
+    plan_json_number(json, "cached_share", seen->cached);
+    json_out_put_uint(json, "longest", seen->longest);
+    json_out_object_end(json);
 }
 
 void
@@ -379,6 +414,7 @@ plan_report_json(const struct plan *plan, const char *name, struct buf *out)
     json_out_put_uint(&json, "threshold", s->threshold);
     json_out_put_uint(&json, "max_len", s->max_len);
     json_out_put_uint(&json, "seed", s->seed);
+    json_seen(&json, &s->seen);
     json_fleet(&json, plan, "one_fleet", &plan->whole);
     json_fleet(&json, plan, "two_pools", &plan->split);
     json_sensitivity(&json, plan);

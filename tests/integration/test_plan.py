@@ -36,10 +36,13 @@ class Plan(unittest.TestCase):
 
     def test_what_cannot_be_planned_is_said(self):
         for args, stdin, why in [
-                ((), b"", b"one of --trace, --cdf and --paper is needed"),
+                ((), b"", b"one of --trace, --cdf, --mix and --paper is needed"),
                 (("--cdf", "/nowhere"), b"", b"/nowhere: No such file"),
                 (("--cdf", "-"), b"[[1,2]]", b"-: pair 1: wanted are"),
                 (("--trace", "-"), b"", b"-: "),
+                (("--mix", "-"), CDF, b"-: no mix of a node (/admin/mix)"),
+                (("--cdf", "-", "--model", "m"), CDF,
+                 b"--model and --tenant choose from a --mix"),
                 (("--cdf", "-", "--max-model-len", 9999999), CDF,
                  b"needs more than the")]:
             told = plan(*args, stdin=stdin)

@@ -48,11 +48,15 @@ Test(chaos_plan_options, one_source_is_needed)
     cr_expect_eq(parse("--cdf x --kv-tokens 5000 --max-seqs 7"), 0);
     cr_expect_eq(options.engine.kv_tokens, 5000);
     cr_expect_eq(options.engine.seqs_max, 7);
+    cr_expect_eq(parse("--cdf x --model m"), FLAGS_E_BAD);
+    cr_expect_eq(parse("--mix x --model m --tenant t"), 0);
+    cr_expect_str_eq(plan_options_file(&options), "x");
     cr_expect_eq(parse("--help"), 0);
 }
 
 Test(chaos_plan_options, the_setup_takes_the_longest_and_says_what_never_fits)
 {
+    struct plan_seen seen = {.nodes = 0};
     struct plan_setup setup;
 
     plan_mix_init(&mix);
@@ -60,19 +64,25 @@ Test(chaos_plan_options, the_setup_takes_the_longest_and_says_what_never_fits)
     plan_mix_finish(&mix);
     cr_assert_eq(parse("--cdf x"), 0);
     cr_assert_eq(
-        plan_options_setup(&options, &mix, 0, &setup, fault, sizeof(fault)), 0);
+        plan_options_setup(&options, &mix, &seen, &setup, fault, sizeof(fault)),
+        0);
     cr_expect_eq(setup.max_len, 8192);
     cr_expect_eq(setup.rate, 1000);
+    seen.busiest_rate = 7;
+    seen.longest = 8193;
     cr_assert_eq(
-        plan_options_setup(&options, &mix, 7, &setup, fault, sizeof(fault)), 0);
+        plan_options_setup(&options, &mix, &seen, &setup, fault, sizeof(fault)),
+        0);
     cr_expect_eq(setup.rate, 7);
+    cr_expect_eq(setup.max_len, 16384); /* a class's mean is not its longest */
+    seen.longest = 0;
     cr_assert_eq(parse("--cdf x --max-model-len 4000"), 0);
     cr_expect_eq(
-        plan_options_setup(&options, &mix, 0, &setup, fault, sizeof(fault)),
+        plan_options_setup(&options, &mix, &seen, &setup, fault, sizeof(fault)),
         FLAGS_E_BAD);
     cr_assert_eq(parse("--cdf x --kv-tokens 6000"), 0);
     cr_expect_eq(
-        plan_options_setup(&options, &mix, 0, &setup, fault, sizeof(fault)),
+        plan_options_setup(&options, &mix, &seen, &setup, fault, sizeof(fault)),
         FLAGS_E_BAD);
     cr_expect_not_null(strstr(fault, "8192 tokens needs more than the 6000"));
     plan_mix_fini(&mix);
