@@ -12,6 +12,7 @@
 
 #include "index/base/role.h"
 #include "node/base/log.h"
+#include "node/base/port_fault.h"
 #include "node/base/sock.h"
 #include "node/cli/descriptors_internal.h"
 #include "node/cli/notify_internal.h"
@@ -415,17 +416,18 @@ static int ON_CONTROL
 open_ports(struct serve *serve)
 {
     const struct config *config = serve->node.config;
+    const struct sockaddr *address = (const struct sockaddr *)&serve->address;
 
     int error = url_sockaddr(&config->listen, &serve->address);
     if (error == 0) {
         error = make_lanes(serve);
     }
     if (error < 0) {
+        char holder[PORT_FAULT_TEXT_MAX];
         LOG_ERROR("listen_failed", KV("host", config->listen.host),
                   KV("port", config->listen.port), KV_FAULT("error", error),
-                  KV("hint",
-                     "another program has the port (ss -ltnp shows which), or "
-                     "the address is not this machine's: --listen IP:PORT"));
+                  KV("holder", port_fault_holder(error, address, holder)),
+                  KV("hint", port_fault_hint(error)));
         return error;
     }
     error = admin_open(&serve->control);

@@ -5,6 +5,7 @@
 #include "node/control/control_tls.h"
 
 #include "node/base/log.h"
+#include "node/base/port_fault.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
 
@@ -377,11 +378,13 @@ open_port(struct control *control, const struct url *url,
         error = use_tls(control, *out);
     }
     if (error != 0) {
-        LOG_ERROR("admin_listen_failed", KV("host", url->host),
-                  KV("port", url->port), KV_FAULT("error", error),
-                  KV("hint", "another program has the port (ss -ltnp shows "
-                             "which), or the address is not this machine's: "
-                             "--admin IP:PORT, or admin.metrics"));
+        char holder[PORT_FAULT_TEXT_MAX];
+        LOG_ERROR(
+            "admin_listen_failed", KV("host", url->host), KV("port", url->port),
+            KV_FAULT("error", error),
+            KV("holder", port_fault_holder(
+                             error, (const struct sockaddr *)&address, holder)),
+            KV("hint", port_fault_hint(error)));
     }
     return error;
 }

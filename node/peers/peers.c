@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/base/port_fault.h"
 #include "node/config/config_mesh.h"
 #include "node/peers/peers_log_internal.h"
 
@@ -382,6 +383,28 @@ tls_of(const struct config_mesh *mesh)
                                   .server_name = mesh->tls_server_name};
 }
 
+static void
+say_not_listening(const struct config_mesh *mesh, int error, const char *why)
+{
+    struct sockaddr_storage address;
+    char listen[URL_TEXT_MAX];
+    char holder[PORT_FAULT_TEXT_MAX];
+
+    if (url_sockaddr(&mesh->listen, &address) != 0) {
+        error = -EINVAL; /* and no address has no holder */
+    }
+    LOG_ERROR(
+        "mesh_listen_failed",
+        KV("address", url_authority(&mesh->listen, listen)),
+        KV("reason", why != NULL ? why : ""), KV_FAULT("error", error),
+        KV("holder",
+           port_fault_holder(error, (const struct sockaddr *)&address, holder)),
+        KV("hint", error == -EADDRINUSE || error == -EADDRNOTAVAIL
+                       ? port_fault_hint(error)
+                       : "mend what the reason names: mesh.listen, the files "
+                         "of mesh.tls_*, or mesh.secret_file"));
+}
+
 static int
 open_link(struct peers *peers, uv_loop_t *loop)
 {
@@ -416,13 +439,9 @@ open_link(struct peers *peers, uv_loop_t *loop)
     int rc = mesh_link_new(&peers->link, loop, &config, &sink, &why);
     if (rc != 0) {
         peers->link = NULL;
-        LOG_ERROR(
-            "mesh_listen_failed", KV("address", config.listen),
-            KV("reason", why != NULL ? why : ""),
-            KV_FAULT("error", rc < 0 ? rc : -EINVAL),
-            KV("hint", "another program has the port (ss -ltnp shows which), "
-                       "or the address is not this machine's: --mesh IP:PORT"));
-        return rc < 0 ? rc : -EINVAL;
+        rc = rc < 0 ? rc : -EINVAL;
+        say_not_listening(mesh, rc, why);
+        return rc;
     }
     if (mesh_link_warning(peers->link) != NULL) {
         LOG_WARNING(

@@ -1,5 +1,8 @@
 """What clients see of a node that has just begun."""
+import os
+import pathlib
 import signal
+import socket
 import threading
 import time
 
@@ -71,6 +74,23 @@ class Start(Proxy):
         node = self.start("kvasir", *self.arguments(gone))
         self.address = node.at("serve")
         self.assertEqual(self.post().status, 503)
+
+    def test_who_has_a_port_that_it_wants_is_told(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        port = f"127.0.0.1:{taken.getsockname()[1]}"
+        name = pathlib.Path("/proc/self/comm").read_text().strip()
+        mesh = ["--mesh.insecure", "true", "--mesh"]
+        for event, options in (("listen_failed", ["--listen", port]),
+                               ("admin_listen_failed", ["--admin", port]),
+                               ("admin_listen_failed", ["--admin.metrics", port]),
+                               ("mesh_listen_failed", [*mesh, port])):
+            defaults = [word for key in ("--listen", "--admin") if key not in options
+                        for word in (key, "127.0.0.1:0")]
+            told = self.run_once("kvasir", "serve", *defaults, *options)
+            self.assertEqual((told.returncode, told.stdout), (1, ""))
+            self.assertRegex(told.stderr, f' error {event} .*holder="{name}, pid {os.getpid()}" '
+                                          'hint="stop the holder')
 
     def test_a_signal_ends_it_before_it_serves(self):
         silent = Unchecked(self)
