@@ -78,6 +78,11 @@ def roff(text):
     return re.sub(r"(?m)^([.'])", r"\\&\1", text)
 
 
+def prose(text):
+    """Long words may be parted before what they have in brackets."""
+    return re.sub(r"\S{40,}", lambda word: word[0].replace("[", "\\:["), roff(text))
+
+
 def example(text):
     return f".nf\n{roff(text.rstrip())}\n.fi\n"
 
@@ -96,13 +101,14 @@ def page_of_commands(program):
 def entry(name, row):
     default = row.get("default")
     shown = default if isinstance(default, str) else json.dumps(default)
-    return (f".TP\n.B {roff(name)}\n{roff(row['description'])}\n"
+    return (f".TP\n.B {roff(name)}\n{prose(row['description'])}\n"
             + (f"Default: {roff(shown)}.\n" if default is not None else ""))
 
 
 def page_of_keys(program):
     out = [f'.TH KVASIR.YAML 5 "" "kvasir {program.version}" "File Formats"\n.SH NAME\n'
            "kvasir.yaml \\- configuration of a Kvasir node\n.SH DESCRIPTION\n"
+           ".ad l\n.nh\n"  # names of keys are long words: nothing is stretched or parted
            "A YAML file that\n.B kvasir serve \\-c\nreads. Each key is an option, too\n"
            "(\\-\\-limits.body_bytes_max), and a variable\n(KVASIR_LIMITS_BODY_BYTES_MAX). Options "
            "override variables, and variables override the file.\n.SH TOP LEVEL\n"]
