@@ -16,6 +16,7 @@
 #include "node/base/sock.h"
 #include "node/cli/descriptors_internal.h"
 #include "node/cli/notify_internal.h"
+#include "node/cli/summary_internal.h"
 #include "node/control/admin.h"
 #include "node/control/control.h"
 #include "node/control/control_reload.h"
@@ -403,6 +404,12 @@ say_ready(const struct serve *serve)
     LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
              KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
              KV("lanes", config->lanes), KV("workers", config->workers_count));
+    summary_log(&serve->control, &(struct summary_ports){{
+                                     [SUMMARY_LISTEN] = serving,
+                                     [SUMMARY_ADMIN] = admin,
+                                     [SUMMARY_METRICS] = metrics,
+                                     [SUMMARY_MESH] = mesh != NULL ? mesh : "",
+                                 }});
     if (config->workers_count == 0 && mesh == NULL) {
         LOG_WARNING("no_workers",
                     KV("hint", "requests are refused until a worker is added: "

@@ -75,6 +75,32 @@ class Start(Proxy):
         self.address = node.at("serve")
         self.assertEqual(self.post().status, 503)
 
+    def test_the_log_sums_up_what_it_is(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0")
+        silent = FakeWorker(self, echo)
+        node = self.start(
+            "kvasir", *self.arguments(silent), "--data", self.folder / "data",
+            "--mesh", "127.0.0.1:0", "--admin.metrics", "127.0.0.1:0", "--worker",
+            f"{engine.url('http')},events={engine.url('events')},replay={engine.url('replay')}")
+        harness.wait_until(lambda: " start_snapshot " in node.log(), "it is all said")
+        said = [line.split(" info ", 1)[1] for line in node.log().splitlines()
+                if " info start_" in line]
+        here = 'protection="clear text, %sthis machine alone"'
+        self.assertEqual(said[:4], [
+            f"start_port key=listen address={node.ready['serve']} " + here % "no keys, ",
+            f"start_port key=admin address={node.ready['admin']} " + here % "no tokens, ",
+            f"start_port key=admin.metrics address={node.ready['metrics']} "
+            'protection="clear text, reads alone"',
+            f"start_port key=mesh.listen address={node.ready['mesh']} " + here % ""])
+        rest = "\n".join(said[4:])
+        self.assertRegex(rest, r"^start_workers mirrored=1 by_belief=1 not_eligible=\d models=\d")
+        host = "%s:%d" % silent.address
+        self.assertIn(f'start_by_belief workers={host} why="no events= is given', rest)
+        self.assertIn('start_tokens made_here=0 models="" others="asked of engines', rest)
+        self.assertIn("start_mesh state=open cluster=kvasir places_to_join=0 nodes_alive=1", rest)
+        self.assertIn("start_snapshot state=cold why=", rest)
+        self.assertEqual(node.stop(), 0)
+
     def test_who_has_a_port_that_it_wants_is_told(self):
         taken = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(taken.close)
