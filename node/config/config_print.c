@@ -1,6 +1,7 @@
 /* A configuration as YAML, and the schema as reference and help. */
 #include "node/config/config_diff.h"
 #include "node/config/config_schema.h"
+#include "node/config/config_words_internal.h"
 
 static bool
 is_text(enum config_type type)
@@ -131,11 +132,27 @@ print_heading(struct slice section, struct buf *out)
     }
 }
 
+/* The words of one table: each, and what there is to say of it. */
+static void
+print_words(const char *heading, const struct config_word *(*get)(size_t at),
+            struct buf *out)
+{
+    const struct config_word *word;
+
+    buf_add_text(out, heading);
+    for (size_t i = 0; (word = get(i)) != NULL; i++) {
+        buf_printf(out, "  %s\n", word->word);
+        print_wrapped(slice_of(word->meaning), 6, out);
+    }
+}
+
 void
 config_print_reference(struct buf *out)
 {
     struct slice section = {.len = 0};
 
+    print_words("# keys to tune first\n", config_words_first, out);
+    buf_add_text(out, "\n# all keys\n");
     for (size_t i = 0; i < config_schema_node.count; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
         char variable[CONFIG_KEY_NAME_MAX + 8];
@@ -154,6 +171,7 @@ config_print_reference(struct buf *out)
     for (size_t i = 0; i < config_schema_worker.count; i++) {
         print_reference_row(&config_schema_worker.keys[i], NULL, false, out);
     }
+    print_words("\n# words\n", config_words_meaning, out);
 }
 
 void

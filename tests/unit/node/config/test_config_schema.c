@@ -1,6 +1,9 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "node/config/config_schema.h"
+#include "node/config/config_words_internal.h"
 
 static void
 set_and_read_back(const struct config_schema *schema,
@@ -107,6 +110,40 @@ Test(node_config_schema, the_reference_names_every_key_and_variable)
         cr_assert_not_null(memmem(out.ptr, out.len, text, strlen(text)));
     }
     cr_assert(!out.failed);
+    buf_fini(&out);
+}
+
+static bool
+has(const struct buf *out, const char *text)
+{
+    return memmem(out->ptr, out->len, text, strlen(text)) != NULL;
+}
+
+Test(node_config_schema, the_reference_says_what_to_tune_and_what_words_mean)
+{
+    const struct config_word *word;
+    const struct config_word *before = NULL;
+    struct buf out;
+
+    buf_init(&out, 256 * 1024);
+    config_print_reference(&out);
+    for (size_t i = 0; (word = config_words_first(i)) != NULL; i++) {
+        char line[CONFIG_KEY_NAME_MAX + 8];
+        cr_assert_not_null(
+            config_schema_find(&config_schema_node, slice_of(word->word)),
+            "%s is no key", word->word);
+        (void)snprintf(line, sizeof line, "\n  %s\n", word->word);
+        cr_assert(has(&out, line));
+    }
+    cr_assert_eq(config_words_first(4) != NULL, true);
+    cr_assert_null(config_words_first(5));
+    for (size_t i = 0; (word = config_words_meaning(i)) != NULL; i++) {
+        cr_assert(before == NULL || strcmp(before->word, word->word) < 0,
+                  "%s is not at its place", word->word);
+        cr_assert(has(&out, word->word));
+        before = word;
+    }
+    cr_assert_not_null(before);
     buf_fini(&out);
 }
 
