@@ -115,6 +115,18 @@ refusal(const struct scan *scan)
     return NULL;
 }
 
+/* The tool that the answer calls; chats alone do. Why that is invalid, or
+ * NULL. */
+static const char *
+find_tool(struct engine_server *server, struct engine_tool *tool)
+{
+    *tool = (struct engine_tool){.name = SLICE("")};
+    return server->prompt.scan.api == SCAN_API_CHAT &&
+                   engine_tools_choose(&server->prompt, tool) != 0
+               ? "tool_choice asks for a tool that is not among the tools"
+               : NULL;
+}
+
 /* Adapters have caches of their own, and so has each salt. */
 static uint64_t
 namespace_of(struct engine_server *server, uint32_t model)
@@ -268,6 +280,7 @@ generate(struct engine_server *server, struct httpd_request *request,
     const struct scan *scan = &server->prompt.scan;
     struct engine_fate fate;
     struct engine_split split;
+    struct engine_tool tool;
     uint32_t model;
     uint32_t rank;
     uint32_t output_len;
@@ -276,6 +289,9 @@ generate(struct engine_server *server, struct httpd_request *request,
         return;
     }
     const char *why = refusal(scan);
+    if (why == NULL) {
+        why = find_tool(server, &tool);
+    }
     if (why != NULL) {
         httpd_error(request, 400, "bad_request", why);
         return;
@@ -299,6 +315,7 @@ generate(struct engine_server *server, struct httpd_request *request,
     call->model = model;
     call->rank = rank;
     call->api = api;
+    call->tool = tool;
     call->stream = scan->stream;
     call->include_usage = scan->include_usage;
     call->split = split;

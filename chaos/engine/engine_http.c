@@ -137,16 +137,15 @@ engine_server_render(struct engine_server *server,
 }
 
 bool
-engine_server_find_model(struct engine_server *server,
-                         struct httpd_request *request, uint32_t *model)
+engine_server_model_named(struct engine_server *server,
+                          struct httpd_request *request, struct slice name,
+                          uint32_t *model)
 {
     const struct engine_options *o = server->options;
     char message[ENGINE_NAME_MAX + 64];
-    struct slice name =
-        engine_prompt_text(&server->prompt, server->prompt.scan.model);
 
     *model = 0;
-    if (!server->prompt.scan.model.present) {
+    if (name.len == 0) {
         return true;
     }
     for (uint32_t i = 0; i < o->models_count; i++) {
@@ -160,6 +159,15 @@ engine_server_find_model(struct engine_server *server,
                    name.ptr);
     httpd_error(request, 404, "model_not_found", message);
     return false;
+}
+
+bool
+engine_server_find_model(struct engine_server *server,
+                         struct httpd_request *request, uint32_t *model)
+{
+    return engine_server_model_named(
+        server, request,
+        engine_prompt_text(&server->prompt, server->prompt.scan.model), model);
 }
 
 const struct engine_make_facts *
@@ -192,6 +200,14 @@ static const struct route {
     {HTTP_POST, "/v1/completions/render", engine_post_completion_render,
      OF(VLLM)},
     {HTTP_POST, "/v1/embeddings", engine_post_embeddings, ALL},
+    {HTTP_POST, "/rerank", engine_post_rerank, OF(VLLM)},
+    {HTTP_POST, "/v1/rerank", engine_post_rerank, OF(VLLM)},
+    {HTTP_POST, "/v2/rerank", engine_post_rerank, OF(VLLM)},
+    {HTTP_POST, "/score", engine_post_score, OF(VLLM)},
+    {HTTP_POST, "/v1/score", engine_post_score, OF(VLLM)},
+    {HTTP_POST, "/v1/audio/transcriptions", engine_post_transcriptions,
+     OF(VLLM)},
+    {HTTP_POST, "/v1/audio/speech", engine_post_speech, OF(VLLM)},
     {HTTP_POST, "/tokenize", engine_post_tokenize, OF(VLLM) | OF(SGLANG)},
     {HTTP_POST, "/v1/tokenize", engine_post_tokenize, OF(SGLANG)},
     {HTTP_POST, "/tokenize", engine_post_no_tokens, OF(LLAMACPP)},

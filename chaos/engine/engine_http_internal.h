@@ -23,6 +23,7 @@
 #include "chaos/engine/engine_options_internal.h"
 #include "chaos/engine/engine_prompt_internal.h"
 #include "chaos/engine/engine_ranks_internal.h"
+#include "chaos/engine/engine_tools_internal.h"
 #include "index/base/buf.h"
 #include "node/node.h"
 
@@ -71,6 +72,7 @@ struct engine_call {
     uint32_t rank;
     uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER */
     enum scan_api api;
+    struct engine_tool tool; /* its words are the arguments of this one */
     bool stream;
     bool include_usage;
     struct engine_split split;
@@ -150,7 +152,13 @@ bool engine_server_scan(struct engine_server *server,
 bool engine_server_render(struct engine_server *server,
                           struct httpd_request *request, bool speak);
 
-/* Which of the models the scanned body asks for. False: refused with 404. */
+/* Which of the models has that name; an empty one stands for the first. False:
+ * refused with 404. */
+bool engine_server_model_named(struct engine_server *server,
+                               struct httpd_request *request, struct slice name,
+                               uint32_t *model);
+
+/* Which of them the scanned body asks for. False: refused with 404. */
 bool engine_server_find_model(struct engine_server *server,
                               struct httpd_request *request, uint32_t *model);
 
@@ -214,6 +222,11 @@ void engine_post_completion_render(struct engine_server *s,
                                    struct httpd_request *request);
 void engine_post_embeddings(struct engine_server *s,
                             struct httpd_request *request);
+void engine_post_rerank(struct engine_server *s, struct httpd_request *request);
+void engine_post_score(struct engine_server *s, struct httpd_request *request);
+void engine_post_transcriptions(struct engine_server *s,
+                                struct httpd_request *request);
+void engine_post_speech(struct engine_server *s, struct httpd_request *request);
 void engine_post_tokenize(struct engine_server *s,
                           struct httpd_request *request);
 void engine_post_detokenize(struct engine_server *s,

@@ -1,7 +1,7 @@
 /* Single members out of small JSON objects. */
 #include "chaos/engine/engine_json_internal.h"
 
-#include "node/node.h"
+#include <string.h>
 
 /*
  * Finds the last member of that name and leaves *pull after its value's first
@@ -97,4 +97,74 @@ engine_json_id_array(struct slice array, struct engine_ids *ids)
 
     json_pull_init(&pull, array);
     return json_pull_next(&pull) == PULL_ARRAY && ids_from(&pull, ids);
+}
+
+/* The raw value that follows. False: none does. */
+static bool
+take_raw(struct json_pull *pull, struct slice *raw)
+{
+    size_t at = pull->at;
+    enum pull_token token = json_pull_next(pull);
+
+    if (token <= PULL_END || token == PULL_ARRAY_END || !json_pull_skip(pull)) {
+        return false;
+    }
+    while (strchr(":, \t\r\n", pull->bytes.ptr[at]) != NULL) {
+        at++;
+    }
+    *raw = (struct slice){pull->bytes.ptr + at, pull->at - at};
+    return true;
+}
+
+struct slice
+engine_json_raw(struct slice object, struct slice key)
+{
+    struct json_pull pull;
+    struct slice found = {.ptr = NULL, .len = 0};
+
+    json_pull_init(&pull, object);
+    if (json_pull_next(&pull) != PULL_OBJECT) {
+        return found;
+    }
+    while (json_pull_next(&pull) == PULL_KEY) {
+        struct slice other;
+        bool wanted = json_pull_is(&pull, key);
+        if (!take_raw(&pull, wanted ? &found : &other)) {
+            break;
+        }
+    }
+    return found;
+}
+
+struct slice
+engine_json_first_key(struct slice object)
+{
+    struct json_pull pull;
+
+    json_pull_init(&pull, object);
+    if (json_pull_next(&pull) != PULL_OBJECT) {
+        return SLICE("");
+    }
+    return json_pull_next(&pull) == PULL_KEY ? pull.text : SLICE("");
+}
+
+bool
+engine_json_items(struct json_pull *items, struct slice array)
+{
+    json_pull_init(items, array);
+    return json_pull_next(items) == PULL_ARRAY;
+}
+
+bool
+engine_json_next(struct json_pull *items, struct slice *item)
+{
+    return take_raw(items, item);
+}
+
+struct slice
+engine_json_inside(struct slice raw)
+{
+    return raw.len >= 2 && raw.ptr[0] == '"'
+               ? (struct slice){raw.ptr + 1, raw.len - 2}
+               : (struct slice){.ptr = NULL, .len = 0};
 }

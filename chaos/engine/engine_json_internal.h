@@ -16,6 +16,7 @@
 #include "chaos/engine/engine_tokens_internal.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/node.h"
 
 enum {
     ENGINE_JSON_E_ABSENT = 1, /* no such member */
@@ -40,5 +41,19 @@ int engine_json_ids(struct slice object, struct slice key,
 
 /* The same for an array by itself. False: it is anything else. */
 bool engine_json_id_array(struct slice array, struct engine_ids *ids);
+
+/*
+ * Values by their raw bytes, which point into the document: a member, and the
+ * first name in an object. Empty: there is none.
+ */
+struct slice engine_json_raw(struct slice object, struct slice key);
+struct slice engine_json_first_key(struct slice object);
+
+/* The items of an array, one by one. False: it is none, or there are no more. */
+bool engine_json_items(struct json_pull *items, struct slice array);
+bool engine_json_next(struct json_pull *items, struct slice *item) MUST_CHECK;
+
+/* What is between a raw string's quotes; ptr is NULL: it is no string. */
+struct slice engine_json_inside(struct slice raw);
 
 #endif

@@ -80,6 +80,57 @@ put_timings(struct engine_server *server, const struct engine_usage *usage)
     }
 }
 
+/* Answers end at their length, but for calls of tools. */
+static const char *
+finish_of(const struct engine_call *call)
+{
+    return call->tool.name.len != 0 ? "\"tool_calls\"" : "\"length\"";
+}
+
+/* The beginning of the arguments, as the inside of a string: {"NAME": " */
+static void
+put_argument(struct engine_server *server, const struct engine_call *call)
+{
+    struct slice name = call->tool.argument;
+    char piece[256];
+
+    buf_add_text(&server->out, "{\\\"");
+    while (name.len != 0) {
+        size_t len = json_text_escape(&name, piece, sizeof(piece));
+        buf_add(&server->out, piece, len);
+    }
+    buf_add_text(&server->out, "\\\": \\\"");
+}
+
+/* What a token says in the arguments of a tool. */
+static void
+put_tool_delta(struct engine_server *server, const struct engine_call *call,
+               struct slice text, const struct engine_out *out)
+{
+    buf_add_text(&server->out, "{\"tool_calls\":[{\"index\":0,\"function\":{"
+                               "\"arguments\":\"");
+    if (out->index == 0) {
+        put_argument(server, call);
+    }
+    buf_add_slice(&server->out, text);
+    if (out->index + 1 == call->output_len) {
+        buf_add_text(&server->out, "\\\"}");
+    }
+    buf_add_text(&server->out, "\"}}]}");
+}
+
+/* A tool's call, before its arguments; of a stream or of a whole answer. */
+static void
+put_tool_head(struct engine_server *server, const struct engine_call *call)
+{
+    buf_printf(&server->out,
+               "\"id\":\"chatcmpl-tool-%016" PRIx64
+               "\",\"type\":\"function\",\"function\":{\"name\":\"",
+               call->number);
+    buf_add_slice(&server->out, call->tool.name);
+    buf_add_text(&server->out, "\",\"arguments\":\"");
+}
+
 /* One chunk with one choice; text needs no escapes. */
 static void
 put_chunk(struct engine_server *server, const struct engine_call *call,
@@ -89,29 +140,46 @@ put_chunk(struct engine_server *server, const struct engine_call *call,
 
     buf_add_text(&server->out, "data: ");
     put_head(server, call, true);
-    buf_printf(&server->out,
-               is_chat(call) ? ",\"choices\":[{\"index\":0,\"delta\":"
-                               "{\"content\":\"%.*s\"},\"logprobs\":null,"
-                               "\"finish_reason\":%s}]"
-                             : ",\"choices\":[{\"index\":0,\"text\":\"%.*s\","
-                               "\"logprobs\":null,\"finish_reason\":%s}]",
-               (int)text.len, text.ptr, last ? "\"length\"" : "null");
+    buf_add_text(&server->out, ",\"choices\":[{\"index\":0,");
+    if (call->tool.name.len != 0) {
+        buf_add_text(&server->out, "\"delta\":");
+        put_tool_delta(server, call, text, out);
+    } else {
+        buf_printf(&server->out,
+                   is_chat(call) ? "\"delta\":{\"content\":\"%.*s\"}"
+                                 : "\"text\":\"%.*s\"",
+                   (int)text.len, text.ptr);
+    }
+    buf_printf(&server->out, ",\"logprobs\":null,\"finish_reason\":%s}]",
+               last ? finish_of(call) : "null");
     if (last && !call->include_usage) {
         put_timings(server, &out->usage);
     }
     buf_add_text(&server->out, "}\n\n");
 }
 
-/* The empty first chunk of a chat, which names the role. */
+/* The empty first chunk of a chat, which names the role, and the one that
+ * names the tool. */
 static void
 put_role(struct engine_server *server, const struct engine_call *call)
 {
+    static const char end[] = "},\"logprobs\":null,\"finish_reason\":null}]}"
+                              "\n\n";
+
     buf_add_text(&server->out, "data: ");
     put_head(server, call, true);
-    buf_add_text(&server->out,
-                 ",\"choices\":[{\"index\":0,\"delta\":{\"role\":"
-                 "\"assistant\",\"content\":\"\"},\"logprobs\":null,"
-                 "\"finish_reason\":null}]}\n\n");
+    buf_add_text(&server->out, ",\"choices\":[{\"index\":0,\"delta\":{"
+                               "\"role\":\"assistant\",\"content\":\"\"");
+    buf_add_text(&server->out, end);
+    if (call->tool.name.len != 0) {
+        buf_add_text(&server->out, "data: ");
+        put_head(server, call, true);
+        buf_add_text(&server->out, ",\"choices\":[{\"index\":0,\"delta\":{"
+                                   "\"tool_calls\":[{\"index\":0,");
+        put_tool_head(server, call);
+        buf_add_text(&server->out, "\"}}]");
+        buf_add_text(&server->out, end);
+    }
 }
 
 /* Aborts a connection and drops its call. */
@@ -205,19 +273,37 @@ engine_reply_put(struct engine_server *server, const struct engine_call *call)
 }
 
 static void
+put_message(struct engine_server *server, const struct engine_call *call)
+{
+    bool calls = call->tool.name.len != 0;
+
+    buf_add_text(&server->out, "\"message\":{\"role\":\"assistant\",");
+    if (calls) {
+        buf_add_text(&server->out, "\"content\":null,\"tool_calls\":[{");
+        put_tool_head(server, call);
+        put_argument(server, call);
+    } else {
+        buf_add_text(&server->out, "\"content\":\"");
+    }
+    engine_reply_put(server, call);
+    buf_add_text(&server->out, calls ? "\\\"}\"}}]}" : "\"}");
+}
+
+static void
 put_whole(struct engine_server *server, const struct engine_call *call,
           const struct engine_usage *usage)
 {
     put_head(server, call, false);
-    buf_add_text(&server->out,
-                 is_chat(call)
-                     ? ",\"choices\":[{\"index\":0,\"message\":{\"role\":"
-                       "\"assistant\",\"content\":\""
-                     : ",\"choices\":[{\"index\":0,\"text\":\"");
-    engine_reply_put(server, call);
-    buf_add_text(&server->out, is_chat(call) ? "\"}" : "\"");
-    buf_add_text(&server->out,
-                 ",\"logprobs\":null,\"finish_reason\":\"length\"}]");
+    buf_add_text(&server->out, ",\"choices\":[{\"index\":0,");
+    if (is_chat(call)) {
+        put_message(server, call);
+    } else {
+        buf_add_text(&server->out, "\"text\":\"");
+        engine_reply_put(server, call);
+        buf_add_text(&server->out, "\"");
+    }
+    buf_printf(&server->out, ",\"logprobs\":null,\"finish_reason\":%s}]",
+               finish_of(call));
     put_usage(server, usage);
     put_timings(server, usage);
     engine_split_put(server, call, usage);

@@ -97,6 +97,35 @@ const steps = {
     assert.notDeepEqual(answer.data[0].embedding, answer.data[1].embedding);
   },
 
+  async "tools, streamed or not"() {
+    const tools = [{ type: "function", function: { name: "weather", parameters: {
+      type: "object", properties: { town: { type: "string" } } } } }];
+    const body = chat("call weather", { tools });
+    const whole = (await client.chat.completions.create(body)).choices[0];
+    assert.equal(whole.finish_reason, "tool_calls");
+    const call = whole.message.tool_calls[0];
+    assert.equal(JSON.parse(call.function.arguments).town.split(" ").length, 12);
+    const streamed = (await client.chat.completions.stream(body).finalChatCompletion()).choices[0];
+    assert.deepEqual(streamed.message.tool_calls[0].function.arguments, call.function.arguments);
+    body.messages.push(whole.message,
+      { role: "tool", tool_call_id: call.id, content: "rain" });
+    const last = (await client.chat.completions.create(body)).choices[0];
+    assert.equal(last.message.content.split(" ").length, 12);
+  },
+
+  async "audio, in and out"() {
+    const speech = await client.audio.speech.create(
+      { model, input: "say this", voice: "alloy", response_format: "wav" });
+    const sound = Buffer.from(await speech.arrayBuffer());
+    assert.equal(sound.subarray(0, 4).toString(), "RIFF");
+    const heard = async (bytes) => (await client.audio.transcriptions.create(
+      { model, file: await OpenAI.toFile(bytes, "a.wav") })).text;
+    const text = await heard(sound);
+    assert.notEqual(text, "");
+    assert.equal(await heard(sound), text);
+    assert.notEqual(await heard(Buffer.concat([sound, sound])), text);
+  },
+
   async "errors become the client's exceptions"() {
     const missing = await refused(client.chat.completions.create({ ...chat("hi"), model: "no" }));
     assert.ok(missing instanceof OpenAI.NotFoundError, `${missing}`);

@@ -1,8 +1,10 @@
 """kvasir-engine, the stand-in engine, as clients and tests see it."""
 import http.client
+import io
 import json
 import select
 import signal
+import wave
 
 import harness
 
@@ -264,6 +266,147 @@ class Tokens(EngineCase):
         for a, b in zip(vector, decoded):
             self.assertAlmostEqual(a, b, places=6)
         self.assertEqual([d["index"] for d in two["data"]], [0, 1])
+
+
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {
+    "type": "object", "properties": {member: {"type": "string"}}}}}
+         for name, member in (("weather", "town"), ("weather_map", "a \"b\""))]
+
+
+class Tools(EngineCase):
+    def call_of(self, **more):
+        """The name and arguments of what a chat calls; None: it says words."""
+        body = chat(more.pop("text", "hello"), max_tokens=6, tools=TOOLS, **more)
+        choice = self.ask(body)["choices"][0]
+        if "tool_calls" not in choice["message"]:
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertEqual(len(choice["message"]["content"].split()), 6)
+            return None
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertIsNone(choice["message"]["content"])
+        call, = choice["message"]["tool_calls"]
+        self.assertEqual(call["type"], "function")
+        self.assertTrue(call["id"])
+        return call["function"]["name"], json.loads(call["function"]["arguments"])
+
+    def test_a_tool_is_called_when_it_is_asked_for(self):
+        named = {"type": "function", "function": {"name": "weather_map"}}
+        self.assertIsNone(self.call_of())
+        self.assertIsNone(self.call_of(tool_choice="auto"))
+        self.assertIsNone(self.call_of(text="call weather", tool_choice="none"))
+        self.assertIsNone(self.call_of(text="call weathering, recall"))
+        for name, member, more in (
+                ("weather", "town", {"text": "please call weather now"}),
+                ("weather_map", "a \"b\"", {"text": "please call weather_map"}),
+                ("weather", "town", {"tool_choice": "required"}),
+                ("weather_map", "a \"b\"", {"text": "call weather_map", "tool_choice": "required"}),
+                ("weather_map", "a \"b\"", {"tool_choice": named})):
+            called, arguments = self.call_of(**more)
+            self.assertEqual((called, list(arguments)), (name, [member]), more)
+            self.assertEqual(len(arguments[member].split()), 6)
+            self.assertEqual(self.call_of(**more), (called, arguments))
+        for body in (chat("a", tool_choice="required"), chat("a", tools=TOOLS, tool_choice={
+                "type": "function", "function": {"name": "no"}})):
+            self.assertEqual(self.post("/v1/chat/completions", body).status, 400)
+
+    def test_its_result_is_answered_in_words(self):
+        body = chat("call weather", tools=TOOLS, max_tokens=6)
+        said = self.ask(body)["choices"][0]["message"]
+        body["messages"] += [said, {"role": "tool", "content": "rain",
+                                    "tool_call_id": said["tool_calls"][0]["id"]}]
+        self.assertEqual(len(self.ask(body)["choices"][0]["message"]["content"].split()), 6)
+
+    def test_a_streamed_call_says_the_same(self):
+        for text, tokens in (("call weather", 6), ("call weather_map", 1)):
+            body = chat(text, tools=TOOLS, max_tokens=tokens)
+            whole = self.ask(body)["choices"][0]["message"]["tool_calls"][0]["function"]
+            chunks = harness.Stream(self.http, "/v1/chat/completions",
+                                    {**body, "stream": True}).chunks()
+            choices = [c["choices"][0] for c in chunks]
+            self.assertEqual(choices[0]["delta"], {"role": "assistant", "content": ""})
+            calls = [c["delta"]["tool_calls"][0] for c in choices[1:]]
+            self.assertEqual({c["index"] for c in calls}, {0})
+            self.assertEqual((calls[0]["type"], calls[0]["function"]["name"]),
+                             ("function", whole["name"]))
+            self.assertEqual("".join(c["function"]["arguments"] for c in calls),
+                             whole["arguments"])
+            self.assertEqual([c["finish_reason"] for c in choices],
+                             [None] * (tokens + 1) + ["tool_calls"])
+
+
+class Tasks(EngineCase):
+    DOCUMENTS = ["nothing of it", "the red fox and the dog", {"text": "a \"red\" fox"}]
+
+    def test_documents_are_ranked_by_the_words_of_the_query(self):
+        body = {"model": MODEL, "query": "the red fox", "documents": self.DOCUMENTS}
+        for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+            answer = self.ask(body, path)
+            scores = [r["relevance_score"] for r in answer["results"]]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            self.assertEqual([r["index"] for r in answer["results"]], [1, 2, 0])
+            self.assertGreater(scores[0], scores[1])
+            self.assertEqual(answer["results"][1]["document"], {"text": "a \"red\" fox"})
+            self.assertGreater(answer["usage"]["prompt_tokens"], 0)
+        best, = self.ask({**body, "top_n": 1}, "/rerank")["results"]
+        self.assertEqual(best["index"], 1)
+
+    def test_texts_are_scored_one_by_one(self):
+        for path in ("/score", "/v1/score"):
+            one = self.ask({"text_1": "the red fox", "text_2": self.DOCUMENTS[:2]}, path)
+            two = self.ask({"text_1": ["the red fox", "dog"], "text_2": self.DOCUMENTS[:2]}, path)
+            self.assertEqual([d["index"] for d in one["data"]], [0, 1])
+            self.assertEqual(one["data"][0]["score"], two["data"][0]["score"])
+            self.assertLess(one["data"][0]["score"], one["data"][1]["score"])
+
+    def test_what_cannot_be_compared_is_refused(self):
+        for path, body in (("/rerank", {"query": "a"}), ("/rerank", {"documents": ["a"]}),
+                           ("/rerank", {"query": "a", "documents": []}),
+                           ("/rerank", {"query": "a", "documents": ["b", 5]}),
+                           ("/rerank", {"query": "a", "documents": ["b"] * 1025}),
+                           ("/score", {"text_1": ["a"], "text_2": ["b", "c"]}),
+                           ("/score", {"text_1": ["a", "b"], "text_2": ["c"]})):
+            self.assertEqual(self.post(path, body).status, 400, body)
+        self.assertEqual(self.post("/rerank", {"model": "no", "query": "a",
+                                               "documents": ["b"]}).status, 404)
+
+    def form(self, **fields):
+        parts = [f'--b\r\nContent-Disposition: form-data; name="{name}"'
+                 + ('; filename="a.wav"' if name == "file" else "") + f"\r\n\r\n{value}\r\n"
+                 for name, value in fields.items()]
+        return self.post("/v1/audio/transcriptions", ("".join(parts) + "--b--\r\n").encode(),
+                         headers={"content-type": "multipart/form-data; boundary=b"})
+
+    def test_a_file_is_heard(self):
+        sound = "s" * 70000
+        got = self.form(file=sound, model=MODEL).json()
+        self.assertEqual(got["usage"], {"type": "duration", "seconds": 3})
+        self.assertEqual(len(got["text"].split()), 10)
+        self.assertNotEqual(self.form(file=sound + "t").json()["text"], got["text"])
+        plain = self.form(file=sound, response_format="text")
+        self.assertEqual(plain.headers["content-type"], "text/plain; charset=utf-8")
+        self.assertEqual(plain.text, got["text"])
+        events = self.form(file=sound, stream="true").text.split("\n\n")
+        self.assertEqual(events[-2:], ["data: [DONE]", ""])
+        chunks = [json.loads(e.removeprefix("data: ")) for e in events[:-2]]
+        self.assertEqual("".join(c["choices"][0]["delta"]["content"] for c in chunks), got["text"])
+        self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(self.form(model=MODEL).status, 400)
+        self.assertEqual(self.form(file=sound, response_format="srt").status, 400)
+        self.assertEqual(self.form(file=sound, model="no").status, 404)
+
+    def test_a_text_is_said(self):
+        body = {"model": MODEL, "input": "say this", "voice": "alloy"}
+        got = self.post("/v1/audio/speech", body)
+        self.assertEqual(got.headers["content-type"], "audio/wav")
+        with wave.open(io.BytesIO(got.body)) as sound:
+            self.assertEqual((sound.getnchannels(), sound.getsampwidth()), (1, 2))
+            samples = sound.readframes(sound.getnframes())
+        self.assertEqual(self.post("/v1/audio/speech", {**body, "response_format": "pcm"}).body,
+                         samples)
+        self.assertGreater(len(samples), 0)
+        self.assertEqual(self.post("/v1/audio/speech", {**body, "input": ""}).status, 400)
+        self.assertEqual(self.post("/v1/audio/speech",
+                                   {**body, "response_format": "mp3"}).status, 400)
 
 
 class Metrics(EngineCase):

@@ -82,7 +82,7 @@ class OpenAI(Clients):
             guard.cancel()
         sys.stderr.write("".join(lines))
         self.assertEqual(client.returncode, 0, "".join(lines))
-        self.assertEqual(lines[-1], "done 9\n")
+        self.assertEqual(lines[-1], "done 11\n")
         harness.wait_until(lambda: self.aborted() == 1 and self.running() == 0,
                            "the engine saw the cancel")
 

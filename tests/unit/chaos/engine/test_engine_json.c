@@ -64,3 +64,44 @@ Test(chaos_engine_json, arrays_of_ids)
                  ENGINE_JSON_E_OTHER);
     engine_ids_fini(&ids);
 }
+
+Test(chaos_engine_json, values_by_their_raw_bytes)
+{
+    struct slice object =
+        SLICE("{ \"a\" : [1, {\"b\": \"c\"} ,\"d\"], \"e\":\"f\\n\"}");
+    struct slice array = engine_json_raw(object, SLICE("a"));
+    struct json_pull items;
+    struct slice item;
+
+    cr_assert(slice_equal(array, SLICE("[1, {\"b\": \"c\"} ,\"d\"]")));
+    cr_assert(slice_equal(engine_json_first_key(object), SLICE("a")));
+    cr_assert(
+        slice_equal(engine_json_inside(engine_json_raw(object, SLICE("e"))),
+                    SLICE("f\\n")));
+    cr_assert(engine_json_items(&items, array));
+    cr_assert(engine_json_next(&items, &item));
+    cr_assert(slice_equal(item, SLICE("1")));
+    cr_assert(engine_json_next(&items, &item));
+    cr_assert(slice_equal(item, SLICE("{\"b\": \"c\"}")));
+    cr_assert(engine_json_next(&items, &item));
+    cr_assert(slice_equal(item, SLICE("\"d\"")));
+    cr_assert_not(engine_json_next(&items, &item));
+    cr_assert_eq(items.depth, 0);
+}
+
+Test(chaos_engine_json, what_is_not_there_has_no_bytes)
+{
+    struct json_pull items;
+    struct slice item;
+
+    cr_assert_eq(engine_json_raw(SLICE("{}"), SLICE("a")).len, 0);
+    cr_assert_eq(engine_json_raw(SLICE("[]"), SLICE("a")).len, 0);
+    cr_assert_eq(engine_json_raw(SLICE(""), SLICE("a")).len, 0);
+    cr_assert_eq(engine_json_first_key(SLICE("{}")).len, 0);
+    cr_assert_eq(engine_json_first_key(SLICE("7")).len, 0);
+    cr_assert_null(engine_json_inside(SLICE("7")).ptr);
+    cr_assert_not_null(engine_json_inside(SLICE("\"\"")).ptr);
+    cr_assert_not(engine_json_items(&items, SLICE("{}")));
+    cr_assert(engine_json_items(&items, SLICE("[]")));
+    cr_assert_not(engine_json_next(&items, &item));
+}
