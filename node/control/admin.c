@@ -8,6 +8,7 @@
 #include "node/base/port_fault.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/page/page.h"
 
 #include <stdio.h>
 
@@ -223,6 +224,30 @@ take_snapshot(struct control *control, struct httpd_request *request)
     admin_snapshot(control, request);
 }
 
+/* The page's scripts and styles are files of ours, and it asks nobody else. */
+#define PAGE_HEADERS                                                          \
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; "        \
+    "style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " \
+    "form-action 'none'; frame-ancestors 'none'\r\n"                          \
+    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"     \
+    "Cache-Control: no-cache\r\n"
+
+/* The page says nothing of this node, and asks for a token when it is asked for
+ * one; so it needs none itself. False: it is another request. */
+static bool
+answer_page(struct httpd_request *request)
+{
+    const struct http_head *head = httpd_head(request);
+    const struct page_file *file = page_find(head->path);
+
+    if (file == NULL || head->method_id != HTTP_GET) {
+        return false;
+    }
+    httpd_answer(request, 200, file->content_type, SLICE(PAGE_HEADERS),
+                 file->body);
+    return true;
+}
+
 struct endpoint {
     struct slice path;
     enum http_method method;
@@ -241,6 +266,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/mix", 10}, HTTP_GET, admin_put_mix, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
+    {{"/admin/live", 11}, HTTP_GET, NULL, admin_live_watch},
     /* The last OPEN_TO_ALL are also on the port of admin.metrics. */
     {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},
     {{"/health", 7}, HTTP_GET, NULL, answer_health},
@@ -300,7 +326,8 @@ admin_request(void *context, struct httpd_request *request)
 
     role_is_control();
     look_at_tokens(control);
-    if (!admin_access_admits(&control->access, request)) {
+    if (answer_page(request) ||
+        !admin_access_admits(&control->access, request)) {
         return;
     }
     control_take_facts(control);
@@ -328,7 +355,8 @@ admin_request(void *context, struct httpd_request *request)
         httpd_error(request, 404, "not_found",
                     "known here: /metrics, /health, /ready and /admin/status, "
                     "mesh, workers, "
-                    "index, decisions, explain, mix, snapshot, reload");
+                    "index, decisions, explain, live, mix, snapshot, reload; "
+                    "/ is a page");
     }
 }
 

@@ -690,6 +690,10 @@ admin_gone(void *context, struct httpd_request *request)
         admin_snapshot_gone(context, request);
         return;
     }
+    if (slice_equal(httpd_head(request)->path, SLICE("/admin/live"))) {
+        admin_live_gone(context, request);
+        return;
+    }
     if (e != NULL) {
         token_ask_forget(e->question);
         free(e);

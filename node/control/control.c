@@ -119,6 +119,7 @@ note_decision(struct control *control, const struct fact_decision *fact)
         fact_sink_worker(&control->sink, fact->slot, fact->generation);
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+    history_take(&control->history, fact, control_now_us(control));
     control_slo_take(&control->slo, &control->node->slo, fact);
     mix_take(control->mix, fact,
              control_keys_tenant(control->node, fact->tenant));
@@ -553,7 +554,7 @@ open_snapshot(struct control *control)
 
 /* The beginning and the end */
 
-static void
+static void ON_CONTROL
 open_timers(struct control *control)
 {
     CHECK(uv_async_init(&control->loop, &control->wake, on_wake) == 0);
@@ -562,6 +563,7 @@ open_timers(struct control *control)
     CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
     CHECK(uv_timer_init(&control->loop, &control->tokens) == 0);
     CHECK(uv_timer_init(&control->loop, &control->waiting) == 0);
+    admin_live_init(control);
     CHECK(uv_check_init(&control->loop, &control->look) == 0);
     CHECK(uv_check_start(&control->look, on_look) == 0);
     CHECK(uv_timer_start(&control->work, on_work, WORK_MS, 0) == 0);
@@ -754,6 +756,7 @@ control_stop(struct control *control)
     control->admin = NULL;
     httpd_free(control->metrics);
     control->metrics = NULL;
+    admin_live_close(&control->live);
     control_models_stop(&control->models);
     snapshot_stop(control->snapshot);
     probe_free(control->probe);

@@ -16,6 +16,7 @@
 #include "index/base/role.h"
 #include "node/control/admin_access.h"
 #include "node/control/admin_alias.h"
+#include "node/control/admin_live.h"
 #include "node/control/control_jwt.h"
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
@@ -23,6 +24,7 @@
 #include "node/control/control_slo.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
+#include "node/control/history.h"
 #include "node/control/renderers.h"
 #include "node/control/snapshot.h"
 #include "node/fleet/fleet.h"
@@ -51,6 +53,8 @@ struct control {
     struct admin_access access;   /* to the admin port */
     struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
     struct decisions decisions;
+    struct history history;
+    struct admin_live live;
     struct route_scratch explain;     /* for /admin/explain */
     struct elect_config explain_rule; /* of the model that is explained */
     struct admin_alias alias;         /* the same */

@@ -1,0 +1,161 @@
+"""The page of the admin port in a real browser, in front of a mesh of three that
+is hurt meanwhile."""
+import json
+
+import browser
+import harness
+from test_admin import TOKEN
+from test_mesh import MeshCase
+from test_proxy import CHAT, chat
+
+RIGHT, LEFT, END, TAB, ENTER = "\ue014", "\ue012", "\ue010", "\ue004", "\ue007"
+MODEL = "kvasir/stand-in"
+
+
+@browser.needed
+class Page(MeshCase):
+    def engines(self, count):
+        made = [self.start("kvasir-engine", "--port", "0", "--name", f"e{i}", "--events", "0",
+                           "--replay", "0") for i in range(count)]
+        words = []
+        for i, engine in enumerate(made):
+            words += ["--worker", f"{engine.url('http')},id=engine-{i},"
+                                  f"events={engine.ready['events']},replay={engine.ready['replay']}"]
+        return made, words
+
+    def open(self, node, **how):
+        page = browser.Browser(self, node.url("admin") + "/", **how)
+        page.wait("return document.getElementById('connection').textContent === 'live'",
+                  "the page is live")
+        return page
+
+    def says(self, page, selector, text):
+        page.wait("return document.querySelector(arguments[0])?.textContent.includes(arguments[1])",
+                  f"{selector} says {text}", selector, text)
+
+    def ask(self, node, text, status=200):
+        got = harness.request(node.at("serve"), "POST", CHAT, chat(text, model=MODEL, max_tokens=4))
+        self.assertEqual(got.status, status)
+
+    def test_it_tells_of_a_mesh_and_what_happens_to_it(self):
+        engines, words = self.engines(2)
+        nodes = self.three(*words)
+        harness.wait_until(lambda: self.ready(nodes[0], 2), "both take requests")
+        for _ in range(3):
+            self.ask(nodes[0], "the same words, and a good many of them " * 20)
+        page = self.open(nodes[0])
+        self.says(page, "#sentence", "3 nodes, 2 workers, all take requests")
+        self.says(page, "#sentence", "of prompt tokens from cache")
+        self.says(page, "#look", "all is well")
+        self.says(page, "#requests", MODEL)
+        self.assertEqual(page.run("return document.querySelectorAll('#workers button').length"), 2)
+        self.assertEqual(page.run("return document.querySelectorAll('#mesh tbody tr').length"), 3)
+        nodes[2].kill()
+        self.says(page, "#look", "c is ")
+        engines[1].kill()
+        self.says(page, "#look", "engine-1 takes no requests")
+        self.says(page, "#sentence", "2 of 3 nodes, 2 workers, 1 takes requests")
+        self.assertEqual(page.faults(), [])
+
+    def ready(self, node, count):
+        workers = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        return sum(w["eligible"] for w in workers) == count
+
+    def test_everything_can_be_done_by_keys(self):
+        _, words = self.engines(1)
+        node = self.start("kvasir", *self.flags("a"), *words)
+        harness.wait_until(lambda: self.ready(node, 1), "it takes requests")
+        page = self.open(node)
+        page.wait("return document.querySelector('#workers button')", "there is a worker")
+        page.focus("#workers button")
+        page.press(ENTER)
+        self.says(page, "#worker h3", "engine-0")
+        self.says(page, "#worker", "KV cache in use")
+        self.says(page, "#worker thead", "Trust")
+        page.focus("#worker p button")
+        page.run("window.confirm = () => true")
+        page.press(ENTER)
+        self.says(page, "#worker", "Let it take requests again")
+        self.assertTrue(harness.wait_until(lambda: self.ready(node, 0), "it is drained"))
+        page.focus("#worker p button")
+        page.press(ENTER)
+        harness.wait_until(lambda: self.ready(node, 1), "it is back")
+        page.focus("#lines")
+        page.press(LEFT, LEFT)
+        self.says(page, "#cursor", "0 min 15 s ago")
+        page.press(RIGHT)
+        self.says(page, "#cursor", "0 min 10 s ago")
+        page.press(END)
+        page.wait("return document.getElementById('cursor').textContent === ''", "it is now")
+        page.focus("#explain button")
+        page.press(ENTER)
+        self.says(page, "#explained", "engine-0: ")
+        self.assertEqual(page.faults(), [])
+
+    def test_requests_are_found_by_what_they_are(self):
+        _, words = self.engines(1)
+        node = self.start("kvasir", *self.flags("a"), *words)
+        harness.wait_until(lambda: self.ready(node, 1), "it takes requests")
+        self.ask(node, "one")
+        got = harness.request(node.at("serve"), "POST", CHAT, chat(model="<b>no such</b>"))
+        self.assertEqual(got.status, 404)
+        page = self.open(node)
+        self.says(page, "#requests", "<b>no such</b>")
+        self.assertIsNone(page.text("#requests b"), "names are text")
+        page.find("input[name=trouble]").click()
+        page.wait("return document.querySelectorAll('#requests tbody tr').length === 1", "one failed")
+        page.find("input[name=worker]").type("engine-0" + ENTER)
+        self.says(page, "#requests", "is like that")
+
+    def test_it_asks_for_a_token_and_goes_on_with_it(self):
+        tokens = self.folder / "tokens"
+        tokens.write_text(f"anna {TOKEN}\n")
+        tokens.chmod(0o600)
+        node = self.start("kvasir", *self.flags("a"), "--admin.token_file", tokens)
+        page = browser.Browser(self, node.url("admin") + "/")
+        page.wait("return document.getElementById('ask-token').open", "it asks")
+        page.find("#token").type("wrong-but-as-long-as-one" + ENTER)
+        page.wait("return document.getElementById('ask-token').open", "it asks again")
+        page.run("document.getElementById('token').value = ''")
+        page.find("#token").type(TOKEN + ENTER)
+        self.says(page, "#connection", "live")
+
+    def test_it_says_when_its_node_is_gone_and_when_it_is_back(self):
+        node = self.start("kvasir", *self.flags("a"))
+        page = self.open(node)
+        admin = node.ready["admin"]
+        node.kill()
+        self.says(page, "#connection", "Not live")
+        flags = self.flags("a")
+        flags[flags.index("--admin") + 1] = admin
+        self.start("kvasir", *flags)
+        page.wait("return document.getElementById('connection').textContent === 'live'",
+                  "the page is live again")
+
+    def test_256_workers_fit_and_both_colours_are_there(self):
+        node = self.start("kvasir", *self.flags("a"))
+        status = harness.request(node.at("admin"), "GET", "/admin/status").json()
+        worker = {"id": "w", "url": "u", "engine": "vllm", "state": "healthy", "reason": "",
+                  "eligible": True, "labels": {}, "models": [], "renderer": "exact", "inflight": 1,
+                  "inflight_peers": 0, "kv_usage": 0.5}
+        status["workers"] = [{**worker, "id": f"engine-{i:03}"} for i in range(256)]
+        backs = set()
+        for dark in (False, True):
+            page = self.open(node, dark=dark)
+            page.run("""return import('/page/workers.js').then(({ showWorkers }) => {
+                const at = (id) => document.getElementById(id);
+                showWorkers(at('workers'), at('worker'), JSON.parse(arguments[0])); })""",
+                     json.dumps(status))
+            tall, wide, shown = page.run(
+                "const grid = document.getElementById('workers');"
+                "return [grid.offsetHeight, document.documentElement.scrollWidth - innerWidth,"
+                " grid.children.length]")
+            self.assertEqual(shown, 256)
+            self.assertLess(tall, 900, "all are seen at once")
+            self.assertLessEqual(wide, 0, "nothing sticks out")
+            backs.add(page.run("return getComputedStyle(document.body).backgroundColor"))
+        self.assertEqual(len(backs), 2)
+
+
+if __name__ == "__main__":
+    harness.main()
