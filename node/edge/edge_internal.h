@@ -291,7 +291,7 @@ struct exchange {
     uint64_t local_version; /* of the model whose files its tokens were made
                                by; 0: they were not made here */
     enum local_way local_way;
-    uint32_t local_tokens; /* how many they are */
+    uint32_t local_tokens; /* how many; 0: of the first of several prompts */
     uint32_t sample;       /* of local_samples.h; 0: they are not compared */
     struct deadline deadline;
 

@@ -465,7 +465,8 @@ judge_tokens(const struct exchange *x, const struct usage *usage)
 {
     struct lane *lane = x->client->lane;
 
-    if (x->local_version == 0 || usage->prompt_tokens == 0) {
+    if (x->local_version == 0 || x->local_tokens == 0 ||
+        usage->prompt_tokens == 0) {
         return;
     }
     qsbr_online(&lane->node->qsbr, lane->shared->reader);

@@ -83,17 +83,20 @@ count(struct lane *lane, struct local_model *model, int outcome,
     }
 }
 
-/* What the request goes by, for inquiry_judge() and inquiry_ended(). */
+/* What the request goes by, for inquiry_judge() and inquiry_ended(). What an
+ * engine counts of several prompts is of all of them. */
 static void ON_LANE
-note(struct exchange *x, const struct local_model *model, uint64_t root,
+note(struct exchange *x, const struct local_question *question, uint64_t root,
      const struct local_answer *answer)
 {
+    const struct local_model *model = question->model;
     struct node_shared *node = x->client->lane->node;
 
     x->local_version = local_model_version(model);
     x->local_way = answer->way;
-    x->local_tokens = (uint32_t)answer->ids.count;
-    if (x->sample == 0 && local_model_wants_sample(model, answer->way)) {
+    x->local_tokens = question->several ? 0 : (uint32_t)answer->ids.count;
+    if (x->sample == 0 && !question->several &&
+        local_model_wants_sample(model, answer->way)) {
         x->sample = local_samples_begin(node->local_samples, x->local_version,
                                         answer->way, root, answer->ids.ptr,
                                         answer->ids.count);
@@ -152,7 +155,7 @@ on_worked(uv_work_t *work, int status)
         struct token_answer answer = answer_of(&job->answer, 0);
         count(lane, job->question.model, 0, inquiry->asked_us);
         if (inquiry->x != NULL) {
-            note(inquiry->x, job->question.model, inquiry->root, &job->answer);
+            note(inquiry->x, &job->question, inquiry->root, &job->answer);
         }
         leave_model(lane, job->question.model);
         inquiry_answer(inquiry, &answer);
@@ -298,7 +301,7 @@ inquiry_local(struct exchange *x, const struct route_world *world,
     if (outcome != 0) {
         return INQUIRY_REFUSED;
     }
-    note(x, source->model, root, answer);
+    note(x, &question, root, answer);
     struct token_text prompt = {answer->ids.ptr, (uint32_t)answer->ids.count,
                                 NULL};
     token_cache_add(lane->token_cache, &lane->route.conversation, root, &prompt,

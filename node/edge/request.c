@@ -336,7 +336,7 @@ read_body(struct exchange *x, enum route_kind kind)
     counter_bump(&m->blocks, route->blocks.count);
     x->dispatch.routed = true;
     x->dispatch.stream = route->scan.stream;
-    x->dispatch.several = route->scan.n > 1;
+    x->dispatch.several = route->scan.n > 1 || route->scan.prompts > 1;
     x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
     set_ask(x, &route->scan);

@@ -11,29 +11,25 @@
 
 #define CUT_FIRST ((size_t)64) /* bytes before the end; then four times more */
 
-/* The string of a prompt, or of the only one in a list. */
+/* The string of a prompt, or the first one in a list: its text is the only one
+ * that was scanned within the prompt. */
 static bool
 find_prompt(struct local_question *q, const struct scan *scan)
 {
-    struct slice raw = {q->body.ptr + scan->prompt_raw.at,
-                        scan->prompt_raw.len};
+    const struct scan_text *raw = &scan->prompt_raw;
 
-    if (scan->shape != SCAN_STRING &&
-        (scan->shape != SCAN_STRINGS || scan->prompts != 1)) {
+    if (scan->shape != SCAN_STRING && scan->shape != SCAN_STRINGS) {
         return false;
     }
-    while (raw.len != 0 && raw.ptr[0] != '"') {
-        raw.ptr++;
-        raw.len--;
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_TEXT && span->at > raw->at &&
+            span->at - raw->at < raw->len) {
+            q->prompt = (struct slice){q->body.ptr + span->at, span->len};
+            return true;
+        }
     }
-    while (raw.len != 0 && raw.ptr[raw.len - 1] != '"') {
-        raw.len--;
-    }
-    if (raw.len < 2) {
-        return false;
-    }
-    q->prompt = (struct slice){raw.ptr + 1, raw.len - 2};
-    return true;
+    return false;
 }
 
 /* A positive number; -1 means as much as the model takes, which is not too
@@ -100,6 +96,7 @@ local_question_read(struct local_question *q, const struct scan *scan)
     q->plain = chat ? !slice_equal(said, SLICE("true"))
                     : slice_equal(said, SLICE("false"));
     q->keep_last = 0;
+    q->several = scan->prompts > 1;
     q->options = has_options(scan);
     if (scan->media || scan->spans_truncated || scan->api == SCAN_API_OTHER ||
         scan->api == SCAN_API_GUESSED || is_fitted(q, scan)) {

@@ -29,6 +29,7 @@ struct local_question {
     struct slice body;         /* whole */
     /* SCAN_API_TEXT and SCAN_API_EMBEDDINGS: */
     struct slice prompt; /* the JSON string's bytes between its quotes */
+    bool several;        /* it is the first of several prompts */
     bool plain;          /* without special tokens around it */
     uint32_t keep_last;  /* tokens, by truncate_prompt_tokens; 0: all */
     bool options;        /* it says how it is to be rendered */

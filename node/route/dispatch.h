@@ -187,9 +187,9 @@ struct dispatch {
     bool routed;          /* by its prompt: belief may learn from it */
     bool stream;          /* it asks for an answer in pieces */
     bool clears;          /* route_clears_cache() */
-    bool several;         /* it asks for several choices (n): engines report the
-                        cached tokens of the last, which hits the blocks that
-                        the first one computed */
+    bool several;         /* it asks for several choices (n), or has several
+                        prompts: engines report the cached tokens of the last,
+                        which may hit the blocks that the first one computed */
     uint32_t tenant;      /* its slot of keys.h */
     uint32_t models_left; /* further ones that it may ask for */
     uint32_t total;       /* of what overlap counts: blocks, or tokens */

@@ -69,10 +69,10 @@ route_api(const struct http_head *head)
 }
 
 /* Pictures have names where a renderer tells them, and only in chats of any API;
- * in others the text is looked up, where each picture has its own digest. For
- * several texts no engine returns the tokens, of ids that are truncated only the
- * engine knows which ones stay, and a prompt that goes on with what an engine
- * has stored is known to nobody else. */
+ * in others the text is looked up, where each picture has its own digest. Of
+ * several prompts the first counts, of ids that are truncated only the engine
+ * knows which ones stay, and a prompt that goes on with what an engine has stored
+ * is known to nobody else. */
 static bool
 has_tokens(const struct scan *scan)
 {
@@ -87,19 +87,17 @@ has_tokens(const struct scan *scan)
         return !scan->stateful &&
                (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
     }
-    if (is_embeddings && (scan->prompts != 1 || scan->truncated ||
-                          scan->shape == SCAN_MESSAGES)) {
+    if (is_embeddings && (scan->truncated || scan->shape == SCAN_MESSAGES)) {
         return false;
     }
     switch (scan->shape) {
     case SCAN_MESSAGES:
     case SCAN_STRING:
+    case SCAN_STRINGS:
         return true;
     case SCAN_ID_LIST:
     case SCAN_ID_LISTS:
         return !scan->truncated;
-    case SCAN_STRINGS:
-        return scan->prompts == 1;
     case SCAN_NO_PROMPT:
         break;
     }

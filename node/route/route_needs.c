@@ -15,8 +15,8 @@ prompt_of(const struct route_scratch *scratch, size_t body_len,
     uint64_t bytes = 0;
     uint64_t tokens = 0;
 
-    if (scratch->tokens.known) {
-        return scratch->tokens.prompt.tokens;
+    if (scratch->tokens.known) { /* of several prompts the first one's */
+        return (uint64_t)scratch->tokens.prompt.tokens * scan->prompts;
     }
     if (scan->spans_truncated) {
         return (uint64_t)body_len * 1000 / bytes_milli;
@@ -82,7 +82,8 @@ route_needs(const struct route_scratch *scratch, size_t body_len)
 {
     return (struct route_needs){
         .prompt = prompt_of(scratch, body_len, TEXT_RATIO_START_MILLI),
-        .counted = scratch->tokens.known && scratch->tokens.prompt.whole,
+        .counted = scratch->tokens.known && scratch->tokens.prompt.whole &&
+                   scratch->scan.prompts == 1,
         .answer = answer_of(&scratch->scan),
     };
 }

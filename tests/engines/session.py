@@ -37,6 +37,13 @@ ENGINE_FLAGS = ["--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-
 NEXT_STEP = "the engine tells of its reset with its next step"
 
 
+def choices_of(body):
+    """How many prompts the engine computes for it."""
+    prompt = body.get("prompt")
+    several = isinstance(prompt, list) and isinstance(prompt[0], str)
+    return body.get("n", 1) * (len(prompt) if several else 1)
+
+
 @dataclasses.dataclass
 class Row:
     shape: str
@@ -143,15 +150,15 @@ class Session:
     # ------------------------------------------------------------- one request
 
     def tokens_of(self, ask):
-        """As the engine renders the request, and its pictures; None where it
-        does not say."""
+        """As the engine renders the request, of several prompts the first, and its
+        pictures; None where it does not say."""
         prompt = ask.body.get("prompt")
         if isinstance(prompt, list) and isinstance(prompt[0], int):
             return prompt, ()
         body = {k: v for k, v in ask.body.items() if k not in ("stream", "stream_options")}
         status, _, raw = engines.call(self.engines[0].address, "POST", ask.path + "/render", body)
         got = json.loads(raw) if status == 200 else None
-        if isinstance(got, list) and len(got) == 1:
+        if isinstance(got, list) and got:
             got = got[0]
         if not isinstance(got, dict):
             return None, ()
@@ -202,7 +209,7 @@ class Session:
             if not ended:
                 raise ValueError(f"cut off: {raw[-200:]!r}")
             row = self.judge(shape, name, node, answer.headers, usage, promises, before,
-                             ask.body.get("n", 1))
+                             choices_of(ask.body))
             return self.keep(row, asked)
         except (OSError, http.client.HTTPException, ValueError) as fault:
             self.failed.append((shape, str(fault)))
@@ -229,9 +236,9 @@ class Session:
             row.predicted = int(headers["x-kvasir-overlap"].split("/")[0])
         row.prompt, row.cached = usage or (0, None)
         if row.cached is None or choices > 1:
-            # Of several choices the answer reports the last one alone, which hits
-            # the blocks of the first; the counter has all of them, and those
-            # between are as the last.
+            # Of several choices (or two prompts) the answer reports the last one
+            # alone, which hits the blocks of the first; the counter has all of
+            # them, and those between are as the last.
             later = (row.cached or 0) * (choices - 1)
             row.cached, row.counted = self.hits_since(before, row.worker) - later, True
         row.rendered, promised = promises

@@ -390,7 +390,7 @@ class Told(LocalCase):
 
 
 class Embeddings(LocalCase):
-    def test_one_text_goes_where_its_tokens_are_cached(self):
+    def test_a_text_goes_where_its_tokens_are_cached(self):
         engine = self.tiny()
         node = self.serve([engine], "--tokens.dir", str(MODELS), "--tokens.wait", "5s")
         self.warm(node, [engine])
@@ -400,7 +400,7 @@ class Embeddings(LocalCase):
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         self.assertGreater(cached, 0)
         for body, source in (({"input": LONG}, "mirror"), ({"input": [LONG]}, "mirror"),
-                             ({"input": [LONG, LONG]}, "belief"),
+                             ({"input": [LONG, "no " + LONG]}, "mirror"),
                              ({"input": LONG, "truncate_prompt_tokens": 70}, "belief")):
             with self.subTest(**body):
                 answer = self.post(node, "/v1/embeddings", body)
@@ -411,6 +411,22 @@ class Embeddings(LocalCase):
                     self.assertEqual(placed["predicted_tokens"], cached)
         self.assertEqual(self.model_of(node)["ways"]["embeddings"], "local")
         self.assertEqual(self.asked(node), 0)
+
+    def test_several_texts_go_where_the_first_one_s_tokens_are_cached(self):
+        engines = [self.tiny(name="engine-1"), self.tiny(name="engine-2")]
+        node = self.serve(engines, "--tokens.dir", str(MODELS), "--tokens.wait", "5s")
+        self.warm(node, engines)
+        for text in (LONG, "no " + LONG, LONG + LONG):
+            start = len(self.decisions(node))
+            self.post(node, "/v1/completions", {"prompt": text})
+            self.in_step(node, engines)
+            self.post(node, "/v1/embeddings", {"input": [text, "two", "three"]})
+            first, all_three = self.decisions(node)[start:]
+            self.assertEqual((all_three["source"], all_three["worker"]),
+                             ("mirror", first["worker"]))
+            self.assertGreater(all_three["predicted_tokens"], 0)
+        self.assertEqual(self.asked(node), 0)
+        self.assertEqual(self.model_of(node)["wrong"], 0)
 
 
 class Reload(LocalCase):

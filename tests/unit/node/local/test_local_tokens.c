@@ -86,6 +86,20 @@ Test(local_tokens, a_text_has_the_special_tokens_unless_it_wants_none)
     tokenizer_ids_fini(&without.ids);
 }
 
+Test(local_tokens, of_several_texts_the_first_one_s_are_made)
+{
+    struct local_answer alone =
+        answer_of("{\"prompt\":\"The \\\"node\\\" [\"}", SCAN_API_TEXT);
+    struct local_answer first =
+        answer_of("{\"prompt\": [ \"The \\\"node\\\" [\" , \"two\",\"three\"]}",
+                  SCAN_API_TEXT);
+
+    cr_assert_gt(alone.ids.count, 0);
+    are_alike(&alone, &first);
+    tokenizer_ids_fini(&alone.ids);
+    tokenizer_ids_fini(&first.ids);
+}
+
 Test(local_tokens, an_embedding_has_the_tokens_of_its_text)
 {
     struct local_answer text =
@@ -188,7 +202,6 @@ Test(local_tokens, an_embedding_that_is_cut_or_filled_up_is_not_made_here)
                           SCAN_API_EMBEDDINGS));
     cr_expect_not(is_read("{\"input\":\"a\",\"padding\":\"max_length\"}",
                           SCAN_API_EMBEDDINGS));
-    cr_expect_not(is_read("{\"input\":[\"a\",\"b\"]}", SCAN_API_EMBEDDINGS));
 }
 
 Test(local_tokens, a_truncated_prompt_keeps_its_end_and_the_first_token)

@@ -316,7 +316,6 @@ Test(node_route_rig, a_salt_sets_prompts_apart_unless_no_engine_takes_it)
 
 Test(node_route_rig, what_no_engine_renders_goes_by_text)
 {
-    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\",\"b\"]}", SCAN_API_GUESSED));
     cr_assert(goes_by_tokens("{\"prompt\":[\"a\"]}", SCAN_API_GUESSED));
     cr_assert(!goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_TEXT));
     cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_OTHER));
@@ -332,13 +331,19 @@ Test(node_route_rig, an_embedding_of_one_text_goes_by_tokens)
     cr_assert(goes_by_tokens("{\"input\":\"hi\"}", SCAN_API_EMBEDDINGS));
     cr_assert(goes_by_tokens("{\"input\":[\"hi\"]}", SCAN_API_EMBEDDINGS));
     cr_assert(goes_by_tokens("{\"input\":[1,2]}", SCAN_API_EMBEDDINGS));
-    cr_assert(!goes_by_tokens("{\"input\":[[1,2],[3]]}", SCAN_API_EMBEDDINGS));
-    cr_assert(
-        !goes_by_tokens("{\"input\":[\"hi\",\"ho\"]}", SCAN_API_EMBEDDINGS));
     cr_assert(!goes_by_tokens("{\"prompt\":\"hi\"}", SCAN_API_EMBEDDINGS));
     cr_assert(!goes_by_tokens("{\"input\":\"hi\",\"truncate_prompt_tokens\":9}",
                               SCAN_API_EMBEDDINGS));
     cr_assert(!goes_by_tokens(CHAT("\"hi\""), SCAN_API_EMBEDDINGS));
+}
+
+Test(node_route_rig, of_several_prompts_the_first_goes_by_its_tokens)
+{
+    cr_assert(goes_by_tokens("{\"input\":[[1,2],[3]]}", SCAN_API_EMBEDDINGS));
+    cr_assert(
+        goes_by_tokens("{\"input\":[\"hi\",\"ho\"]}", SCAN_API_EMBEDDINGS));
+    cr_assert(goes_by_tokens("{\"prompt\":[\"hi\",\"ho\"]}", SCAN_API_TEXT));
+    cr_assert(goes_by_tokens("{\"prompt\":[[1,2],[3]]}", SCAN_API_TEXT));
 }
 
 Test(node_route_rig, what_goes_on_from_an_engines_memory_goes_by_text)
