@@ -363,6 +363,7 @@ engine_cached_tokens(const struct engine *engine,
                     max, size * sizeof(*request->prompt), keys);
     uint32_t hits = engine_blocks_match(&engine->pool, keys, max, &unused);
     hits = engine_windows_serve(engine, keys, hits);
+    hits -= engine->config.recomputes && hits > 0;
     free(keys);
     CHECK(hits * size < request->prompt_len || hits == 0);
     return hits * size;

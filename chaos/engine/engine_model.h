@@ -90,6 +90,7 @@ struct engine_config {
     uint32_t windows; /* groups of layers with sliding windows, beside full
                          attention's; ENGINE_CACHE_BLOCKS alone; 0: none */
     uint32_t window_tokens; /* how far these look back, 1 or more */
+    bool recomputes;        /* of the blocks that a prompt finds the last one */
 };
 
 /* What a caller submits. The arrays are copied. */

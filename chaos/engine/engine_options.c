@@ -57,6 +57,9 @@ static const struct flag flags[] = {
      "full attention; 0: none"},
     {"window-groups", FLAG_COUNT, AT(window_groups), 1, SHAPE_WINDOWS_MAX, "N",
      "1", "groups of the cache that are for windows"},
+    {"eagle", FLAG_CHOICE, AT(eagle), 0, 0, "off|on", "off",
+     "vllm: the last block that is found is computed again,\n"
+     "as where EAGLE or MTP drafts; not with windows"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},
@@ -116,6 +119,11 @@ settle(struct engine_options *o, char *fault, size_t fault_size)
     if (o->window != 0 && facts->cache != ENGINE_CACHE_BLOCKS) {
         (void)snprintf(fault, fault_size,
                        "--window: this engine has no windows");
+        return false;
+    }
+    if (o->eagle != 0 && (o->make != ENGINE_MAKE_VLLM || o->window != 0)) {
+        (void)snprintf(fault, fault_size,
+                       "--eagle: for vllm, and without --window");
         return false;
     }
     bool sglang = o->make == ENGINE_MAKE_SGLANG;
@@ -269,5 +277,6 @@ engine_options_config(const struct engine_options *o)
         .events = o->events != NULL || o->replay != NULL,
         .windows = (uint32_t)o->window_groups,
         .window_tokens = (uint32_t)o->window,
+        .recomputes = o->eagle != 0,
     };
 }

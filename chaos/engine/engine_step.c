@@ -253,6 +253,7 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     uint32_t hits =
         engine_blocks_match(&engine->pool, seq->keys, max, &from_free);
     hits = engine_windows_serve(engine, seq->keys, hits);
+    hits -= engine->config.recomputes && hits > 0;
     (void)engine_blocks_match(&engine->pool, seq->keys, hits, &from_free);
     from_free += engine_windows_free(engine, seq->keys, hits);
     uint32_t wanted = (seq->blocks_total - hits) * (1 + engine->config.windows);

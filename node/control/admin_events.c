@@ -57,6 +57,7 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(
         json, "window_blocks",
         shape_windows(s->shape) != 0 ? shape_window(s->shape) : 0);
+    json_out_put_bool(json, "recomputes_last_block", s->recomputes);
     json_out_put_milli(json, "trust", s->trust_permille);
     json_out_put_bool(json, "indexed", s->slot != WORKER_NONE);
     json_out_put_bool(json, "used", s->in_view);

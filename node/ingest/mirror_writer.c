@@ -152,6 +152,8 @@ mirror_writer_status(const struct mirror_writer *writer, uint32_t at,
         .left_out = stream->left_out,
         .unruled = !shape_is_ruled(stream->shape),
         .in_view = mirror_writer_stream_in_view(stream),
+        .recomputes =
+            open && worker_set_has(&writer->view->recomputing, stream->slot),
         .accuracy = stream->accuracy,
     };
     return true;

@@ -31,6 +31,9 @@
  * next computes something. If the order passed through this node, nothing is
  * trusted until then.
  *
+ * The last block. Whether an engine computes it again that it finds is learned from
+ * answers (accuracy.h), and the view tells lanes.
+ *
  * Unruled. Some engines keep caches of which nobody knows what a hit needs, and
  * the stream's shape (index/shape.h) says so: it is not in the view, and its
  * requests are routed by their text.
@@ -82,11 +85,12 @@ struct mirror_writer_status {
     uint32_t shape; /* index/shape.h; block_tokens are its tokens */
     uint32_t slot;  /* of the mirror; WORKER_NONE: none is free */
     uint32_t trust_permille;
-    bool lost;      /* records were left out: it waits to be read again */
-    bool contested; /* too many epochs: not in the view */
-    bool left_out;  /* one block size too many: not in the view */
-    bool unruled;   /* nobody knows what a hit needs: not in the view */
-    bool in_view;   /* requests are looked up there */
+    bool lost;       /* records were left out: it waits to be read again */
+    bool contested;  /* too many epochs: not in the view */
+    bool left_out;   /* one block size too many: not in the view */
+    bool unruled;    /* nobody knows what a hit needs: not in the view */
+    bool in_view;    /* requests are looked up there */
+    bool recomputes; /* lanes know that its last block is computed again */
     struct accuracy accuracy;
 };
 

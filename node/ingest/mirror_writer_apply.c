@@ -431,9 +431,11 @@ mirror_writer_answer(struct mirror_writer *writer, uint32_t worker,
         writer->changed |= mirror_writer_stream_trust(writer, stream) != trust;
         return false;
     }
+    bool recomputes = stream->accuracy.recomputes;
     bool reread = accuracy_note(&stream->accuracy, &writer->limits.accuracy,
                                 answer, now_us);
-    writer->changed |= mirror_writer_stream_trust(writer, stream) != trust;
+    writer->changed |= mirror_writer_stream_trust(writer, stream) != trust ||
+                       stream->accuracy.recomputes != recomputes;
     return reread;
 }
 

@@ -103,6 +103,9 @@ show(const struct mirror_writer *writer,
         worker_set_add(&view->windowed, stream->slot);
         view->shape[stream->slot] = stream->shape;
     }
+    if (stream->accuracy.recomputes) {
+        worker_set_add(&view->recomputing, stream->slot);
+    }
     view->owner[stream->slot] = (uint16_t)worker;
     view->rank[stream->slot] = (uint16_t)stream->id.rank;
     view->trust_permille[stream->slot] =

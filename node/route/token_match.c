@@ -398,6 +398,16 @@ worth_of(struct token_match *match, const struct token_match_world *world,
     return (uint32_t)worth;
 }
 
+/* Without the last block, which the engine computes again. */
+static void
+leave_last_out(struct token_match_rank *rank)
+{
+    uint32_t block = rank->block_tokens;
+
+    rank->tokens -= rank->tokens < block ? rank->tokens : block;
+    rank->worth -= rank->worth < block ? rank->worth : block;
+}
+
 static void
 offer(struct token_match *match, const struct token_match_world *world,
       const struct token_blocks *blocks, uint32_t slot)
@@ -427,6 +437,9 @@ offer(struct token_match *match, const struct token_match_world *world,
         look_ahead_at(match, world, blocks, slot, &rank);
     }
     rank.worth = rank.worth < usable ? rank.worth : usable;
+    if (worker_set_has(&world->view->recomputing, slot)) {
+        leave_last_out(&rank);
+    }
     worker_set_add(&match->slots, slot);
     match->rank[slot] = rank;
     if (!worker_set_has(&match->workers, owner) || rank.worth > best->worth) {

@@ -75,6 +75,27 @@ reread_is_due(struct accuracy *accuracy, const struct accuracy_config *config,
     return true;
 }
 
+/* What the answer tells of the last block. */
+static void
+note_last_block(struct accuracy *accuracy, const struct accuracy_answer *answer)
+{
+    uint32_t predicted = answer->predicted_tokens;
+    uint32_t cached = answer->cached_tokens;
+    uint32_t less = accuracy->recomputes ? predicted : cached;
+    uint32_t more = accuracy->recomputes ? cached : predicted;
+
+    if (more > less && more - less == answer->block_tokens) {
+        accuracy->apart_run++;
+    } else if (predicted == cached && predicted != 0) {
+        accuracy->apart_run = 0;
+    }
+    if (accuracy->apart_run == ACCURACY_RUN) {
+        accuracy->recomputes = !accuracy->recomputes;
+        accuracy->apart_run = 0;
+    }
+    CHECK(accuracy->apart_run < ACCURACY_RUN);
+}
+
 bool
 accuracy_note(struct accuracy *accuracy, const struct accuracy_config *config,
               const struct accuracy_answer *answer, uint64_t now_us)
@@ -85,6 +106,7 @@ accuracy_note(struct accuracy *accuracy, const struct accuracy_config *config,
         return false;
     }
     bool wrong = count(accuracy, answer);
+    note_last_block(accuracy, answer);
     accuracy->wrong_bits = accuracy->wrong_bits << 1 | (wrong ? 1U : 0U);
     accuracy->window_count += accuracy->window_count < ACCURACY_WINDOW;
     if (accuracy->window_count < answers_needed(config)) {

@@ -39,6 +39,14 @@
  * eighths from there up to ACCURACY_PARTIAL, as the share of those that found no
  * more grows, which it does as blocks are stored, found and evicted anew.
  *
+ * The last block. An engine that drafts with EAGLE or MTP computes the last block
+ * again that it finds in its cache (vLLM: use_eagle_block_drop), because the draft
+ * needs the hidden states behind it. No event, metric or model list tells of that,
+ * so answers do: ACCURACY_RUN of them in a row that found exactly one block less
+ * than predicted. From then on predictions leave that block out, until as many in
+ * a row found exactly one more. Other answers prove nothing in this, but one that
+ * found just what was predicted ends the row.
+ *
  * Role: core. Owns: nothing, a plain value. Thread: one owner. Limits:
  * ACCURACY_WINDOW answers are remembered. Errors: none.
  */
@@ -50,6 +58,7 @@
 
 #define ACCURACY_WINDOW    64U  /* bits of wrong_bits */
 #define ACCURACY_DOUBLINGS 10U  /* of reread_ms */
+#define ACCURACY_RUN       8U   /* answers that tell of the last block */
 #define ACCURACY_PARTIAL   999U /* the most trust in an incomplete mirror */
 
 struct accuracy_config {
@@ -82,6 +91,8 @@ struct accuracy {
     uint32_t rereads;      /* in a row without recovery */
     uint64_t reread_at_us; /* when the last one was asked for; 0: never */
     bool wrong;            /* persistently, now */
+    bool recomputes;       /* the last block is left out of predictions */
+    uint32_t apart_run;    /* answers in a row that say otherwise */
     uint64_t more; /* answers ever that found more than an incomplete mirror
                            predicted; not among `answers` */
     uint64_t more_bits; /* their window, newest in bit 0 */
@@ -108,7 +119,8 @@ uint32_t accuracy_partial_trust(const struct accuracy *accuracy,
                                 uint32_t least_permille);
 
 /* The windows start again: the mirror's content was read again, or belongs to
- * another process. Trust stays as it is until the content is proved good. */
+ * another process. Trust stays as it is until the content is proved good, and so
+ * does what is known of the last block. */
 void accuracy_reread(struct accuracy *accuracy);
 
 /* How far to trust the mirror: 1000, or the discount while it is wrong. */

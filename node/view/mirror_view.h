@@ -30,9 +30,11 @@ struct mirror_view {
     uint64_t version;
     uint32_t groups_count;
     struct mirror_group groups[MIRROR_GROUPS_MAX];
-    struct worker_set workers;   /* fleet slots with a slot in a group */
-    struct worker_set windowed;  /* slots whose hits sliding windows limit */
-    uint32_t shape[WORKERS_MAX]; /* of these (index/shape.h) */
+    struct worker_set workers;     /* fleet slots with a slot in a group */
+    struct worker_set windowed;    /* slots whose hits sliding windows limit */
+    uint32_t shape[WORKERS_MAX];   /* of these (index/shape.h) */
+    struct worker_set recomputing; /* slots whose engines compute the last block
+                                      again that they find (accuracy.h) */
     /* By slot of the mirror, for those in a group. */
     uint16_t owner[WORKERS_MAX]; /* fleet slot */
     uint16_t rank[WORKERS_MAX];

@@ -186,6 +186,24 @@ class Quiet(MirrorCase):
         self.assertEqual((stream["window_groups"], stream["window_blocks"]), (2, 7))
         self.assertGreater(stream["counters"].get("blocks_removed", 0), 0)
 
+    def test_it_is_learned_that_an_engine_computes_the_last_block_again(self):
+        engine = self.engine("engine-1", "--blocks", "4000", "--eagle", "on")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        before = 0
+        for asked, prompt in enumerate(conversations(5, 60), start=1):
+            self.complete(node, prompt)
+            self.in_step(node, [engine])
+            if not self.streams(node)[0]["recomputes_last_block"]:
+                before = asked
+        decisions = self.decisions(node)[start:]
+        self.assertLess(before, 40)
+        for d in decisions[:before]:
+            self.assertIn(d["predicted_tokens"] - d["cached_tokens"], (0, 16))
+        good, judged, wrong = self.right(decisions[before + 1:])
+        self.assertEqual((good, judged), (59 - before, 59 - before), wrong[:3])
+        self.assertGreater(sum(d["cached_tokens"] for d in decisions[before + 1:]), 0)
+
     def test_a_chat_is_tokenised_by_its_engine(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "5s")

@@ -108,6 +108,27 @@ Test(node_mirror_writer_trust,
     cr_assert_eq(view()->trust_permille[slot], 1000);
 }
 
+Test(node_mirror_writer_trust, lanes_are_told_that_a_last_block_is_recomputed)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    cr_assert(worker_set_empty(&view()->recomputing));
+    for (uint32_t i = 0; i < ACCURACY_RUN; i++) {
+        cr_assert_not(answer(640, 624));
+    }
+    cr_assert_not(status(0).recomputes, "not published yet");
+    cr_assert(worker_set_has(&view()->recomputing, status(0).slot));
+    cr_assert(status(0).recomputes);
+    begin(7, 0, 101); /* most likely the same engine again */
+    store(7, 0, 101, 1, 0xa);
+    cr_assert(worker_set_has(&view()->recomputing, status(0).slot));
+    for (uint32_t i = 0; i < ACCURACY_RUN; i++) {
+        cr_assert_not(answer(624, 640));
+    }
+    cr_assert(worker_set_empty(&view()->recomputing));
+}
+
 Test(node_mirror_writer_trust, answers_while_events_are_missing_say_nothing)
 {
     add(7, 1);

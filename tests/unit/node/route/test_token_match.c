@@ -387,6 +387,28 @@ Test(token_match, of_a_windowed_slot_an_end_counts_until_events_tell)
     cr_assert_eq(token_match_end(&rig.match, match(3)), 0);
 }
 
+Test(token_match, a_last_block_that_is_computed_again_is_left_out)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(10 * BLOCK + 1);
+    hold(slot, TIER_DEVICE, 0, 10);
+    worker_set_add(&rig.view.recomputing, slot);
+    cr_assert_eq(match(3)->tokens, 9 * BLOCK);
+    cr_assert_eq(match(3)->worth, 9 * BLOCK);
+    ask_for(10 * BLOCK); /* whose own last block never counts */
+    cr_assert_eq(match(3)->tokens, 8 * BLOCK);
+    ask_for(BLOCK + 1);
+    cr_assert_eq(match(3)->tokens, 0);
+    ask_for(BLOCK);
+    cr_assert_eq(match(3)->tokens, 0);
+    cr_assert_eq(match(3)->worth, 0);
+    rig.view.trust_permille[slot] = 500;
+    ask_for(10 * BLOCK + 1);
+    cr_assert_eq(match(3)->tokens, 9 * BLOCK);
+    cr_assert_eq(match(3)->worth, 4 * BLOCK);
+}
+
 Test(token_match, an_end_is_told_only_of_whole_prompts_and_windowed_slots)
 {
     (void)add_rank(4, 0);

@@ -194,3 +194,50 @@ Test(node_accuracy, extreme_settings_are_sane)
     cr_assert(accuracy_note(&accuracy, &odd, &bad, 0));
     cr_assert_eq(accuracy_trust(&accuracy, &odd), 300);
 }
+
+/* So many answers, all predicted and found alike. */
+static void
+notes_of(uint32_t count, uint32_t predicted, uint32_t cached)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        (void)note(predicted, cached, 0);
+    }
+}
+
+Test(node_accuracy, a_row_of_one_block_less_tells_that_the_last_is_recomputed)
+{
+    notes_of(ACCURACY_RUN - 1, 640, 624);
+    cr_assert(!accuracy.recomputes);
+    (void)note(640, 624, 0);
+    cr_assert(accuracy.recomputes);
+    cr_assert_eq(accuracy.wrong_bits, 0);
+    notes_of(1000, 624, 624); /* as predicted from then on */
+    cr_assert(accuracy.recomputes);
+    notes_of(1000, 0, 0);     /* prompts of which nothing is found */
+    notes_of(1000, 640, 624); /* and those predicted before */
+    cr_assert(accuracy.recomputes);
+}
+
+Test(node_accuracy, an_answer_as_predicted_ends_the_row)
+{
+    notes_of(ACCURACY_RUN - 1, 640, 624);
+    (void)note(640, 640, 0);
+    notes_of(ACCURACY_RUN - 1, 640, 624);
+    cr_assert(!accuracy.recomputes);
+    (void)note(640, 100, 0); /* evicted meanwhile: says nothing of it */
+    (void)note(640, 624, 0);
+    cr_assert(accuracy.recomputes);
+}
+
+Test(node_accuracy, a_row_of_one_block_more_takes_that_back)
+{
+    notes_of(ACCURACY_RUN, 640, 624);
+    notes_of(ACCURACY_RUN - 1, 624, 640);
+    cr_assert(accuracy.recomputes);
+    accuracy_reread(&accuracy);
+    cr_assert(accuracy.recomputes);
+    (void)note(0, 16, 0);
+    cr_assert(!accuracy.recomputes);
+    notes_of(1000, 640, 640);
+    cr_assert(!accuracy.recomputes);
+}
