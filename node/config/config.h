@@ -50,6 +50,7 @@
 #define CONFIG_LANES_MAX         64
 #define CONFIG_CHOICES_MAX       16 /* models with a choice of their own */
 #define CONFIG_ALIASES_MAX       32 /* other names of models */
+#define CONFIG_LINKS_MAX         64 /* between islands */
 #define CONFIG_ALIAS_TARGETS_MAX 8U /* models behind one */
 #define CONFIG_ALIAS_WEIGHT_MAX  1000000U
 /* mirror.expected by default: longer than engines let requests wait. */
@@ -74,7 +75,7 @@ struct config_worker {
     struct url events; /* tcp: its KV event socket; host "" when absent */
     struct url replay; /* tcp: its replay socket; host "" when absent */
     char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
-    char island[CONFIG_LABEL_MAX]; /* among which traffic is cheap */
+    char island[CONFIG_LABEL_MAX]; /* where it is: cloud/region/zone */
     char pool[CONFIG_LABEL_MAX];   /* workers of the same size */
     uint32_t role;                 /* enum config_role */
     uint32_t bootstrap_port;       /* of an SGLang with role prefill */
@@ -166,6 +167,24 @@ struct config_slo {
     uint32_t ttft_ms; /* of other models */
     uint32_t itl_ms;
     struct config_slos models;
+};
+
+/* What it costs to send a request from one island to another, or back. Both
+ * ends are prefixes of labels. */
+struct config_link {
+    char from[CONFIG_LABEL_MAX];
+    char to[CONFIG_LABEL_MAX];
+    uint32_t ms;
+};
+
+struct config_links {
+    uint32_t count;
+    struct config_link link[CONFIG_LINKS_MAX];
+};
+
+struct config_island {
+    char name[CONFIG_LABEL_MAX]; /* where this node is; "": not told */
+    struct config_links links;
 };
 
 /* Requests of one session go to one worker. */
@@ -404,6 +423,7 @@ struct config {
     struct config_aliases aliases;
     struct config_policy policy;
     struct config_slo slo;
+    struct config_island island;
     struct config_affinity affinity;
     struct config_retries retries;
     struct config_belief belief;

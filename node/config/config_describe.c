@@ -2,6 +2,7 @@
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_slos_internal.h"
@@ -37,16 +38,29 @@ describe_choice(const struct config_key *key, struct buf *out)
 static const char *
 want_of(enum config_type type, struct slice text)
 {
-    return type == CONFIG_RANGES    ? ranges_want(text)
-           : type == CONFIG_MODELS  ? config_models_want(text)
-           : type == CONFIG_ALIASES ? config_aliases_want(text)
-           : type == CONFIG_SLOS    ? config_slos_want(text)
-           : type == CONFIG_PATHS
+    static const char *(*const wants[])(struct slice text) = {
+        [CONFIG_PLACES] = config_joins_want,
+        [CONFIG_RANGES] = ranges_want,
+        [CONFIG_MODELS] = config_models_want,
+        [CONFIG_ALIASES] = config_aliases_want,
+        [CONFIG_SLOS] = config_slos_want,
+        [CONFIG_LINKS] = config_links_want,
+    };
+
+    if (type < sizeof wants / sizeof *wants && wants[type] != NULL) {
+        return wants[type](text);
+    }
+    return type == CONFIG_PATHS
                ? "paths such as /v1/files /v1/files/* between blanks"
            : type == CONFIG_ORIGINS
                ? "origins such as https://chat.example between blanks, or *"
+           : type == CONFIG_ISLAND
+               ? "at most 63 letters, digits and ._:@-[], in parts between "
+                 "slashes such as aws/eu-west-1/a"
                : LIMITS_RATE_WANT;
 }
+
+_Static_assert(CONFIG_LABEL_MAX == 64, "as the text says");
 
 void
 config_value_describe(const struct config_key *key, struct slice text,
@@ -100,19 +114,19 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_TCP:
         buf_add_text(out, config_url_parse(key->type, text, &unused));
         break;
-    case CONFIG_PLACES:
-        buf_add_text(out, config_joins_want(text));
-        break;
     case CONFIG_STATUSES:
         buf_printf(out, "statuses from 400 to 599 such as %s, or none",
                    key->fallback);
         break;
+    case CONFIG_PLACES:
+    case CONFIG_ISLAND:
     case CONFIG_PATHS:
     case CONFIG_ORIGINS:
     case CONFIG_RANGES:
     case CONFIG_MODELS:
     case CONFIG_ALIASES:
     case CONFIG_SLOS:
+    case CONFIG_LINKS:
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
         break;
@@ -138,6 +152,7 @@ config_type_word(enum config_type type)
         [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
         [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
         [CONFIG_SLOS] = "SLOS",         [CONFIG_CHOICES] = "CHOICES",
+        [CONFIG_ISLAND] = "ISLAND",     [CONFIG_LINKS] = "LINKS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

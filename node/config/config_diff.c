@@ -38,6 +38,8 @@ static const char *const live_keys[] = {
     "slo.ttft",
     "slo.itl",
     "slo.models",
+    "island.name",
+    "island.links",
     "limits.connections_max",
     "limits.client_connections_max",
     "limits.inflight_max",

@@ -169,6 +169,7 @@ put_value(struct json_out *json, const struct config_key *key)
         json_out_put_text(json, "format", "path");
         break;
     case CONFIG_LABEL:
+    case CONFIG_ISLAND:
     case CONFIG_SECRET:
     case CONFIG_TEXT:
     case CONFIG_PATH:
@@ -179,6 +180,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_WEB:
     case CONFIG_TCP:
     case CONFIG_SLOS:
+    case CONFIG_LINKS:
         put_type(json, "string", NULL);
         break;
     }

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "node/config/config_apply_internal.h"
+#include "node/config/config_value_internal.h"
 #include "node/config/config_walk_internal.h"
 #include "node/keys/keys_check.h"
 #include "node/text/quote.h"
@@ -358,6 +359,41 @@ take_models(struct reading *r, const struct config_yaml_node *list)
     take_list(r, "models", list, take_model);
 }
 
+/* Each item of `residency`. */
+static void
+take_island(const struct reading *r, const struct config_yaml_node *node)
+{
+    struct slice text = config_yaml_text(r->walk.yaml, node);
+    char label[CONFIG_LABEL_MAX];
+    int outcome = config_island_read(text, label)
+                      ? keys_add_residency(r->keys, r->tenant, text)
+                      : KEYS_E_BAD;
+
+    if (outcome == KEYS_E_FULL) {
+        config_walk_wrong(&r->walk, node, "residency",
+                          "at most 191 bytes of islands");
+        return;
+    }
+    say_outcome(r, node, outcome,
+                "an island such as eu or aws/eu-west-1: labels of letters, "
+                "digits and ._:@-[] between slashes",
+                "", 0);
+}
+
+_Static_assert(KEYS_RESIDENCY_MAX == 192, "as the text says");
+
+/* An empty list would be nowhere, and is no rule that anybody wants. */
+static void
+take_residency(struct reading *r, const struct config_yaml_node *list)
+{
+    if (list->kind == CONFIG_YAML_LIST && list->first == 0) {
+        config_walk_wrong(&r->walk, list, "residency",
+                          "a list of one or more islands");
+        return;
+    }
+    take_list(r, "residency", list, take_island);
+}
+
 static const struct tenant_key {
     const char *name;
     void (*take)(struct reading *r, const struct config_yaml_node *value);
@@ -365,7 +401,7 @@ static const struct tenant_key {
     {"keys", take_keys},           {"models", take_models},
     {"limits", take_limits},       {"weight", take_weight},
     {"priority", take_priority},   {"isolation", take_isolation},
-    {"namespace", take_namespace},
+    {"namespace", take_namespace}, {"residency", take_residency},
 };
 
 #define TENANT_KEYS (sizeof tenant_keys / sizeof tenant_keys[0])
@@ -390,7 +426,8 @@ take_mapping(struct reading *r, const struct config_yaml_node *mapping)
         if (i == TENANT_KEYS) {
             config_error(r->walk.errors, &place,
                          "unknown key %s: a tenant has keys, models, limits, "
-                         "weight, priority, isolation and namespace",
+                         "weight, priority, isolation, namespace and "
+                         "residency",
                          quote_text(text, quoted));
         } else if (config_walk_first(&r->walk, name, &line[i])) {
             tenant_keys[i].take(r, value);

@@ -21,6 +21,8 @@
  *       isolation: strict           # its cache is nobody else's; absent: shared
  *       namespace: shops            # ... but of tenants with the same one;
  *                                   # absent: its name
+ *       residency: [eu, us/east]    # islands of workers that may get its
+ *                                   # requests; absent: any
  *   isolation_secret: 64 hex digits # with it; the same on all nodes
  *
  * Role: core, except for config_keys_load(), which reads the file. Owns:

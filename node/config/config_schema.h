@@ -31,6 +31,7 @@ enum config_type {
     CONFIG_RATIO,    /* uint32_t permille: 0.3, 1.5, 0.985 */
     CONFIG_CHOICE,   /* uint32_t, the index into choices */
     CONFIG_LABEL,    /* char[CONFIG_LABEL_MAX] of letters, digits, ._:@-[] */
+    CONFIG_ISLAND,   /* char[CONFIG_LABEL_MAX]: labels between slashes, a/b/c */
     CONFIG_SECRET,   /* char[CONFIG_SECRET_MAX], printable, no space */
     CONFIG_TEXT,     /* char[CONFIG_TEXT_MAX], printable, no space, #"\ */
     CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
@@ -53,6 +54,8 @@ enum config_type {
     CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
                        or * */
     CONFIG_CHOICES, /* struct config_choices: NAME=CHOICE between blanks, or
+                       none */
+    CONFIG_LINKS, /* struct config_links: ISLAND~ISLAND=80ms between blanks, or
                        none */
 };
 

@@ -6,6 +6,7 @@
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_slos_internal.h"
@@ -220,6 +221,30 @@ is_names(struct slice text, uint64_t len_max)
     return count != 0;
 }
 
+/* Labels between slashes. */
+static bool
+is_island(struct slice text)
+{
+    bool good = text.len != 0 && text.ptr[text.len - 1] != '/';
+
+    while (good && text.len != 0) {
+        good = is_text_of(CONFIG_LABEL, slice_take(&text, '/'));
+    }
+    return good;
+}
+
+bool
+config_island_read(struct slice text, char to[CONFIG_LABEL_MAX])
+{
+    bool good = text.len < CONFIG_LABEL_MAX && is_island(text);
+
+    if (good) {
+        memcpy(to, text.ptr, text.len);
+        to[text.len] = '\0';
+    }
+    return good;
+}
+
 static size_t
 text_room(enum config_type type)
 {
@@ -377,6 +402,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_NAMES:
     case CONFIG_ORIGINS:
         return set_text(key, text, to);
+    case CONFIG_ISLAND:
+        return config_island_read(text, to);
     case CONFIG_LISTEN:
     case CONFIG_WEB:
     case CONFIG_TCP:
@@ -395,6 +422,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_slos_read(text, (void *)to) == NULL;
     case CONFIG_CHOICES:
         return config_choices_read(key->choices, text, (void *)to) == NULL;
+    case CONFIG_LINKS:
+        return config_links_read(text, (void *)to) == NULL;
     case CONFIG_RATE:
         return limits_rate_read(text, (void *)to);
     }
@@ -480,6 +509,7 @@ config_value_print(const struct config_key *key, const void *from,
         buf_add_text(out, key->choices[config_value_number(key, from)]);
         break;
     case CONFIG_LABEL:
+    case CONFIG_ISLAND:
     case CONFIG_SECRET:
     case CONFIG_TEXT:
     case CONFIG_PATH:
@@ -521,6 +551,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_CHOICES:
         config_choices_print(key->choices, (const void *)at, out);
+        break;
+    case CONFIG_LINKS:
+        config_links_print((const void *)at, out);
         break;
     case CONFIG_RATE:
         limits_rate_print((const void *)at, out);

@@ -16,6 +16,11 @@ const char *config_url_parse(enum config_type type, struct slice text,
 /* Reads a duration. False: it is none. */
 bool config_duration_read(struct slice text, uint64_t *ms) MUST_CHECK;
 
+/* Reads labels between slashes. False: these are none, or too long, and *to is
+ * unchanged. */
+bool config_island_read(struct slice text, char to[CONFIG_LABEL_MAX])
+    MUST_CHECK;
+
 /* Appends a stored number (CONFIG_COUNT to CONFIG_RATIO) in the largest unit
  * that leaves it whole. */
 void config_number_print(enum config_type type, uint64_t value,

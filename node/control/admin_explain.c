@@ -142,6 +142,18 @@ put_pool(struct json_out *json, const struct route_scratch *route)
     json_out_object_end(json);
 }
 
+/* Where the worker is, and what the way there costs; aside_tokens has that,
+ * less the cheapest candidate's. */
+static void
+put_island(struct json_out *json, const struct fleet_worker *worker,
+           const struct fleet_board *board)
+{
+    if (worker->island[0] != '\0') {
+        json_out_put_text(json, "island", worker->island);
+    }
+    control_islands_put_worker(board, worker->slot, json);
+}
+
 static void
 put_row(struct json_out *json, const struct route_world *world,
         const struct route_scratch *route, const struct elect_row *row)
@@ -173,6 +185,7 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_uint(json, "aside_tokens", row->aside);
     json_out_put_uint(json, "max_model_len", view->max_len[row->worker]);
     json_out_put_milli(json, "slowness", row->slowness);
+    put_island(json, view->worker[row->worker], board);
     control_slo_put_worker(board, row->worker, json);
     json_out_put_uint(json, "cost", row->cost);
     put_weights(json, &row->weights);
@@ -267,6 +280,7 @@ put_candidates(struct control *control, const struct route_world *world,
         .open = view->open,
         .serves = fleet_view_find_model(view, control->explain.model),
         .too_short = control->explain.pools.too_short,
+        .foreign = control->explain.foreign,
     };
     if (session_spares(&control->explain.session)) {
         standing.spared = control->explain.session.spared;
@@ -347,11 +361,15 @@ put_election(struct control *control, const struct asked *asked,
     put_choice(json, world->view, choice);
     if (outcome != 0) {
         json_out_put_text(json, "refused",
-                          outcome == ROUTE_E_NO_MODEL ? "model_not_found"
-                          : outcome == ROUTE_E_FULL   ? "waits"
+                          outcome == ROUTE_E_NO_MODEL    ? "model_not_found"
+                          : outcome == ROUTE_E_FULL      ? "waits"
+                          : outcome == ROUTE_E_RESIDENCY ? "residency"
                           : outcome == ROUTE_E_TOO_LONG
                               ? "context_length_exceeded"
                               : "no_worker");
+    }
+    if (world->residency != NULL && world->residency[0] != '\0') {
+        json_out_put_text(json, "residency", world->residency);
     }
     if (asked != NULL) {
         put_request(json, control, asked->tokens_by);
@@ -507,6 +525,7 @@ world_of(struct control *control, const struct httpd_request *request)
     struct node_shared *node = control->node;
     const struct admin_alias *named = &control->alias;
     const struct node_live *live = publish_get(&node->live);
+    const struct keys *keys = publish_get(&node->keys);
     struct slice model = control->explain.model;
     struct route_world world =
         shared_world(node, shared_elect_for(&node->elect, &live->policy.models,
@@ -515,6 +534,10 @@ world_of(struct control *control, const struct httpd_request *request)
         named->alias != NULL ? slice_of(named->alias->name) : model;
     uint64_t session = session_of(control, request, named->body, asked);
 
+    if (keys != NULL) {
+        world.residency =
+            keys_residency(keys, tenant_of(control, request))->islands;
+    }
     world.affinity = node->session.mode;
     world.session =
         named->alias != NULL ? alias_session(session, model) : session;
@@ -609,8 +632,8 @@ static bool
 ask_tokens(struct control *control, const struct route_world *world,
            struct httpd_request *request, enum scan_api api)
 {
-    struct worker_set able =
-        fleet_view_find_model(world->view, control->explain.model);
+    struct worker_set foreign;
+    struct worker_set able = route_servers(&control->explain, world, &foreign);
     struct explaining *e = malloc(sizeof(*e));
     int outcome = TOKEN_ASK_E_BUSY;
 

@@ -80,6 +80,7 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
                       fleet_board_lacks(board, FLEET_LACKS_RESPONSES, slot,
                                         control_now_us(control)));
     control_slo_put_worker(board, slot, json);
+    control_islands_put_worker(board, slot, json);
     json_out_put_uint(json, "requests", counter_read(&c->requests));
     json_out_put_uint(json, "failures", counter_read(&c->failures));
     json_out_put_uint(json, "streams_severed",
@@ -260,6 +261,9 @@ admin_put_status(struct control *control, struct json_out *json)
 
     json_out_object_begin(json);
     json_out_put_text(json, "node", node->config->name);
+    if (node->island.name[0] != '\0') {
+        json_out_put_text(json, "island", node->island.name);
+    }
     json_out_put_text(json, "version", KVASIR_VERSION);
     json_out_put_uint(
         json, "uptime_s",
@@ -290,15 +294,22 @@ admin_put_status(struct control *control, struct json_out *json)
 }
 
 static void
-put_decision(struct json_out *json, const struct fact_decision *d,
-             const char *worker, const char *tenant)
+put_decision(struct json_out *json, const struct control *control,
+             const struct fact_decision *d,
+             const struct decisions_worker *worker, const char *tenant)
 {
     json_out_object_begin(json);
     json_out_put_uint(json, "time_ms", d->wall_ms);
     json_out_put_text(json, "id", d->id);
     json_out_put_text(json, "tenant", tenant);
     json_out_put_text(json, "model", d->model);
-    json_out_put_text(json, "worker", worker);
+    json_out_put_text(json, "worker", worker->id);
+    if (worker->island[0] != '\0') {
+        json_out_put_text(json, "island", worker->island);
+        json_out_put_bool(
+            json, "crossed",
+            control_islands_crosses(&control->node->island, worker->island));
+    }
     json_out_put_text(json, "mode",
                       d->slot == WORKER_NONE
                           ? "none"
@@ -343,9 +354,9 @@ admin_put_decisions(struct control *control, struct json_out *json,
 
     json_out_array_begin(json);
     for (uint32_t i = 0; i < d->count && i < count; i++) {
-        const char *worker;
+        const struct decisions_worker *worker;
         const struct fact_decision *record = decisions_get(d, i, &worker);
-        put_decision(json, record, worker,
+        put_decision(json, control, record, worker,
                      control_keys_tenant(control->node, record->tenant));
     }
     json_out_array_end(json);

@@ -15,7 +15,6 @@
 #define FACTS_PER_TURN   512U /* of one lane */
 #define WORK_MS          20U
 #define UNPROVEN_BYTES   ((size_t)64 << 20)
-#define SPEED_TELL_US    UINT64_C(1000000)
 #define WORK_IDLE_MS     100U /* while there is nothing to do */
 #define WORK_STEPS       4096U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
@@ -118,12 +117,14 @@ note_decision(struct control *control, const struct fact_decision *fact)
     const struct fleet_worker *worker =
         fact_sink_worker(&control->sink, fact->slot, fact->generation);
 
-    decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+    decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "",
+                  worker != NULL ? worker->island : "");
     history_take(&control->history, fact, control_now_us(control));
     control_slo_take(&control->slo, &control->node->slo, fact);
     mix_take(control->mix, fact,
              control_keys_tenant(control->node, fact->tenant));
     if (worker != NULL) {
+        control_islands_take(&control->islands, worker);
         ingest_answered(control->ingest, fact);
     }
 }
@@ -233,25 +234,6 @@ finish_sweeps(struct control *control)
     }
 }
 
-static void ON_CONTROL
-tell_speed(struct control *control, uint64_t now_us)
-{
-    struct fleet_board *board = control->node->board;
-    struct speed_slo slo[WORKERS_MAX];
-
-    if (now_us >= control->speed_told_us + SPEED_TELL_US) {
-        control->speed_told_us = now_us;
-        speed_pass(&control->speed, now_us);
-        control_slo_list(&control->node->slo, fleet_view_get(board), slo);
-        fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
-        for (unsigned kind = 0; kind < TEXT_KINDS; kind++) {
-            gauge_set(&control->node->text_ratio[kind],
-                      (int32_t)text_ratio_milli(&control->text_ratio,
-                                                (enum text_kind)kind));
-        }
-    }
-}
-
 /* Each WORK_MS, but more seldom while nothing happens. */
 static void
 on_work(uv_timer_t *timer)
@@ -267,7 +249,7 @@ on_work(uv_timer_t *timer)
     more = ingest_work(control->ingest, now_us) || more;
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
-    tell_speed(control, now_us);
+    control_speed_tell(control, now_us);
     control_roster_work(control);
     control_models_sweep(&control->models);
     control_models_judge(&control->models, now_us);

@@ -17,6 +17,7 @@
 #include "node/control/admin_access.h"
 #include "node/control/admin_alias.h"
 #include "node/control/admin_live.h"
+#include "node/control/control_islands.h"
 #include "node/control/control_jwt.h"
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
@@ -73,7 +74,8 @@ struct control {
     struct fact_sink sink; /* of lanes' facts */
     struct speed speed;    /* of workers, as this node saw them */
     uint64_t speed_told_us;
-    struct control_slo slo;       /* how answers kept it */
+    struct control_slo slo; /* how answers kept it */
+    struct control_islands islands;
     struct text_ratio text_ratio; /* of prompts that engines have counted */
     struct mix *mix;              /* how long requests were */
     struct unproven unproven;
@@ -128,6 +130,10 @@ void control_use_tls(struct control *control) ON_CONTROL;
 /* How many requests a worker may have at one time, by that configuration. */
 void control_limit_workers(struct control *control, const struct config *config)
     ON_CONTROL;
+
+/* Tells lanes what was learned of workers' speeds and ways, now and then:
+ * control_speed.c. */
+void control_speed_tell(struct control *control, uint64_t now_us) ON_CONTROL;
 
 /* The cluster, to look at, to change its roster, and to load into. */
 struct cluster *control_cluster(const struct control *control);

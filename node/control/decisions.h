@@ -15,7 +15,11 @@
 
 struct decisions {
     struct fact_decision *record;
-    char (*worker)[FACT_ID_MAX]; /* its id then: slots are used again */
+    /* The worker as it was then: slots are used again. */
+    struct decisions_worker {
+        char id[FACT_ID_MAX];
+        char island[FACT_ID_MAX];
+    } * worker;
     uint32_t size;
     uint32_t count;
     uint32_t next; /* where the next one goes */
@@ -27,13 +31,14 @@ int decisions_init(struct decisions *d, uint32_t size) MUST_CHECK;
 /* Frees the entries, not *d. */
 void decisions_fini(struct decisions *d);
 
-/* worker: the id behind fact->slot, or "" for none; copied, and truncated to
- * fit. */
+/* worker: the id behind fact->slot, or "" for none, with its island; copied,
+ * and truncated to fit. */
 void decisions_add(struct decisions *d, const struct fact_decision *fact,
-                   const char *worker);
+                   const char *worker, const char *island);
 
-/* The i-th newest, from 0; *worker is its worker's id. i < count. */
-const struct fact_decision *decisions_get(const struct decisions *d, uint32_t i,
-                                          const char **worker);
+/* The i-th newest, from 0; *worker is its worker's. i < count. */
+const struct fact_decision *
+decisions_get(const struct decisions *d, uint32_t i,
+              const struct decisions_worker **worker);
 
 #endif

@@ -232,7 +232,8 @@ take_decision(struct fact_sink *sink, const struct fact_decision *fact,
     if (fact_sink_worker(sink, fact->slot, fact->generation) != NULL) {
         hints_ended(sink->hints, fact->slot, fact->generation, now_us);
         ingest_stream_answer(sink->streams, fact, now_us);
-        speed_take(sink->speed, fact);
+        speed_take(sink->speed, fact,
+                   gauge_read(&sink->board->away_us[fact->slot]));
         if (sink->text_ratio != NULL) {
             text_ratio_take(sink->text_ratio, fact);
         }

@@ -108,6 +108,8 @@ admit_head(struct client *client, struct admission *admission)
     if (outcome == 0) {
         admission->isolation =
             *keys_isolation(publish_get(&node->keys), admission->tenant);
+        admission->residency =
+            *keys_residency(publish_get(&node->keys), admission->tenant);
     }
     qsbr_offline(lane->shared->reader);
     if (token) {

@@ -203,6 +203,7 @@ struct admission {
     bool keyed; /* the node wants keys: those of the client are ours alone */
     uint32_t tenant; /* 0: nobody's in particular */
     struct keys_isolation isolation;
+    struct keys_residency residency;
 };
 
 /* How the request at the start of `in` is framed. */

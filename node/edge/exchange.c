@@ -234,6 +234,28 @@ refuse_length(struct exchange *x)
     reply_error(x->client, 400, "context_length_exceeded", text);
 }
 
+static const char *
+residency_of(const struct exchange *x)
+{
+    return x->client->framing.admission.residency.islands;
+}
+
+/* None is there at all, or none that takes requests now. */
+static void ON_LANE
+refuse_residency(struct exchange *x, unsigned status, const char *code)
+{
+    char text[FACT_MODEL_MAX + KEYS_RESIDENCY_MAX + 160];
+
+    (void)snprintf(text, sizeof(text),
+                   "this tenant's requests may be served in the islands [%s] "
+                   "alone (its residency), and no worker there %s '%s'",
+                   residency_of(x),
+                   status == 403 ? "serves the model"
+                                 : "is free to take a request for the model",
+                   x->dispatch.model);
+    reply_error(x->client, status, code, text);
+}
+
 static void ON_LANE
 refuse(struct exchange *x)
 {
@@ -254,6 +276,9 @@ refuse(struct exchange *x)
     case DISPATCH_TOO_LONG:
         refuse_length(x);
         break;
+    case DISPATCH_RESIDENCY:
+        refuse_residency(x, 403, "residency");
+        break;
     case DISPATCH_QUEUE_FULL:
         reply_error(x->client, 503, "queue_full",
                     "all workers are busy, and too many requests wait");
@@ -263,6 +288,10 @@ refuse(struct exchange *x)
                     "no worker had room in time");
         break;
     case DISPATCH_NO_WORKER:
+        if (residency_of(x)[0] != '\0') {
+            refuse_residency(x, 503, "no_worker");
+            break;
+        }
         reply_error(x->client, 503, "no_worker",
                     "no worker is healthy, connected and free to take this "
                     "request; see `kvasir status`");
@@ -417,6 +446,7 @@ elect(struct exchange *x)
         world.affinity = SESSION_BOUND;
         world.session = x->stored;
     }
+    world.residency = residency_of(x);
     world.placed = x->wait.placed;
     world.place = x->wait.place;
     x->dispatch.split.choice.asked = prefill_asks(x, world.view);

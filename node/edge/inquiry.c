@@ -217,8 +217,8 @@ on_answer(void *context, const struct token_answer *answer)
 static uint32_t
 choose_engine(struct lane *lane, const struct route_world *world)
 {
-    struct worker_set able =
-        fleet_view_find_model(world->view, lane->route.model);
+    struct worker_set foreign;
+    struct worker_set able = route_servers(&lane->route, world, &foreign);
     uint32_t chosen = WORKER_NONE;
     uint64_t seen = 0;
 
@@ -376,6 +376,7 @@ inquiry_begin(struct exchange *x)
     CHECK(x->inquiry == NULL && x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
+    world.residency = x->client->framing.admission.residency.islands;
     uint64_t root = route_token_root(route, x->body.ptr, world.view);
     inquiry_find_source(x, &world, root, &source);
     if (route_wants_tokens(route, &world)) {
@@ -403,6 +404,7 @@ inquiry_recall(struct exchange *x)
     CHECK(x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node, &lane->elect);
+    world.residency = x->client->framing.admission.residency.islands;
     uint64_t root = route_token_root(&lane->route, x->body.ptr, world.view);
     inquiry_find_source(x, &world, root, &source);
     if (route_wants_tokens(&lane->route, &world)) {

@@ -42,8 +42,10 @@
  * prompts away from a slow worker until the others have queued for them.
  *
  * A worker of a pool that another one suits better (node/route/route_pools.h)
- * costs some tokens beside, which is added to all this. Engines of two pools run
- * different numbers of requests, so no load is imbalanced then.
+ * costs some tokens beside, and so does one of another island
+ * (node/view/island.h); these are added to all this. Engines of two pools run
+ * different numbers of requests, and those of two islands may, so no load is
+ * imbalanced then.
  *
  * A request in flight counts for the memory it holds
  * and the steps that it is in. An overlap of cache_threshold or less of the
@@ -228,7 +230,7 @@ struct elect_input {
     const uint32_t *slowness;
     const struct elect_slo *slo; /* kvasir, with queued; NULL: none */
     /* Tokens, at most 1 << 24, that each costs beside, because another pool
-     * suits the request; or NULL: none. */
+     * suits the request, or it is on another island; or NULL: none. */
     const uint32_t *aside;
     const uint16_t *kv_usage; /* permille of the KV cache; or NULL: not known,
                                  or elect_asks_usage() is false */
@@ -299,6 +301,7 @@ struct elect_standing {
     struct worker_set spared;    /* "session elsewhere" */
     struct worker_set apart;     /* "other role" */
     struct worker_set too_short; /* "too short" for prompt and answer */
+    struct worker_set foreign;   /* "other residency" than the tenant's */
 };
 
 /* What each of a worker's columns counts in its cost, in thousandths of a

@@ -21,6 +21,9 @@ lacking(const struct elect_standing *standing, uint32_t slot)
     if (worker_set_has(&standing->open, slot)) {
         return "circuit open";
     }
+    if (worker_set_has(&standing->foreign, slot)) {
+        return "other residency";
+    }
     if (!worker_set_has(&standing->serves, slot)) {
         return "wrong model";
     }

@@ -222,6 +222,11 @@ void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
                     const struct sockaddr_storage *found, size_t count,
                     uint64_t now_us);
 
+/* The shortest round trip to each present worker lately, in us, as its health
+ * probes show, into an array of WORKERS_MAX by slot; 0: none is known. The
+ * engine's own time is in it. */
+void fleet_rounds(const struct fleet *fleet, uint32_t *round_us);
+
 /* Lets time pass up to now_us, which never goes back. */
 void fleet_tick(struct fleet *fleet, uint64_t now_us);
 

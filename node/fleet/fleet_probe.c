@@ -6,9 +6,10 @@
 #include "node/fleet/fleet_log_internal.h"
 #include "node/fleet/fleet_slot_internal.h"
 
-#define JITTER_DIVISOR 10 /* an interval is up to a tenth shorter */
-#define GRAIN_DIVISOR  40 /* and ends on a multiple of a 40th of it */
-#define SOON_DIVISOR   10 /* a probe brought forward waits a tenth of one */
+#define JITTER_DIVISOR 10  /* an interval is up to a tenth shorter */
+#define GRAIN_DIVISOR  40  /* and ends on a multiple of a 40th of it */
+#define SOON_DIVISOR   10  /* a probe brought forward waits a tenth of one */
+#define ROUNDS         16U /* health probes in a window of the shortest one */
 
 static uint32_t
 interval_ms(const struct fleet *fleet, enum fleet_probe probe)
@@ -269,6 +270,34 @@ note_silence(struct fleet *fleet, uint32_t slot,
     }
 }
 
+/* The shortest is the one that met nothing on its way and at the engine; a
+ * window later it is looked for anew, because ways change. */
+static void
+note_round(struct fleet_rounds *rounds, uint64_t us)
+{
+    uint32_t round_us = us < 1 ? 1 : us > INT32_MAX ? INT32_MAX : (uint32_t)us;
+
+    if (rounds->count == ROUNDS) {
+        *rounds = (struct fleet_rounds){.before_us = rounds->least_us};
+    }
+    rounds->count++;
+    if (rounds->least_us == 0 || round_us < rounds->least_us) {
+        rounds->least_us = round_us;
+    }
+}
+
+void
+fleet_rounds(const struct fleet *fleet, uint32_t *round_us)
+{
+    WORKER_SET_EACH (slot, &fleet->present) {
+        const struct fleet_rounds *rounds = &fleet->slot[slot].rounds;
+        bool before =
+            rounds->before_us != 0 &&
+            (rounds->least_us == 0 || rounds->before_us < rounds->least_us);
+        round_us[slot] = before ? rounds->before_us : rounds->least_us;
+    }
+}
+
 static void
 take_health(struct fleet *fleet, uint32_t slot,
             const struct fleet_probed *result)
@@ -286,6 +315,8 @@ take_health(struct fleet *fleet, uint32_t slot,
     note_silence(fleet, slot, result);
     fleet->slot[slot].bad_status = 0;
     if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
+        note_round(&fleet->slot[slot].rounds,
+                   fleet->now_us - fleet->slot[slot].health_sent_us);
         health_good(fleet, slot);
         return;
     }

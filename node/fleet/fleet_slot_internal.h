@@ -42,6 +42,14 @@ struct probe_state {
     bool alternative; /* ask the second path */
 };
 
+/* The shortest of a worker's round trips lately: of the present window, and of
+ * the one before. */
+struct fleet_rounds {
+    uint32_t least_us; /* 0: none */
+    uint32_t before_us;
+    uint32_t count;
+};
+
 /* What each tick looks at comes first, in a few cache lines. */
 struct fleet_slot {
     enum slot_state state;
@@ -75,9 +83,10 @@ struct fleet_slot {
     uint64_t failed_before[2]; /* the same of failures; the older one first */
     uint64_t since_us;
     uint64_t health_sent_us;
-    uint32_t health_sent;   /* how many */
-    size_t addresses_count; /* of the last lookup */
-    size_t unanswered;      /* health probes in a row without an answer */
+    uint32_t health_sent;       /* how many */
+    struct fleet_rounds rounds; /* of good health probes */
+    size_t addresses_count;     /* of the last lookup */
+    size_t unanswered;          /* health probes in a row without an answer */
 
     struct engine_models models;
     struct engine_metrics metrics;

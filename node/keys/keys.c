@@ -16,6 +16,7 @@ struct tenant {
     uint32_t weight;          /* 0: none was set, which is 1 */
     int32_t priority;
     struct keys_isolation isolation;
+    struct keys_residency residency;
 };
 
 struct model {
@@ -186,6 +187,30 @@ keys_isolation(const struct keys *keys, uint32_t tenant)
 {
     CHECK(tenant < KEYS_TENANTS_MAX);
     return &keys->tenant[tenant].isolation;
+}
+
+int
+keys_add_residency(struct keys *keys, uint32_t tenant, struct slice island)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
+    char *islands = keys->tenant[tenant].residency.islands;
+    size_t len = strlen(islands);
+    size_t blank = len != 0;
+
+    if (len + blank + island.len >= KEYS_RESIDENCY_MAX) {
+        return KEYS_E_FULL;
+    }
+    memcpy(islands + len, " ", blank);
+    memcpy(islands + len + blank, island.ptr, island.len);
+    islands[len + blank + island.len] = '\0';
+    return 0;
+}
+
+const struct keys_residency *
+keys_residency(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return &keys->tenant[tenant].residency;
 }
 
 bool

@@ -49,6 +49,8 @@
 
 #define KEYS_CACHE_SALT_ROOM 33U /* 128 bits in hex digits, and a NUL */
 
+#define KEYS_RESIDENCY_MAX 192U /* islands between blanks, and a NUL */
+
 #define KEYS_DEFAULT "default" /* the tenant of slot 0 */
 
 /* A key, as far as the node knows it. */
@@ -68,6 +70,12 @@ struct keys_isolation {
     bool strict; /* false: they are not, and the rest is nothing */
     char salt[KEYS_CACHE_SALT_ROOM];
     uint8_t key[KEYS_HASH_BYTES];
+};
+
+/* Where a tenant's requests may be served: prefixes of islands
+ * (node/view/island.h) between blanks; "": anywhere. */
+struct keys_residency {
+    char islands[KEYS_RESIDENCY_MAX];
 };
 
 /* One limit of a tenant's, of its requests for a model or for all. */
@@ -124,6 +132,15 @@ void keys_set_isolation(struct keys *keys, uint32_t tenant,
 
 /* Of a tenant's slot, whoever has it; good as long as keys. */
 const struct keys_isolation *keys_isolation(const struct keys *keys,
+                                            uint32_t tenant);
+
+/* Adds an island, which the caller has checked, to those where the tenant's
+ * requests may be served; before the first: anywhere. 0, or KEYS_E_FULL. */
+int keys_add_residency(struct keys *keys, uint32_t tenant, struct slice island)
+    MUST_CHECK;
+
+/* Of a tenant's slot, whoever has it; good as long as keys. */
+const struct keys_residency *keys_residency(const struct keys *keys,
                                             uint32_t tenant);
 
 /* Whether some tenant is isolated. */

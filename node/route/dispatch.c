@@ -240,9 +240,10 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
         return;
     }
     if (d->elected != 0) {
-        refuse(d, d->elected == ROUTE_E_NO_MODEL   ? DISPATCH_NO_MODEL
-                  : d->elected == ROUTE_E_TOO_LONG ? DISPATCH_TOO_LONG
-                                                   : DISPATCH_NO_WORKER);
+        refuse(d, d->elected == ROUTE_E_NO_MODEL    ? DISPATCH_NO_MODEL
+                  : d->elected == ROUTE_E_TOO_LONG  ? DISPATCH_TOO_LONG
+                  : d->elected == ROUTE_E_RESIDENCY ? DISPATCH_RESIDENCY
+                                                    : DISPATCH_NO_WORKER);
         return;
     }
     if (d->routed_us == 0) {

@@ -92,6 +92,7 @@ enum dispatch_refusal {
     DISPATCH_NO_MODEL,
     DISPATCH_NO_WORKER,
     DISPATCH_TOO_LONG,   /* see too_long */
+    DISPATCH_RESIDENCY,  /* none is where the tenant's requests may be */
     DISPATCH_QUEUE_FULL, /* `busy` says when to come again, as with the next */
     DISPATCH_QUEUE_LATE,
 };

@@ -46,6 +46,9 @@ dispatch_count_refusal(struct metrics_lane *m, enum dispatch_refusal refusal)
     case DISPATCH_TOO_LONG:
         counter_bump(&m->requests_too_long, 1);
         break;
+    case DISPATCH_RESIDENCY:
+        counter_bump(&m->requests_residency, 1);
+        break;
     case DISPATCH_QUEUE_FULL:
         counter_bump(&m->requests_queue_full, 1);
         break;

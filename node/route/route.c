@@ -236,16 +236,13 @@ route_token_root(const struct route_scratch *scratch, const char *body,
     return key_token_root(lora, salt);
 }
 
-/* The workers that serve the model and may get a request now. */
+/* Those of them that may get a request now. */
 static struct worker_set
-able_workers(const struct route_scratch *scratch,
-             const struct route_world *world)
+able_of(const struct route_world *world, const struct worker_set *serves)
 {
-    struct worker_set serves =
-        fleet_view_find_model(world->view, scratch->model);
     struct worker_set may = fleet_view_candidates(world->view, world->board);
 
-    return worker_set_and(&may, &serves);
+    return worker_set_and(&may, serves);
 }
 
 bool
@@ -255,7 +252,9 @@ route_wants_tokens(const struct route_scratch *scratch,
     if (!scratch->by_tokens || worker_set_empty(&world->tokens.view->workers)) {
         return false;
     }
-    struct worker_set able = able_workers(scratch, world);
+    struct worker_set foreign;
+    struct worker_set serves = route_servers(scratch, world, &foreign);
+    struct worker_set able = able_of(world, &serves);
     struct worker_set mirrored =
         worker_set_and(&able, &world->tokens.view->workers);
 
@@ -562,8 +561,8 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
 {
     const struct fleet_view *view = world->view;
     struct worker_set full;
-    struct worker_set serves = fleet_view_find_model(view, scratch->model);
-    struct worker_set able = able_workers(scratch, world);
+    struct worker_set serves = route_servers(scratch, world, &scratch->foreign);
+    struct worker_set able = able_of(world, &serves);
 
     struct worker_set left = worker_set_minus(&able, tried);
     left = route_for_part(world, &left);
@@ -593,15 +592,15 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     scratch->pools.wants = POOLS_NONE;
     worker_set_clear(&scratch->pools.too_short);
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
-        return ROUTE_E_NO_MODEL;
+        return worker_set_empty(&scratch->foreign) ? ROUTE_E_NO_MODEL
+                                                   : ROUTE_E_RESIDENCY;
     }
     int outcome = pools_apply(&scratch->pools, world->elect, view, &serves,
                               &input->candidates);
     if (outcome != 0) {
         return outcome;
     }
-    input->aside =
-        scratch->pools.wants != POOLS_NONE ? scratch->pools.aside : NULL;
+    input->aside = route_aside(scratch, world, &input->candidates);
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }

@@ -78,6 +78,9 @@ struct route_scratch {
     struct elect_state elect;
     struct session_place session; /* where the request's session is */
     struct pools pools;           /* which lengths of engines suit it */
+    /* Workers of its model that its tenant's residency leaves out. */
+    struct worker_set foreign;
+    uint32_t aside[WORKERS_MAX]; /* tokens, for elect.h: pools' and links' */
     /* Of the request's tenant, for route_read(); NULL: none is isolated. */
     const struct keys_isolation *isolation;
     char salt[KEYS_CACHE_SALT_ROOM]; /* what engines must be told as cache_salt;
@@ -91,9 +94,11 @@ enum {
     ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
     ROUTE_E_NO_MODEL,   /* no present worker serves the model */
     ROUTE_E_NO_WORKER,  /* some do, but none is eligible now */
-    ROUTE_E_FULL,     /* all that are have no room: it waits; see route_wait */
-    ROUTE_E_TOO_LONG, /* no worker of its model ever takes so many tokens: see
+    ROUTE_E_FULL,      /* all that are have no room: it waits; see route_wait */
+    ROUTE_E_TOO_LONG,  /* no worker of its model ever takes so many tokens: see
                          pools */
+    ROUTE_E_RESIDENCY, /* some serve the model, and none of them is where the
+                          tenant's requests may be */
 };
 
 struct route_choice {
@@ -134,7 +139,9 @@ struct route_world {
     enum route_part part;
     enum engine_kind partner; /* with ROUTE_PREFILL: of the decode worker */
     enum session_mode affinity;
-    uint64_t session; /* session_key() of the request; 0: it has none */
+    uint64_t session;      /* session_key() of the request; 0: it has none */
+    const char *residency; /* islands where it may be served (keys.h); "" or
+                              NULL: anywhere */
     bool placed; /* the request has waited, and was given a place at a worker */
     uint32_t place;
 };
@@ -194,11 +201,23 @@ bool route_wants_tokens(const struct route_scratch *scratch,
  * in tried, their loads, and what they hold: in tokens if those are known
  * (scratch->tokens), otherwise in blocks of text. Those without room are left
  * out, unless all are. 0 or ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER, ROUTE_E_FULL,
- * ROUTE_E_TOO_LONG; *input is filled in each case.
+ * ROUTE_E_TOO_LONG, ROUTE_E_RESIDENCY; *input is filled in each case.
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
     MUST_CHECK;
+
+/* The workers that serve the request's model where it may be served; *foreign:
+ * those that serve it elsewhere. */
+struct worker_set route_servers(const struct route_scratch *scratch,
+                                const struct route_world *world,
+                                struct worker_set *foreign);
+
+/* Tokens that candidates cost beside, by slot, for elect.h: another pool's
+ * (scratch->pools), and the way to another island's. NULL: none. */
+const uint32_t *route_aside(struct route_scratch *scratch,
+                            const struct route_world *world,
+                            const struct worker_set *candidates);
 
 /* Those of the set that are for the world's part of a request. */
 struct worker_set route_for_part(const struct route_world *world,
@@ -219,7 +238,7 @@ struct session_choice route_pick(struct route_scratch *scratch,
 
 /*
  * Elects a worker and takes a lease at it. 0 and *choice, or ROUTE_E_NO_MODEL,
- * ROUTE_E_NO_WORKER, ROUTE_E_FULL, ROUTE_E_TOO_LONG.
+ * ROUTE_E_NO_WORKER, ROUTE_E_FULL, ROUTE_E_TOO_LONG, ROUTE_E_RESIDENCY.
  */
 int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,

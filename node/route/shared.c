@@ -138,6 +138,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     node->elect = shared_elect(&config->policy);
     session_rule_init(&node->session, &config->affinity);
     node->slo = config->slo;
+    node->island = config->island;
     replace_live(node, live);
     return 0;
 }

@@ -101,6 +101,7 @@ struct node_shared {
     struct elect_config elect; /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
     struct config_slo slo;       /* likewise */
+    struct config_island island; /* likewise */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */

@@ -232,6 +232,12 @@ struct fleet_board {
      * 0: not known. */
     _Alignas(64) struct gauge slowness_permille[WORKERS_MAX];
     struct gauge uneven; /* 1: some slowness is neither 0 nor 1,000 */
+    /* What the way to each costs: a time, by the measured part of it, and that
+     * in tokens of its model (island.h). All 0 unless `linked`. */
+    _Alignas(64) struct gauge link_us[WORKERS_MAX];
+    _Alignas(64) struct gauge away_us[WORKERS_MAX];
+    _Alignas(64) struct gauge link_tokens[WORKERS_MAX];
+    struct gauge linked; /* 1: some worker is of another island, at a cost */
     /* What each can do within the SLO (speed.h), and 1: there is one. */
     _Alignas(64) struct gauge slo_tokens[WORKERS_MAX];
     _Alignas(64) struct gauge slo_requests[WORKERS_MAX];

@@ -34,6 +34,8 @@
     X(tokens_unknown_key, "Tokens by a key that is not in the set")            \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
     X(requests_too_long, "Requests longer than any worker takes (400)")        \
+    X(requests_residency,                                                      \
+      "Requests that no worker within their tenant's residency serves (403)")  \
     X(requests_queued, "Requests that waited for a worker with room")          \
     X(requests_queue_full, "Requests that a full queue did not keep (503)")    \
     X(requests_queue_late, "Requests that waited too long for room (503)")     \

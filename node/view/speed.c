@@ -117,12 +117,14 @@ speed_add_step(struct speed *speed, uint32_t slot, uint32_t generation,
 }
 
 void
-speed_take(struct speed *speed, const struct fact_decision *fact)
+speed_take(struct speed *speed, const struct fact_decision *fact,
+           uint32_t away_us)
 {
     if (fact->stream && !fact->split && fact->attempts == 1 &&
         fact->status == 200 && fact->first_token_us > fact->route_us) {
+        uint64_t took_us = fact->first_token_us - fact->route_us;
         speed_add(speed, fact->slot, fact->generation, fact->front_tokens,
-                  fact->first_token_us - fact->route_us);
+                  took_us > away_us ? took_us - away_us : 1);
         if (fact->completion_tokens > 1 && fact->resumed == 0 &&
             fact->duration_us > fact->first_token_us) {
             speed_add_step(

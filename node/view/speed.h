@@ -81,8 +81,11 @@ void speed_add_step(struct speed *speed, uint32_t slot, uint32_t generation,
                     uint32_t requests, uint64_t us);
 
 /* What a request's end tells of its worker: the first token of a stream, unless
- * an attempt elsewhere came before, and the time between its tokens. */
-void speed_take(struct speed *speed, const struct fact_decision *fact);
+ * an attempt elsewhere came before, and the time between its tokens. Of the
+ * first, away_us went by on the way to another island and back: the worker is
+ * no slower for that. */
+void speed_take(struct speed *speed, const struct fact_decision *fact,
+                uint32_t away_us);
 
 /* Time passes: forgets old samples. */
 void speed_pass(struct speed *speed, uint64_t now_us);

@@ -168,7 +168,7 @@ Test(node_config_keys, a_fault_is_told_with_its_place)
     cr_assert_str_eq(
         faults("tenants: {a: {limit: 1}}"),
         "f:1:15: unknown key \"limit\": a tenant has keys, models, limits, "
-        "weight, priority, isolation and namespace\n");
+        "weight, priority, isolation, namespace and residency\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: k\n"),
                      "f:3:11: keys: expected a list, not text\n");
     cr_assert_str_eq(faults("tenants:\n  a:\n    keys: [[k]]\n"),
@@ -245,6 +245,30 @@ Test(node_config_keys, tenants_are_isolated_by_the_files_secret)
     cr_assert(!keys_isolation(keys, b)->strict);
     cr_assert_eq(keys_find_tenant(keys, SLICE("c")), 0);
     keys_free(keys);
+}
+
+Test(node_config_keys, a_tenants_requests_may_have_islands)
+{
+    static const char yaml[] =
+        "tenants:\n  a: {residency: [eu, us/east], keys: [\"" KEY_A "\"]}\n"
+        "  b: {keys: [\"" KEY_B "\"]}\n";
+    struct keys *keys;
+
+    cr_assert_eq(
+        config_keys_read(SLICE(yaml), "f", false, NULL, &keys, &errors), 0);
+    uint32_t a = keys_find_tenant(keys, SLICE("a"));
+    uint32_t b = keys_find_tenant(keys, SLICE("b"));
+    cr_assert_str_eq(keys_residency(keys, a)->islands, "eu us/east");
+    cr_assert_str_eq(keys_residency(keys, b)->islands, "");
+    cr_assert_str_eq(keys_residency(keys, 0)->islands, "");
+    keys_free(keys);
+    cr_assert_str_eq(faults("tenants: {a: {residency: []}}"),
+                     "f:1:26: residency: expected a list of one or more "
+                     "islands, not a list\n");
+    cr_assert(strstr(faults("tenants: {a: {residency: [/eu]}}"),
+                     "expected an island such as eu") != NULL);
+    cr_assert(strstr(faults("tenants: {a: {residency: eu}}"),
+                     "residency: expected a list") != NULL);
 }
 
 Test(node_config_keys, tenants_of_one_namespace_share_a_salt)

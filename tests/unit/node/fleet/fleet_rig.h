@@ -28,6 +28,7 @@ struct rig_engine {
     bool hangs;             /* probes are taken and not answered */
     bool silent;            /* they time out */
     unsigned silent_checks; /* so many health checks do */
+    uint32_t check_us;      /* a health check takes so long */
 };
 
 struct rig_note {
@@ -147,6 +148,9 @@ rig_answer(const struct fleet_out *out)
         result.body = slice_of(engine->metrics_body);
     } else {
         result.status = engine->health;
+    }
+    if (out->probe == FLEET_PROBE_HEALTH) {
+        rig.now_us += engine->check_us;
     }
     fleet_probed(rig.fleet, &result, rig.now_us);
 }

@@ -355,3 +355,30 @@ Test(node_fleet, workers_of_one_length_are_known_to_be)
     (void)rig_add(2);
     cr_assert_eq(rig_view()->same_len, 0);
 }
+
+static uint32_t
+round_to(uint32_t slot)
+{
+    uint32_t round_us[WORKERS_MAX] = {0};
+
+    fleet_rounds(rig.fleet, round_us);
+    return round_us[slot];
+}
+
+Test(node_fleet, the_shortest_check_lately_is_the_round_trip)
+{
+    rig.engine[0].check_us = 9000;
+    rig.engine[1].health = 503;
+    uint32_t slot = rig_add(0);
+    uint32_t bad = rig_add(1);
+
+    cr_assert_eq(round_to(slot), 9000);
+    rig.engine[0].check_us = 700;
+    rig_pass(3 * RIG_S);
+    rig.engine[0].check_us = 20000;
+    rig_pass(10 * RIG_S);
+    cr_assert_eq(round_to(slot), 700);
+    rig_pass(200 * RIG_S); /* the way is another one now */
+    cr_assert_eq(round_to(slot), 20000);
+    cr_assert_eq(round_to(bad), 0, "only good ones count");
+}

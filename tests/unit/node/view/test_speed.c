@@ -271,12 +271,12 @@ Test(node_speed, steps_are_of_answers_that_say_their_tokens)
     bad[2].resumed = 1;
     bad[3].duration_us = 100005;
     for (uint32_t i = 0; i < 4 * SPEED_FLOOR; i++) {
-        speed_take(&speed, &bad[i % 4]);
+        speed_take(&speed, &bad[i % 4], 0);
     }
     in_time(1, 0, 10000);
     cr_assert_eq(requests[0], SPEED_ANY);
     for (uint32_t i = 0; i < SPEED_FLOOR; i++) {
-        speed_take(&speed, &good);
+        speed_take(&speed, &good, 0);
     }
     in_time(1, 0, 10000); /* steps of 20 ms, with 4 in flight */
     cr_assert_eq(requests[0], 2);
@@ -299,12 +299,34 @@ Test(node_speed, only_a_first_attempts_stream_is_timed)
     bad[2].status = 500;
     bad[3].first_token_us = 0;
     for (uint32_t i = 0; i < 40; i++) {
-        speed_take(&speed, &bad[i % 4]);
+        speed_take(&speed, &bad[i % 4], 0);
     }
     cr_assert_eq(speed_rate(&speed, 2), 0);
     for (uint32_t i = 0; i < SPEED_FLOOR; i++) {
-        speed_take(&speed, &good);
+        speed_take(&speed, &good, 0);
     }
     uint32_t rate = speed_rate(&speed, 2);
     cr_assert(rate > 9800 && rate < 10200, "%u", rate);
+}
+
+Test(node_speed, a_worker_is_not_slow_for_being_far_away)
+{
+    const struct fact_decision fact = {.slot = 2,
+                                       .generation = 1,
+                                       .stream = true,
+                                       .attempts = 1,
+                                       .status = 200,
+                                       .front_tokens = 1000,
+                                       .route_us = 5,
+                                       .first_token_us = 180005};
+
+    for (uint32_t i = 0; i < SPEED_FLOOR; i++) {
+        speed_take(&speed, &fact, 80000);
+    }
+    uint32_t rate = speed_rate(&speed, 2);
+    cr_assert(rate > 9800 && rate < 10200, "%u", rate);
+    for (uint32_t i = 0; i < 2 * SPEED_FLOOR; i++) { /* it came to be nearer */
+        speed_take(&speed, &fact, 900000);
+    }
+    cr_assert_gt(speed_rate(&speed, 2), rate);
 }

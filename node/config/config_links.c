@@ -1,0 +1,88 @@
+/* What links between islands cost: from text, and back to text. */
+#include "node/config/config_links_internal.h"
+
+#include <string.h>
+
+#include "node/config/config_value_internal.h"
+
+#define WANT_LINK   "ISLAND~ISLAND=TIME such as eu~us=80ms"
+#define TIME_MAX_MS UINT64_C(600000)
+
+static bool
+is_same(const struct config_link *a, const struct config_link *b)
+{
+    return (strcmp(a->from, b->from) == 0 && strcmp(a->to, b->to) == 0) ||
+           (strcmp(a->from, b->to) == 0 && strcmp(a->to, b->from) == 0);
+}
+
+static const char *
+add(struct config_links *links, struct slice text)
+{
+    struct config_link link = {.ms = 0};
+    struct slice from = slice_take(&text, '~');
+    struct slice to = slice_take(&text, '=');
+    uint64_t ms;
+
+    CHECK(links->count <= CONFIG_LINKS_MAX);
+    if (!config_island_read(from, link.from) ||
+        !config_island_read(to, link.to) || !config_duration_read(text, &ms) ||
+        ms > TIME_MAX_MS) {
+        return WANT_LINK;
+    }
+    link.ms = (uint32_t)ms;
+    for (uint32_t i = 0; i < links->count; i++) {
+        if (is_same(&links->link[i], &link)) {
+            return "each link once, whichever way round";
+        }
+    }
+    if (links->count == CONFIG_LINKS_MAX) {
+        return "at most 64 links";
+    }
+    links->link[links->count++] = link;
+    return NULL;
+}
+
+_Static_assert(CONFIG_LINKS_MAX == 64, "as the text says");
+
+const char *
+config_links_read(struct slice text, struct config_links *links)
+{
+    struct config_links read = {.count = 0};
+    struct slice left = slice_trim(text);
+    const char *want = left.len == 0 ? WANT_LINK : NULL;
+
+    if (slice_equal(left, SLICE("none"))) {
+        left.len = 0;
+    }
+    while (want == NULL && left.len != 0) {
+        struct slice one = slice_take(&left, ' ');
+        want = one.len != 0 ? add(&read, one) : NULL;
+    }
+    if (want == NULL) {
+        *links = read;
+    }
+    return want;
+}
+
+const char *
+config_links_want(struct slice text)
+{
+    struct config_links scratch;
+    const char *want = text.len != 0 ? config_links_read(text, &scratch) : NULL;
+
+    return want != NULL ? want : WANT_LINK ", or none";
+}
+
+void
+config_links_print(const struct config_links *links, struct buf *out)
+{
+    CHECK(links->count <= CONFIG_LINKS_MAX);
+    for (uint32_t i = 0; i < links->count; i++) {
+        const struct config_link *link = &links->link[i];
+        buf_printf(out, "%s%s~%s=", i != 0 ? " " : "", link->from, link->to);
+        config_number_print(CONFIG_DURATION, link->ms, out);
+    }
+    if (links->count == 0) {
+        buf_add_text(out, "none");
+    }
+}

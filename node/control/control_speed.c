@@ -1,0 +1,25 @@
+/* What was learned of workers goes to lanes. */
+#include "node/control/control.h"
+
+#define SPEED_TELL_US UINT64_C(1000000)
+
+void
+control_speed_tell(struct control *control, uint64_t now_us)
+{
+    struct fleet_board *board = control->node->board;
+    struct speed_slo slo[WORKERS_MAX];
+
+    if (now_us >= control->speed_told_us + SPEED_TELL_US) {
+        control->speed_told_us = now_us;
+        speed_pass(&control->speed, now_us);
+        control_slo_list(&control->node->slo, fleet_view_get(board), slo);
+        control_islands_look(&control->islands, &control->node->island,
+                             control->fleet, board, &control->speed, slo);
+        fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
+        for (unsigned kind = 0; kind < TEXT_KINDS; kind++) {
+            gauge_set(&control->node->text_ratio[kind],
+                      (int32_t)text_ratio_milli(&control->text_ratio,
+                                                (enum text_kind)kind));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+"""Islands: requests stay where they are cheap, as long as that is worth it; a tenant's residency
+is kept whatever it costs."""
+import threading
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import Proxy, chat
+
+HERE, THERE = "eu/fra/a", "us/east"
+LINK_MS, RATE, REQUEST = 200, 8000, 256
+
+
+class IslandCase(Proxy):
+    def islands(self, *args, answer=None):
+        """A node at HERE, between a worker of its island and one far away."""
+        self.here = FakeWorker(self, answer or (lambda peer, request: peer.json({})))
+        self.there = FakeWorker(self, lambda peer, request: peer.json({}))
+        node = self.serve(f"{self.here.url},island={HERE},id=here",
+                          f"{self.there.url},island={THERE},id=there",
+                          options=("--island.name", HERE, "--island.links",
+                                   f"eu~us={LINK_MS}ms", *args), count=2)
+        self.admin = node.at("admin")
+        harness.wait_until(lambda: self.rows()["there"].get("link_ms") == LINK_MS,
+                           "lanes are told what the way costs")
+        return node
+
+    def explain(self, body=None, tenant=None):
+        return harness.request(self.admin, "POST", "/admin/explain", body or chat("x"),
+                               {"x-kvasir-tenant": tenant} if tenant else None).json()
+
+    def rows(self, *args, **kwargs):
+        return {r["worker"]: r for r in self.explain(*args, **kwargs)["candidates"]}
+
+    def went(self, answer):
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.headers["x-kvasir-worker"]
+
+    def crossings(self):
+        found = harness.metrics(self.admin)
+        return [found.get(f'kvasir_island_requests_total{{from="{HERE}",to="{to}"}}', 0)
+                for to in (HERE, THERE)]
+
+
+class Islands(IslandCase):
+    def test_requests_stay_and_explain_says_what_leaving_costs(self):
+        self.islands()
+        for i in range(8):
+            self.assertEqual(self.went(self.post(chat(f"{i} a prompt of its own"))), "here")
+        rows = self.rows()
+        self.assertEqual((rows["here"]["island"], rows["there"]["island"]), (HERE, THERE))
+        self.assertEqual((rows["here"]["aside_tokens"], rows["there"]["aside_tokens"]),
+                         (0, LINK_MS * RATE // 1000))
+        self.assertEqual(rows["there"]["link_tokens"], LINK_MS * RATE // 1000)
+        for row in rows.values():
+            self.assertAlmostEqual(row["cost"], sum(
+                weight * row[column] for column, weight in row["weights"].items()), delta=1)
+        harness.wait_until(lambda: self.crossings() == [8, 0], "all are counted")
+        found = harness.metrics(self.admin)
+        self.assertEqual(
+            found[f'kvasir_island_link_seconds{{from="{HERE}",to="{THERE}"}}'], LINK_MS / 1000)
+        last = harness.request(self.admin, "GET", "/admin/decisions").json()[0]
+        self.assertEqual((last["island"], last["crossed"]), (HERE, False))
+
+    def test_a_new_conversation_leaves_before_an_old_one(self):
+        let_go = threading.Event()
+        self.addCleanup(let_go.set)
+
+        def answer(peer, request):
+            if b"hold" in request.body:
+                let_go.wait(harness.IO_TIMEOUT_S)
+            peer.json({})
+
+        node = self.islands(answer=answer)
+        old = chat("an old conversation " * 400)
+        self.assertEqual(self.went(self.post(old)), "here")
+        harness.wait_until(lambda: self.rows(old)["here"]["overlap"] > 0, "it is known")
+        # So many open requests weigh more than the way.
+        held = LINK_MS * RATE // 1000 // REQUEST + 1
+        threads = [threading.Thread(target=self.post, args=(chat(f"{i} hold"),))
+                   for i in range(held)]
+        for i, thread in enumerate(threads):
+            thread.start()
+            harness.wait_until(lambda n=i + 1: self.rows()["here"]["load"] == n, "it is open")
+        self.assertEqual(self.went(self.post(chat("a new conversation"))), "there")
+        self.assertEqual(self.went(self.post(old)), "here")
+        let_go.set()
+        for thread in threads:
+            thread.join()
+        harness.wait_until(lambda: self.crossings() == [held + 2, 1], "one crossed")
+        decisions = harness.request(node.at("admin"), "GET", "/admin/decisions").json()
+        self.assertEqual([d["island"] for d in decisions if d["crossed"]], [THERE])
+
+    def test_everything_leaves_an_island_without_workers(self):
+        self.islands()
+        old = chat("an old conversation " * 400)
+        self.assertEqual(self.went(self.post(old)), "here")
+        self.here.close()
+        for _ in range(3):
+            self.assertEqual(self.went(self.post(old)), "there")
+        # Nothing is farther than the nearest that is left.
+        harness.wait_until(lambda: not self.rows()["here"]["candidate"], "it is seen")
+        self.assertEqual(self.rows()["there"]["aside_tokens"], 0)
+
+    def test_without_a_name_of_its_own_a_node_has_no_near_and_far(self):
+        here = FakeWorker(self, lambda peer, request: peer.json({}))
+        node = self.serve(f"{here.url},island={HERE},id=here", count=1)
+        self.admin = node.at("admin")
+        self.assertNotIn("link_ms", self.rows()["here"])
+        self.assertFalse([name for name in harness.metrics(self.admin) if "island" in name])
+
+
+class Residency(IslandCase):
+    TENANTS = {"far": "[us]", "near": "[eu/fra, eu/dub]", "nowhere": "[ap]", "any": None}
+
+    def setUp(self):
+        super().setUp()
+        self.keys, lines = {}, ["tenants:"]
+        for name, residency in self.TENANTS.items():
+            self.keys[name], line = self.run_once("kvasir", "key").stdout.split()
+            lines += [f"  {name}:", f"    keys: ['{line}']"]
+            lines += [f"    residency: {residency}"] if residency else []
+        file = self.folder / "keys.yaml"
+        file.write_text("\n".join(lines) + "\n")
+        self.islands("--keys.file", file)
+
+    def ask(self, tenant, body=None, path="/v1/chat/completions"):
+        return self.post(body, {"x-api-key": self.keys[tenant]}, path)
+
+    def refusal(self, answer):
+        error = answer.json()["error"]
+        return answer.status, error["code"], error["message"]
+
+    def test_a_tenants_requests_go_where_it_may_be(self):
+        for _ in range(4):
+            self.assertEqual(self.went(self.ask("far")), "there")
+            self.assertEqual(self.went(self.ask("near")), "here")
+            self.assertEqual(self.went(self.ask("any")), "here")
+        # What has no prompt is a tenant's data, too.
+        self.assertEqual(self.went(self.ask("far", {"query": "q", "documents": ["d"]},
+                                            "/v1/rerank")), "there")
+
+    def test_what_no_worker_may_serve_is_refused_by_the_rules_name(self):
+        status, code, message = self.refusal(self.ask("nowhere"))
+        self.assertEqual((status, code), (403, "residency"))
+        self.assertIn("[ap]", message)
+        self.assertEqual(harness.metric(self.admin, "kvasir_requests_residency_total"), 1)
+        told = self.explain(tenant="nowhere")
+        self.assertEqual((told["refused"], told["worker"], told["residency"]),
+                         ("residency", None, "ap"))
+        told = self.explain(tenant="far")
+        self.assertEqual((told["worker"], told["residency"]), ("there", "us"))
+        rows = {r["worker"]: r for r in told["candidates"]}
+        self.assertEqual(rows["here"]["verdict"], "other residency")
+        self.assertNotIn("residency", self.explain(tenant="any"))
+
+    def test_no_failure_moves_a_request_out(self):
+        self.there.close()
+        harness.wait_until(lambda: self.rows(tenant="far")["there"]["verdict"] in
+                           ("unhealthy", "circuit open"), "it is seen to be gone")
+        before = len(self.here.requests)
+        status, code, message = self.refusal(self.ask("far"))
+        self.assertIn((status, code), ((503, "no_worker"), (502, "all_attempts_failed")))
+        if code == "no_worker":
+            self.assertIn("[us]", message)
+        self.assertEqual(len(self.here.requests), before)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,85 @@
+/* Links between islands: what is read, printed and refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/config/config_schema.h"
+#include "tests/unit/node/config/config_rig.h"
+
+#define FORM "ISLAND~ISLAND=TIME such as eu~us=80ms"
+
+TestSuite(node_config_links, .init = setup, .fini = teardown);
+
+/* What island.links is printed as, or the faults. */
+static const char *
+printed(const char *text)
+{
+    static char out_text[8192];
+    char yaml[9000];
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, SLICE("island.links"));
+    struct buf out;
+
+    (void)snprintf(yaml, sizeof yaml, "island:\n  links: %s\n", text);
+    config_apply_yaml(&config, "f", slice_of(yaml), &errors);
+    config_check(&config, &errors);
+    if (errors.count != 0) {
+        return told();
+    }
+    buf_init(&out, sizeof out_text);
+    config_value_print(key, &config, &out);
+    (void)snprintf(out_text, sizeof out_text, "%.*s", (int)out.len, out.ptr);
+    buf_fini(&out);
+    return out_text;
+}
+
+Test(node_config_links, a_link_has_two_ends_and_a_time)
+{
+    cr_assert_str_eq(printed("aws/eu~aws/us=80ms  eu~eu=1000ms a~b=0"),
+                     "aws/eu~aws/us=80ms eu~eu=1s a~b=0");
+    cr_assert_eq(config.island.links.count, 3);
+    cr_assert_str_eq(config.island.links.link[0].from, "aws/eu");
+    cr_assert_str_eq(config.island.links.link[0].to, "aws/us");
+    cr_assert_eq(config.island.links.link[1].ms, 1000);
+    cr_assert_str_eq(printed("none"), "none");
+}
+
+Test(node_config_links, what_is_no_link_is_refused)
+{
+    static const char *const bad[] = {
+        "eu",       "eu=8ms",    "eu~us",      "~us=8ms", "eu~=8ms",  "eu~us=8",
+        "eu/~u=1s", "/eu~us=1s", "a//b~us=1s", "a~b=11m", "a~b~c=8ms"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_not_null(strstr(printed(bad[i]), FORM), "%s", bad[i]);
+        teardown();
+        setup();
+    }
+    cr_assert_not_null(strstr(printed("a~b=1s b~a=2s"), "each link once"));
+}
+
+Test(node_config_links, links_have_a_bound)
+{
+    char text[2048] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i <= CONFIG_LINKS_MAX; i++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "a%u~b=1s ", i);
+    }
+    cr_assert_not_null(strstr(printed(text), "at most 64 links"));
+}
+
+Test(node_config_links, an_island_is_labels_between_slashes)
+{
+    static const char *const bad[] = {"/eu", "eu/", "a//b", "a~b", "a b"};
+    const struct config_key *key =
+        config_schema_find(&config_schema_worker, SLICE("island"));
+    struct config_worker worker;
+
+    cr_assert(config_value_set(key, SLICE("aws/eu-west-1/a"), &worker));
+    cr_assert_str_eq(worker.island, "aws/eu-west-1/a");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_not(config_value_set(key, slice_of(bad[i]), &worker), "%s",
+                      bad[i]);
+    }
+    cr_assert_str_eq(worker.island, "aws/eu-west-1/a");
+}
