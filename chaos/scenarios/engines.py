@@ -1,6 +1,6 @@
 """Engines die and come back with nothing."""
 from . import expect, scenario
-from .hosts import wait_until
+from .hosts import SUBNET, wait_until
 from .load import Load
 from .nodes import cache_is_back, measure, none_failed, only_severed_at
 
@@ -116,3 +116,43 @@ def engine_dies_in_loss(world, say):
     measure(say, outcome, back_s=back, lost=lost)
     only_severed_at(outcome, engine.name, sent_twice=True)
     cache_is_back(outcome)
+
+
+@scenario(hurt="engines are found by a name: one more, one less, one at another address, then a "
+               "name server that is dead, and one engine that is killed and left out at once",
+          promise="only streams open at the killed one fail; all nodes know exactly those that "
+                  "the name stands for", engines=4, seconds=20)
+def engines_are_named(world, say):
+    first, second, third, fourth = world.engines
+    world.name(first, second)
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    came = world.name(first, second, third)
+    load.run_for(1)
+    gone = world.name(second, third)
+    first.stop()
+    world.name(second, third, fourth)
+    load.run_for(1)
+    world.name(third, fourth)
+    second.stop()
+    second.host.move(SUBNET + "100")
+    second.start()
+    world.name(second, third, fourth)
+    load.run_for(1)
+    world.dns.kill()
+    load.run_for(3)
+    world.workers_are({engine.id: "healthy" for engine in (second, third, fourth)})
+    world.dns = None
+    third.kill()
+    killed = third.id
+    left = world.name(second, fourth)
+    load.mark("healed")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, came_s=came, gone_s=gone, killed_gone_s=left)
+    only_severed_at(outcome, killed)
+    # e1 to e4, and e2 at its other address: nobody came twice.
+    added = [node.program.log().count("worker_added") for node in world.nodes]
+    expect(added == [5] * len(added), f"workers were added {added} times")

@@ -13,6 +13,7 @@ from .hosts import wait_until
 SERVE, ADMIN, MESH = 8080, 9080, 7946
 NAME = "kvasir.test"  # all nodes, for clients
 MESH_NAME = "mesh.kvasir.test"  # the same, for each other
+ENGINES_NAME = "engines.kvasir.test"  # those that World.name() says
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
@@ -120,6 +121,11 @@ class Engine(Place):
         return (f"http://{self.address}:8000,id={self.name},events=tcp://{self.address}:5557,"
                 f"replay=tcp://{self.address}:5657" + (f",island={island}" if island else ""))
 
+    @property
+    def id(self):
+        """What nodes call it."""
+        return self.name if self.world.named is None else f"{self.address}:8000"
+
     def misbehave(self, **settings):
         self.host.request(self.address, 8000, "POST", "/chaos", settings)
 
@@ -135,8 +141,12 @@ class Node(Place):
         where = ["--join", f"dns:{MESH_NAME}:{MESH}", "--mesh.resolver",
                  f"{world.dns_address}:53"] if join else []
         security = world.security(self.name) if world.security else ["--mesh.insecure", "true"]
-        found = [word for e in world.engines if workers and e.name not in world.unlisted
+        found = [word for e in world.engines
+                 if workers and world.named is None and e.name not in world.unlisted
                  for word in ("--worker", e.as_worker())]
+        if world.named is not None:
+            found = ["--worker", f"dns:{ENGINES_NAME}:8000,events=tcp://*:5557,"
+                     "replay=tcp://*:5657", "--workers.resolve", "500ms"]
         return self.launch(program("kvasir"), "serve", "--name", name or self.name,
                            "--listen", f"{self.address}:{SERVE}", "--admin", f"127.0.0.1:{ADMIN}",
                            "--mesh", f"{self.address}:{MESH}", "--lanes", 1, *where, *security,
@@ -205,6 +215,7 @@ class World:
         self.security = None  # of a node's name: flags of its certificate
         self.loads = []
         self.unlisted = set()  # engines that no node's configuration has
+        self.named = None  # engines that a name stands for, in place of a list of all
         self.long = False
         self.minutes = None  # that a run was asked to take
 
@@ -240,7 +251,9 @@ class World:
         path = self.net.folder / "names"
         told = [node.address for node in nodes] if lies is None else lies
         path.write_text("".join([*(f"{node.address} {NAME}\n" for node in nodes),
-                                 *(f"{address} {MESH_NAME}\n" for address in told)]))
+                                 *(f"{address} {MESH_NAME}\n" for address in told),
+                                 *(f"{engine.address} {ENGINES_NAME}\n"
+                                   for engine in self.named or [])]))
         if self.dns is None:
             self.dns = self.net.hosts["dns"].run(
                 hosts.find("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null",
@@ -249,6 +262,14 @@ class World:
                 "--user=root", "--log-facility=-", f"--addn-hosts={path}", ready=False)
         else:
             self.dns.signal(signal.SIGHUP)
+
+    def name(self, *engines):
+        """Nodes find these engines by a name from now on, and all know them."""
+        self.named = list(engines)
+        if not self.running():
+            return 0
+        self.resolve(self.nodes)
+        return self.workers_are({engine.id: "healthy" for engine in engines})
 
     def start(self):
         """Everything runs, and everybody knows everybody."""
@@ -316,7 +337,7 @@ class World:
         for stream, by_node in streams.items():
             if len(set(by_node.values())) > 1 or len(by_node) != len(nodes):
                 found.append(f"stream {stream}: {by_node}")
-        truth = {e.name: e.blocks() for e in self.engines if e.runs}
+        truth = {e.id: e.blocks() for e in self.engines if e.runs}
         for node in nodes:
             for worker in node.workers():
                 if worker["id"] in truth:

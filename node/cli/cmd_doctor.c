@@ -72,8 +72,16 @@ try_all(struct doctor *d)
     }
     for (uint32_t i = 0; i < d->config->workers_count && code == CMD_FINE;
          i++) {
+        const struct config_worker *worker = &d->config->workers[i];
         buf_clear(&d->page);
-        missing += try_worker(d, &d->config->workers[i]);
+        if (worker->from[0] != '\0') {
+            buf_printf(&d->page,
+                       "%s\n  not tried: its workers are known while a node "
+                       "runs (kvasir status)\n",
+                       worker->from);
+        } else {
+            missing += try_worker(d, worker);
+        }
         code = cli_print_buf("doctor", &d->page);
     }
     return missing != 0 && code == CMD_FINE ? CMD_FAILED : code;

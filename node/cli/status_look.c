@@ -107,6 +107,27 @@ look_at_workers(struct looks *looks, const struct json_value *root)
     }
 }
 
+static void
+look_at_sources(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "worker_sources", &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        double refused = status_number(&rows[i], "refused");
+        struct slice from = status_text(&rows[i], "from");
+        if (!says(&rows[i], "state", "good") && begin(looks, from)) {
+            buf_add_text(looks->out, " keeps its last list: ");
+            status_put(looks->out, status_text(&rows[i], "why"));
+            buf_add_text(looks->out, "\n");
+        }
+        if (refused > 0 && begin(looks, from)) {
+            buf_printf(looks->out, " names %.0f workers that have no place\n",
+                       refused);
+        }
+    }
+}
+
 /* What is not known of a worker's cache. */
 static void
 look_at_streams(struct looks *looks, const struct json_value *root)
@@ -160,6 +181,7 @@ status_put_looks(struct buf *out, const struct json_value *root)
     look_at_node(&looks, root);
     look_at_members(&looks, root);
     look_at_workers(&looks, root);
+    look_at_sources(&looks, root);
     look_at_streams(&looks, root);
     look_at_models(&looks, root);
     if (looks.count > STATUS_LOOKS_MAX) {

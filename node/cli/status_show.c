@@ -205,6 +205,14 @@ put_workers_line(struct buf *out, const struct json_value *root)
         taking += status_flag(&workers[i], "eligible");
     }
     buf_printf(out, "workers   %u, of which %u take requests\n", count, taking);
+    workers = status_list(root, "worker_sources", &count);
+    for (uint32_t i = 0; i < count; i++) {
+        buf_printf(out, "named     %.0f by ",
+                   status_number(&workers[i], "workers"));
+        put_cell(out, status_text(&workers[i], "from"), 60);
+        out->len--; /* the blank behind a cell */
+        buf_add_text(out, "\n");
+    }
 }
 
 static void

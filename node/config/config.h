@@ -85,7 +85,22 @@ struct config_worker {
     uint32_t ranks; /* data-parallel ranks; their event ports follow on */
     char topic[CONFIG_LABEL_MAX]; /* of its events, exactly; "": any */
     struct url sse;               /* http: a sidecar's stream of cache events */
+    /* In the list of a configuration, in place of a url: what names workers of
+     * this kind while the node runs, as config_from() reads it. Of a worker
+     * that was named so: what named it. "": neither. */
+    char from[CONFIG_TEXT_MAX];
 };
+
+/* What names workers. */
+enum config_from {
+    CONFIG_FROM_NONE, /* the worker has a url */
+    CONFIG_FROM_DNS,  /* dns:NAME:PORT or srv:NAME */
+    CONFIG_FROM_FILE, /* file:/PATH */
+};
+
+#define CONFIG_SOURCES_MAX 32 /* workers of a list with a from */
+/* The host of a source's events and replay: that of each worker. */
+#define CONFIG_EACH_HOST "*"
 
 /* Who may use the admin port, and a port for those who may not. */
 struct config_admin {
@@ -439,6 +454,7 @@ struct config {
     struct config_data data;
     struct config_log log;
     struct ranges workers_deny;    /* addresses that no worker may have */
+    uint32_t workers_resolve_ms;   /* between two looks at their sources */
     uint32_t workers_max_inflight; /* requests of one; 0: learned */
     struct config_worker *workers; /* owned, WORKERS_MAX at most */
     uint32_t workers_count;
@@ -531,6 +547,21 @@ int config_worker_set(struct config_worker *worker, struct slice key,
  * gives a worker without id its default one. 0, or CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
+
+/*
+ * What a worker's `from` says: into *join where it is a DNS name (join may be
+ * NULL), into *path (into from) where it is a file. CONFIG_FROM_NONE: it is "",
+ * or none of these.
+ */
+enum config_from config_from(const struct config_worker *worker,
+                             struct discover_join *join, const char **path);
+
+/* The workers that a file of workers lists, into config->workers of a
+ * configuration of its own: a list as that of `workers`, or a mapping with
+ * nothing but such a list. Adds a line for each fault; without one each of them
+ * has `from`. */
+void config_read_workers(struct config *config, const char *from,
+                         const char *path, struct config_errors *errors);
 
 /* The first that fits the model, or NULL. */
 const struct config_choice *

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/config/config_from_internal.h"
 #include "node/config/config_joins_internal.h"
 #include "node/text/quote.h"
 #include "node/text/typo.h"
@@ -132,9 +133,13 @@ is_repeated(const struct config *config, const struct config_worker *worker,
 {
     char text[URL_TEXT_MAX];
 
+    uint32_t sources = 0;
+
     for (uint32_t i = 0; i < config->workers_count; i++) {
         const struct config_worker *other = &config->workers[i];
-        if (url_equal(&other->url, &worker->url)) {
+        sources += other->from[0] != '\0';
+        if (worker->url.host[0] != '\0' &&
+            url_equal(&other->url, &worker->url)) {
             config_error(errors, place, "two workers have the url %s%s%s",
                          url_scheme(&worker->url),
                          url_authority(&worker->url, text), worker->url.path);
@@ -145,6 +150,15 @@ is_repeated(const struct config *config, const struct config_worker *worker,
                          worker->id);
             return true;
         }
+        if (worker->from[0] != '\0' && strcmp(other->from, worker->from) == 0) {
+            config_error(errors, place, "%s appears twice", worker->from);
+            return true;
+        }
+    }
+    if (worker->from[0] != '\0' && sources == CONFIG_SOURCES_MAX) {
+        config_error(errors, place, "more than %d workers with from",
+                     CONFIG_SOURCES_MAX);
+        return true;
     }
     return false;
 }
@@ -157,7 +171,8 @@ config_apply_worker(struct config *config, const struct config_worker *worker,
     uint32_t count = config->workers_count;
 
     CHECK(count <= WORKERS_MAX);
-    CHECK(worker->url.host[0] != '\0' && worker->id[0] != '\0');
+    CHECK((worker->url.host[0] != '\0') != (worker->from[0] != '\0'));
+    CHECK(worker->id[0] != '\0');
     if (is_repeated(config, worker, place, errors)) {
         return;
     }
@@ -224,7 +239,7 @@ config_worker_end(struct config_worker *worker, const char *where,
     struct config_place place = {.source = where};
     char authority[URL_TEXT_MAX];
 
-    if (worker->url.host[0] == '\0') {
+    if (worker->url.host[0] == '\0' && worker->from[0] == '\0') {
         config_error(errors, &place, "a worker needs a url, http://HOST:PORT");
         return CONFIG_E_INVALID;
     }
@@ -237,6 +252,12 @@ config_worker_end(struct config_worker *worker, const char *where,
     }
     if (is_drained(slice_of(worker->sse.path))) {
         config_error(errors, &place, "sse: " DRAINED_WHY);
+        return CONFIG_E_INVALID;
+    }
+    if (worker->from[0] != '\0') {
+        return config_from_end(worker, &place, errors);
+    }
+    if (!config_from_lacks(worker, &place, errors)) {
         return CONFIG_E_INVALID;
     }
     take_off_v1(&worker->url);
@@ -264,8 +285,10 @@ config_parse_worker(struct slice text, const char *where,
 
     *worker = (struct config_worker){.ranks = 1,
                                      .bootstrap_port = CONFIG_BOOTSTRAP_PORT};
-    (void)config_worker_set(worker, SLICE("url"), slice_take(&text, ','), where,
-                            errors);
+    struct slice first = slice_take(&text, ',');
+    (void)config_worker_set(
+        worker, config_from_is(first) ? SLICE("from") : SLICE("url"), first,
+        where, errors);
     while (text.len != 0 && errors->count == before) {
         struct slice value = slice_take(&text, ',');
         struct slice name = slice_take(&value, '=');

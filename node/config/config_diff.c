@@ -77,6 +77,7 @@ static const char *const live_keys[] = {
     "breaker.open_max",
     "breaker.max_ejection_percent",
     "workers.max_inflight",
+    "workers.resolve",
     "log.level",
     "log.format",
 };

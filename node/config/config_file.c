@@ -1,5 +1,6 @@
 /* The configuration file: a YAML tree against the schema. */
 #include <stdio.h>
+#include <uv.h>
 
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_apply_internal.h"
@@ -138,7 +139,8 @@ read_worker(const struct config_walk *walk,
                  worker);
     bool good = walk->errors->count == before;
     if ((!walk->yaml->whole && mapping->next == 0) ||
-        (!good && seen.line[CONFIG_WORKER_URL] != 0)) {
+        (!good && (seen.line[CONFIG_WORKER_URL] != 0 ||
+                   seen.line[CONFIG_WORKER_FROM] != 0))) {
         return CONFIG_E_INVALID;
     }
     return config_worker_end(worker, where, walk->errors);
@@ -289,4 +291,91 @@ config_apply_yaml(struct config *config, const char *file, struct slice bytes,
         }
     }
     config_yaml_fini(&yaml);
+}
+
+/* The list: all of the file, or the one key of it. NULL, with a fault. */
+static const struct config_yaml_node *
+find_list(const struct config_walk *walk, const struct config_yaml_node *root)
+{
+    const struct config_yaml_node *value;
+    const struct config_yaml_node *name;
+    uint32_t at = root->first;
+
+    if (root->kind == CONFIG_YAML_LIST) {
+        return root;
+    }
+    if (root->kind == CONFIG_YAML_MAPPING &&
+        (name = config_walk_pair(walk, &at, &value)) != NULL && at == 0 &&
+        slice_equal(config_yaml_text(walk->yaml, name), SLICE("workers"))) {
+        return value;
+    }
+    config_walk_wrong(walk, root, "", "a list of workers");
+    return NULL;
+}
+
+static void
+refuse_sources(const struct config *config, const struct config_place *place,
+               struct config_errors *errors)
+{
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        if (config->workers[i].from[0] != '\0') {
+            config_error(errors, place, "%s: a file of workers names no others",
+                         config->workers[i].from);
+        }
+    }
+}
+
+static void
+read_list(struct config *config, const char *path, struct slice bytes,
+          struct config_errors *errors)
+{
+    struct config_place place = {.source = path};
+    struct config_yaml yaml;
+    struct config_walk walk = {.yaml = &yaml, .file = path, .errors = errors};
+
+    config_yaml_read(&yaml, path, bytes, errors);
+    if (yaml.root == 0 && errors->count == 0) {
+        config_error(errors, &place, "is empty: [] is a list of no workers");
+    }
+    if (yaml.root != 0) {
+        const struct config_yaml_node *list =
+            find_list(&walk, config_yaml_node(&yaml, yaml.root));
+        if (list != NULL) {
+            take_workers(&walk, list, config);
+        }
+    }
+    config_yaml_fini(&yaml);
+    refuse_sources(config, &place, errors);
+}
+
+void
+config_read_workers(struct config *config, const char *from, const char *path,
+                    struct config_errors *errors)
+{
+    struct config_place place = {.source = path};
+    struct buf bytes;
+    FILE *file;
+    char text[128];
+
+    buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
+    int rc = config_open_regular(path, &file);
+    if (rc == 0) {
+        rc = config_read_all(file, &bytes);
+        (void)fclose(file);
+    }
+    if (rc > 0) {
+        config_error(errors, &place, "is no regular file");
+    } else if (rc < 0) {
+        config_error(errors, &place, "cannot be read: %s",
+                     uv_strerror_r(rc, text, sizeof text));
+    } else if (bytes.len > CONFIG_FILE_BYTES_MAX) {
+        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
+    } else {
+        read_list(config, path, buf_slice(&bytes), errors);
+    }
+    buf_fini(&bytes);
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        (void)snprintf(config->workers[i].from, sizeof config->workers[i].from,
+                       "%s", from);
+    }
 }

@@ -40,12 +40,13 @@ print_workers(const struct config *config, struct buf *out)
     struct slice heading = SLICE("workers");
 
     for (uint32_t i = 0; i < config->workers_count; i++) {
+        const char *indent = "  - ";
         for (size_t k = 0; k < config_schema_worker.count; k++) {
-            const char *indent = k == 0 ? "  - " : "    ";
             const struct config_key *key = &config_schema_worker.keys[k];
             if (print_pair(key, key->name, &config->workers[i], indent,
                            &heading, out)) {
                 buf_add_text(out, "\n");
+                indent = "    ";
             }
         }
     }

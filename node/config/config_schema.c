@@ -413,7 +413,7 @@ static const struct config_key node_keys[] = {
     {"mesh.ready", CONFIG_DURATION, AT(mesh.ready_ms), "30s", 10, HOUR, NULL,
      "After this a node counts as ready even if it has not caught up with the others, or engines have not told it what they hold."},
     {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
-     "DNS server to ask for the names of mesh.join, in place of the system's."},
+     "DNS server to ask for the names of mesh.join and of workers' from, in place of the system's."},
 
     {"data.dir", CONFIG_FILE, AT(data.dir), "", 0, 0, NULL,
      "Directory for the snapshots of this node, which no other node may use. Absent: no snapshots are taken, and the node starts with an empty index."},
@@ -435,6 +435,8 @@ static const struct config_key node_keys[] = {
 
     {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
      "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},
+    {"workers.resolve", CONFIG_DURATION, AT(workers_resolve_ms), "5s", 100, HOUR, NULL,
+     "Time between two looks at the names of workers' from, and at their files beside the notices of the system. A worker that two answers in a row leave out is drained."},
     {"workers.max_inflight", CONFIG_COUNT, AT(workers_max_inflight), "0", 0, 1000000, NULL,
      "Requests that one worker gets at one time, from all nodes as far as this one knows. While all that may take a request have so many, it waits here (timeouts.queue): by priority, and tenants of one priority in turns by tokens. 0: as many as it runs, and some more, from when its metrics show that others wait there."},
 };
@@ -466,11 +468,14 @@ static const struct config_key worker_keys[] = {
      "Topic of its KV events, exactly; absent: every one is taken."},
     {"sse", CONFIG_WEB, AT_WORKER(sse), "", 0, 0, NULL,
      "A sidecar's stream of cache events (Server-Sent Events), instead of events; by https it must show a good certificate, as workers must."},
+    {"from", CONFIG_TEXT, AT_WORKER(from), "", 0, 0, NULL,
+     "In place of url: what names workers while the node runs. dns:NAME:PORT (each address of the name is a worker), srv:NAME (each address of each target) or file:/PATH (a list as this one, read again as soon as it changes); also as URL[,KEY=VALUE]..., in place of the URL. events and replay are tcp://*:PORT then: the host is that of each worker, and what else is said here is so of each. A worker that is not named any more is drained, then removed; a name that cannot be looked up, and a file with a fault, change nothing. workers.resolve says how often names are looked up."},
 };
 /* clang-format on */
 
 #define LEN(array) (sizeof(array) / sizeof(array)[0])
 
+_Static_assert(LEN(worker_keys) == CONFIG_WORKER_FROM + 1, "from is the last");
 _Static_assert(LEN(node_keys) <= CONFIG_KEYS_MAX, "room for all keys");
 
 const struct config_schema config_schema_node = {

@@ -82,7 +82,8 @@ struct config_schema {
 
 extern const struct config_schema config_schema_node;
 extern const struct config_schema config_schema_worker;
-#define CONFIG_WORKER_URL 0 /* the row of its url */
+#define CONFIG_WORKER_URL  0  /* the row of its url */
+#define CONFIG_WORKER_FROM 13 /* of its from */
 
 /* The sections of the node's keys, in their order; NULL when at is too high. */
 const struct config_section *config_schema_section(size_t at);

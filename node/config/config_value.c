@@ -279,10 +279,31 @@ set_text(const struct config_key *key, struct slice text, char *to)
     return true;
 }
 
+/* The tcp: url of each worker, which url.h does not know. */
+static const char *
+parse_each(struct slice text, size_t start, struct url *url)
+{
+    char named[32];
+    int len = snprintf(named, sizeof named, "tcp://each:%.*s",
+                       (int)(text.len - start), text.ptr + start);
+    struct slice tried = {named, (size_t)len};
+    const char *want =
+        len < (int)sizeof named ? url_parse_tcp(tried, url) : "tcp://*:PORT";
+
+    memcpy(url->host, CONFIG_EACH_HOST, sizeof CONFIG_EACH_HOST);
+    return want;
+}
+
 const char *
 config_url_parse(enum config_type type, struct slice text, struct url *url)
 {
+    struct slice each = SLICE("tcp://" CONFIG_EACH_HOST ":");
+
     CHECK(type == CONFIG_LISTEN || type == CONFIG_WEB || type == CONFIG_TCP);
+    if (type == CONFIG_TCP && text.len > each.len &&
+        memcmp(text.ptr, each.ptr, each.len) == 0) {
+        return parse_each(text, each.len, url);
+    }
     return type == CONFIG_LISTEN ? url_parse_listen(text, url)
            : type == CONFIG_WEB  ? url_parse_web(text, url)
                                  : url_parse_tcp(text, url);

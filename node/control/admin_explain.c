@@ -9,6 +9,7 @@
 
 #include "node/control/admin.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_roster.h"
 #include "node/local/local_tokens.h"
 #include "node/route/alias.h"
 #include "node/route/route_local.h"
@@ -154,10 +155,11 @@ put_island(struct json_out *json, const struct fleet_worker *worker,
     control_islands_put_worker(board, worker->slot, json);
 }
 
-static void
-put_row(struct json_out *json, const struct route_world *world,
-        const struct route_scratch *route, const struct elect_row *row)
+static void ON_CONTROL
+put_row(struct json_out *json, const struct control *control,
+        const struct route_world *world, const struct elect_row *row)
 {
+    const struct route_scratch *route = &control->explain;
     const struct fleet_view *view = world->view;
     const struct fleet_board *board = world->board;
     const struct session_place *session = &route->session;
@@ -165,6 +167,9 @@ put_row(struct json_out *json, const struct route_world *world,
 
     json_out_object_begin(json);
     json_out_put_text(json, "worker", view->worker[row->worker]->id);
+    json_out_put_text(
+        json, "from",
+        control_roster_from(control, view->worker[row->worker]->id));
     json_out_put_text(json, "verdict", row->verdict);
     put_filter(json, row->filter);
     json_out_put_uint(
@@ -265,7 +270,7 @@ look_at_all(struct control *control, const struct route_world *world,
     route_look_up(route, world, &world->view->present, input);
 }
 
-static void
+static void ON_CONTROL
 put_candidates(struct control *control, const struct route_world *world,
                const struct elect_config *config,
                const struct elect_input *input,
@@ -292,7 +297,7 @@ put_candidates(struct control *control, const struct route_world *world,
     json_out_key(json, "candidates");
     json_out_array_begin(json);
     for (size_t i = 0; i < count; i++) {
-        put_row(json, world, &control->explain, &rows[i]);
+        put_row(json, control, world, &rows[i]);
     }
     json_out_array_end(json);
 }

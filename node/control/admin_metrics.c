@@ -7,6 +7,7 @@
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
 #include "node/control/control_keys.h"
+#include "node/control/control_sources.h"
 #include "node/control/control_tls.h"
 #include "node/text/prom_out.h"
 
@@ -285,6 +286,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);
+    control_sources_put_metrics(control, out);
     control_queue_put_metrics(&control->queue, out);
     control_limits_put_metrics(&control->limits, out);
     control_slo_put_metrics(&control->slo, control->node->board, out);

@@ -2,6 +2,8 @@
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
 #include "node/control/control_keys.h"
+#include "node/control/control_roster.h"
+#include "node/control/control_sources.h"
 
 static uint64_t
 sum(const struct control *control, size_t offset)
@@ -132,6 +134,7 @@ put_workers(struct control *control, struct json_out *json, bool whole)
                           worker_set_has(&view->eligible, slots[i]));
         json_out_put_text(json, "renderer",
                           renderer_name(renderers_of(&control->renderers, w)));
+        json_out_put_text(json, "from", control_roster_from(control, w->id));
         put_labels(json, w);
         put_models(json, view, slots[i]);
         put_numbers(json, control, slots[i]);
@@ -288,6 +291,8 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_key(json, "workers");
     put_workers(control, json, false);
     put_all_left_out(control, json);
+    json_out_key(json, "worker_sources");
+    control_sources_put(control, json);
     json_out_key(json, "events");
     admin_put_stream_rows(control, json);
     json_out_object_end(json);

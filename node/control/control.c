@@ -9,7 +9,9 @@
 #include "node/control/admin.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
+#include "node/control/control_sources.h"
 #include "node/control/control_tls.h"
+#include "node/control/control_warn.h"
 
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
 #define FACTS_PER_TURN   512U /* of one lane */
@@ -347,51 +349,6 @@ admit(struct control *control, uint32_t slot, uint64_t blocks_max)
     }
 }
 
-/* Wherever the worker comes from: file, operator or peer. Once is loud enough. */
-static void ON_CONTROL
-warn_of_key(struct control *control, const struct fleet_worker *worker)
-{
-    const struct config *config = control->node->config;
-
-    if (!control->lends && config_lends_key(config, worker->api_key)) {
-        control->lends = true;
-        LOG_WARNING("api_key_lent_to_everybody", KV("worker", worker->id),
-                    KV("listen", config->listen.host),
-                    KV("hint", "whoever reaches this node's port has requests "
-                               "sent with the worker's key; set keys.file, "
-                               "listen on loopback, or put what knows its "
-                               "clients in front"));
-    }
-}
-
-/* Its engine does not keep isolated tenants' prompts apart. */
-static void ON_CONTROL
-warn_of_sharing(struct control *control, const struct fleet_worker *worker)
-{
-    const struct keys *keys = publish_get(&control->node->keys);
-
-    if (keys != NULL && keys_isolates(keys) &&
-        !engine_kind_salts(worker->kind)) {
-        LOG_WARNING("isolation_incomplete", KV("worker", worker->id),
-                    KV("engine", engine_kind_name(worker->kind)),
-                    KV("hint", "the engine knows no cache_salt: tenants with "
-                               "isolation: strict share its cache; only what "
-                               "this node knows of it is kept apart"));
-    }
-}
-
-void
-control_warn_of_sharing(struct control *control)
-{
-    const struct fleet_view *view = fleet_view_get(control->node->board);
-
-    WORKER_SET_EACH (slot, &view->present) {
-        if (view->worker[slot]->kind != ENGINE_OTHER) {
-            warn_of_sharing(control, view->worker[slot]);
-        }
-    }
-}
-
 static void
 on_fleet_event(void *context, const struct fleet_out *out)
 {
@@ -401,7 +358,7 @@ on_fleet_event(void *context, const struct fleet_out *out)
     stir(control);
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
-        warn_of_key(control, out->worker);
+        control_warn_of_key(control, out->worker);
         ingest_added(control->ingest, out->worker);
     } else if (out->event == FLEET_CAPACITY_CHANGED) {
         ingest_slots_capacity(ingest_slots(control->ingest), out->worker->slot,
@@ -411,7 +368,7 @@ on_fleet_event(void *context, const struct fleet_out *out)
                   blocks_of_tokens(control, out->number));
         }
     } else if (out->event == FLEET_RECOGNISED) {
-        warn_of_sharing(control, out->worker);
+        control_warn_of_engine(control, out->worker);
     } else if (out->event == FLEET_REMOVED) {
         ingest_removed(control->ingest, out->worker);
         ingest_slots_capacity(ingest_slots(control->ingest), out->worker->slot,
@@ -721,6 +678,9 @@ control_init(struct control *control, struct node_shared *node,
         error = ingest_start(control->ingest);
     }
     if (error == 0) {
+        error = control_sources_open(control);
+    }
+    if (error == 0) {
         peers_start(control->peers);
         return 0;
     }
@@ -734,6 +694,7 @@ void
 control_stop(struct control *control)
 {
     control_jwt_stop(&control->jwt);
+    control_sources_close(control);
     httpd_free(control->admin);
     control->admin = NULL;
     httpd_free(control->metrics);

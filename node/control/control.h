@@ -48,11 +48,12 @@ struct control {
     struct probe *probe;
     struct peers *peers;
     struct ingest *ingest;
-    struct roster_apply *workers; /* control_roster.h */
-    struct httpd *admin;          /* admin_open(); NULL: not yet */
-    struct httpd *metrics;        /* the same; NULL: no admin.metrics */
-    struct admin_access access;   /* to the admin port */
-    struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
+    struct roster_apply *workers;    /* control_roster.h */
+    struct control_sources *sources; /* control_sources.h */
+    struct httpd *admin;             /* admin_open(); NULL: not yet */
+    struct httpd *metrics;           /* the same; NULL: no admin.metrics */
+    struct admin_access access;      /* to the admin port */
+    struct snapshot *snapshot;       /* borrowed; NULL: none are taken */
     struct decisions decisions;
     struct history history;
     struct admin_live live;
@@ -119,10 +120,6 @@ const char *control_unready(const struct control *control);
 /* Takes all facts that lanes have sent so far, so that the answer is up to
  * date. */
 void control_take_facts(struct control *control) ON_CONTROL;
-
-/* Keys were read that isolate tenants, and those before did not: names the
- * workers whose engines cannot, as each is named once it is recognised. */
-void control_warn_of_sharing(struct control *control) ON_CONTROL;
 
 /* Certificates were read: what asks workers from here uses them. */
 void control_use_tls(struct control *control) ON_CONTROL;

@@ -9,7 +9,9 @@
 #include "node/config/config_diff.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
+#include "node/control/control_sources.h"
 #include "node/control/control_tls.h"
+#include "node/control/control_warn.h"
 
 #define NAMES_MAX LOG_VALUE_MAX
 
@@ -164,7 +166,7 @@ remove_workers(struct control *control, struct told *told)
     begin_list(told, "removed");
     for (uint32_t i = 0; i < reload->now.workers_count; i++) {
         const char *id = reload->now.workers[i].id;
-        if (reload->diff.gone[i] &&
+        if (reload->diff.gone[i] && reload->now.workers[i].from[0] == '\0' &&
             control_roster_remove(control, slice_of(id))) {
             tell_worker(told, id);
         }
@@ -181,7 +183,7 @@ put_workers(struct control *control, enum config_worker_change what,
 
     for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
         const struct config_worker *worker = &reload->wanted.workers[i];
-        if (reload->diff.worker[i] != what) {
+        if (reload->diff.worker[i] != what || worker->from[0] != '\0') {
             continue;
         }
         refused[i] = !put_worker(control, worker);
@@ -316,6 +318,7 @@ apply(struct control *control, const struct config *mixed,
         json_out_object_end(json);
     }
     keep(reload, mixed);
+    control_sources_reload(control, &reload->now);
     control->reloaded(control->owner);
 }
 

@@ -38,6 +38,9 @@ add_configured(struct control *control)
     const struct config *config = control->node->config;
 
     for (uint32_t i = 0; i < config->workers_count; i++) {
+        if (config->workers[i].from[0] != '\0') {
+            continue; /* see control_sources.h */
+        }
         int outcome = fleet_add(control->fleet, &config->workers[i],
                                 control_now_us(control), NULL);
         if (outcome != 0) {
@@ -190,4 +193,21 @@ control_roster_has(const struct control *control,
     roster_apply_complete(control->workers, &whole);
     return slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
            roster_step(status.config, false, &whole, false) == ROSTER_KEEP;
+}
+
+const char *
+control_roster_from(const struct control *control, const char *id)
+{
+    uint32_t slot = fleet_find(control->fleet, slice_of(id));
+    struct fleet_status status;
+    struct roster_entry entry;
+
+    if (slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
+        status.config->from[0] != '\0') {
+        return status.config->from;
+    }
+    return roster_find(roster_of(control), id, &entry) &&
+                   entry.version >= ROSTER_OPERATION
+               ? "operator"
+               : "configuration";
 }

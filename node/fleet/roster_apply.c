@@ -69,6 +69,21 @@ roster_step(const struct config_worker *there, bool there_drains,
 
 /* API keys */
 
+/* What named a worker, where this node's configuration has it, too. */
+static const struct config_worker *
+source_of(const struct roster_apply *apply, const struct config_worker *worker)
+{
+    const struct config *config = apply->config;
+
+    for (uint32_t i = 0; worker->from[0] != '\0' && i < config->workers_count;
+         i++) {
+        if (strcmp(config->workers[i].from, worker->from) == 0) {
+            return &config->workers[i];
+        }
+    }
+    return NULL;
+}
+
 static const struct config_worker *
 configured(const struct roster_apply *apply, const char *id)
 {
@@ -84,8 +99,9 @@ void
 roster_apply_complete(const struct roster_apply *apply,
                       struct config_worker *worker)
 {
-    const struct config_worker *written = configured(apply, worker->id);
+    const struct config_worker *written = source_of(apply, worker);
 
+    written = written != NULL ? written : configured(apply, worker->id);
     if (worker->api_key[0] == '\0' && !roster_keys_give(&apply->keys, worker) &&
         written != NULL) {
         memcpy(worker->api_key, written->api_key, sizeof worker->api_key);
@@ -444,6 +460,9 @@ roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
     for (uint32_t i = 0; i < apply->config->workers_count; i++) {
         const struct config_worker *worker = &apply->config->workers[i];
         struct roster_entry entry;
+        if (worker->from[0] != '\0') {
+            continue; /* it names workers later */
+        }
         int outcome = say(apply, worker, false, now_us);
         if (outcome != 0) {
             return outcome;

@@ -57,6 +57,7 @@ roster_spec_get(const char *id, struct slice spec, bool secrets,
                 struct config_worker *worker, struct config_errors *errors)
 {
     uint32_t before = errors->count;
+    char from[CONFIG_TEXT_MAX];
 
     CHECK(id != NULL && worker != NULL);
     memset(worker, 0, sizeof *worker);
@@ -72,6 +73,12 @@ roster_spec_get(const char *id, struct slice spec, bool secrets,
             (void)config_worker_set(worker, name, value, "roster", errors);
         }
     }
-    return errors->count == before ? config_worker_end(worker, "roster", errors)
-                                   : CONFIG_E_INVALID;
+    /* In a list it stands in place of a url, here beside it. */
+    memcpy(from, worker->from, sizeof from);
+    worker->from[0] = '\0';
+    int outcome = errors->count == before
+                      ? config_worker_end(worker, "roster", errors)
+                      : CONFIG_E_INVALID;
+    memcpy(worker->from, from, sizeof from);
+    return outcome;
 }

@@ -103,7 +103,7 @@ class Close(Exception):
 
 
 class FakeWorker:
-    def __init__(self, case, handler, models=("m",), host="127.0.0.1", tls=None):
+    def __init__(self, case, handler, models=("m",), host="127.0.0.1", tls=None, port=0):
         self.tls = tls  # the server's ssl.SSLContext
         self.handler = handler
         self.models = list(models)
@@ -116,7 +116,7 @@ class FakeWorker:
         self.lock = threading.Lock()
         self.peers = set()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), family=family, backlog=128)
+        self.listener = socket.create_server((host, port), family=family, backlog=128)
         self.address = self.listener.getsockname()[:2]
         threading.Thread(target=self._accept, daemon=True).start()
         case.addCleanup(self.close)

@@ -123,6 +123,16 @@ Test(status, a_node_that_is_well_has_nothing_to_look_at)
         "    3\n");
 }
 
+Test(status, what_names_workers_has_a_line)
+{
+    (void)show_with("\"workers\":[",
+                    "\"worker_sources\":[{\"from\":\"dns:engines.test:8000\","
+                    "\"state\":\"good\",\"workers\":2}],\"workers\":[");
+    cr_assert(says("take requests\n"
+                   "named     2 by dns:engines.test:8000"));
+    cr_assert_not(says("look at"));
+}
+
 Test(status, what_is_wrong_is_said_by_name)
 {
     static const struct {
@@ -137,6 +147,15 @@ Test(status, what_is_wrong_is_said_by_name)
          "\"state\":\"unhealthy\",\"eligible\":false,\"reason\":\"connect\","
          "\"belief",
          "gpu-2:8000 takes no requests: unhealthy (connect)"},
+        {"\"workers\":[",
+         "\"worker_sources\":[{\"from\":\"dns:engines.test:8000\","
+         "\"state\":\"timeout\",\"why\":\"nobody answered\","
+         "\"refused\":3,\"workers\":2}],\"workers\":[",
+         "dns:engines.test:8000 keeps its last list: nobody answered"},
+        {"\"workers\":[",
+         "\"worker_sources\":[{\"from\":\"file:/w.yaml\",\"state\":\"good\","
+         "\"refused\":3,\"workers\":2}],\"workers\":[",
+         "file:/w.yaml names 3 workers that have no place"},
         {"\"complete\"", "\"partial\"",
          "gpu-1:8000 rank 0: not all it holds is known: partial"},
         {"\"trust\":1.0", "\"trust\":0.5",

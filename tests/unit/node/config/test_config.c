@@ -259,6 +259,32 @@ static const struct bad_worker bad_workers[] = {
     {"http://gpu,api_key=se cret",
      "--worker: api_key: expected at most 255 printable characters without "
      "spaces, not this\n"},
+    {"http://gpu,from=dns:gpu:80",
+     "--worker: a worker has a url or a from, not both\n"},
+    {"http://gpu,events=tcp://*:5557",
+     "--worker: tcp://*:PORT is for workers with a from: this one has a host, "
+     "tcp://HOST:PORT\n"},
+    {"dns:engines:8000,events=tcp://*:5557,replay=tcp://*:5657,pool=p", ""},
+    {"srv:_http._tcp.engines.test,ranks=4", ""},
+    {"dns:engines:8000,events=tcp://gpu:5557",
+     "--worker: beside from, events and replay are tcp://*:PORT: the host is "
+     "each worker's\n"},
+    {"dns:engines:8000,events=tcp://*:0",
+     "--worker: events: expected tcp://HOST:PORT, not \"tcp://*:0\"\n"},
+    {"dns:engines:8000,sse=http://gpu:9/x",
+     "--worker: sse: each worker has its own, so it cannot stand beside "
+     "from\n"},
+    {"dns:10.0.0.1:8000",
+     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
+     "and no address, not \"dns:10.0.0.1:8000\"\n"},
+    {"dns:engines",
+     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
+     "and no address, not \"dns:engines\"\n"},
+    {"file:workers.yaml",
+     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
+     "and no address, not \"file:workers.yaml\"\n"},
+    {"file:/etc/workers.yaml,pool=p",
+     "--worker: pool: the file says it, of each worker\n"},
     {"http://gpu,blocks_max=-1",
      "--worker: blocks_max: expected a number from 0 to 1000000000, not "
      "\"-1\"\n"},
@@ -274,6 +300,66 @@ Test(node_config, bad_worker_flags_are_told_exactly)
         cr_assert_str_eq(told(), bad_workers[i].error);
         cr_assert_eq(rc != 0, bad_workers[i].error[0] != '\0');
     }
+}
+
+Test(node_config, what_names_workers_is_printed_so_that_it_is_read_again)
+{
+    struct config_worker worker = {.ranks = 1};
+    struct discover_join join;
+    const char *path;
+    struct buf out;
+
+    config_apply_yaml(&config, "f",
+                      SLICE("workers:\n"
+                            "- {from: 'dns:Engines.test:8000', role: decode, "
+                            "events: 'tcp://*:5557', ranks: 4}\n"
+                            "- file:/etc/kvasir/workers.yaml\n"),
+                      &errors);
+    cr_assert_str_eq(told(), "");
+    cr_assert_eq(config_from(&config.workers[0], &join, NULL), CONFIG_FROM_DNS);
+    cr_assert_str_eq(join.name, "engines.test");
+    cr_assert_eq(join.port, 8000);
+    cr_assert_eq(config_from(&config.workers[1], NULL, &path),
+                 CONFIG_FROM_FILE);
+    cr_assert_str_eq(path, "/etc/kvasir/workers.yaml");
+    cr_assert_eq(config_from(&worker, &join, &path), CONFIG_FROM_NONE);
+    buf_init(&out, 65536);
+    config_print(&config, &out);
+    buf_add(&out, "", 1);
+    cr_assert_not_null(strstr(out.ptr, "  - events: \"tcp://*:5557\"\n"));
+    cr_assert_not_null(
+        strstr(out.ptr, "  - id: \"file:_etc_kvasir_workers.yaml\"\n"), "%s",
+        out.ptr);
+    config_apply_yaml(&config, "f", slice_of(out.ptr), &errors);
+    cr_assert_str_eq(told(), "");
+    cr_assert_eq(config.workers_count, 2);
+    buf_fini(&out);
+}
+
+Test(node_config, long_names_of_workers_have_ids_of_their_own)
+{
+    char text[2][160];
+    struct config_worker worker[2];
+
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(text[i], sizeof text[i],
+                       "srv:_http._tcp.a-name-that-is-longer-than-any-id-may-"
+                       "be.namespace-%zu.svc.cluster.local",
+                       i);
+        cr_assert_eq(
+            config_parse_worker(slice_of(text[i]), "-", &worker[i], &errors),
+            0);
+        cr_assert_eq(strlen(worker[i].id), CONFIG_LABEL_MAX - 1);
+    }
+    cr_assert_str_neq(worker[0].id, worker[1].id);
+}
+
+Test(node_config, a_name_of_workers_stands_once)
+{
+    config_apply_yaml(&config, "f",
+                      SLICE("workers:\n- dns:a:1,id=x\n- dns:a:1,id=y\n"),
+                      &errors);
+    cr_assert_str_eq(told(), "f:3:3: dns:a:1 appears twice\n");
 }
 
 Test(node_config, a_long_host_name_needs_an_id)

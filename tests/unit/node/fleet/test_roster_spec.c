@@ -47,9 +47,19 @@ static const char whole[] =
     "\"x,"
     "blocks_max=1234,ranks=8,topic=kv@1,sse=http://[::1]:9/events";
 
-Test(node_roster_spec, every_key_comes_back)
+/* Of a worker that was named: beside its url, as in no list. */
+static struct config_worker
+whole_worker(void)
 {
     struct config_worker worker = worker_of(whole);
+
+    (void)snprintf(worker.from, sizeof worker.from, "dns:engines:8000");
+    return worker;
+}
+
+Test(node_roster_spec, every_key_comes_back)
+{
+    struct config_worker worker = whole_worker();
     struct buf again;
 
     buf_init(&again, ROSTER_SPEC_MAX);
@@ -66,7 +76,7 @@ Test(node_roster_spec, every_key_comes_back)
  * there. */
 Test(node_roster_spec, the_whole_worker_has_every_key)
 {
-    struct config_worker worker = worker_of(whole);
+    struct config_worker worker = whole_worker();
     uint32_t lines = 0;
 
     roster_spec_put(&worker, true, &spec);

@@ -1,0 +1,285 @@
+"""Workers that are named while the node runs: by a DNS server and by files.
+Which of them the node has, and what becomes of those that are named no more."""
+import json
+import threading
+
+import harness
+from dns import Dns, free_port
+from fake_worker import FakeWorker
+from test_mesh import MeshCase
+
+CHAT = "/v1/chat/completions"
+NAME = "engines.test"
+OFTEN = ("--workers.resolve", "100ms")
+NEVER = ("--workers.resolve", "1h")
+HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+
+def echo(peer, _request):
+    peer.json({"ok": True})
+
+
+class Sources(MeshCase):
+    def three_hosts(self, handler=echo):
+        """{host: worker} of one port, and the port."""
+        port = free_port(*HOSTS)
+        return {host: FakeWorker(self, handler, host=host, port=port) for host in HOSTS}, port
+
+    def run_node(self, *flags):
+        return self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--lanes", "1", *flags)
+
+    def workers(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/workers").json()
+
+    def states(self, node):
+        return {w["id"]: w["state"] for w in self.workers(node)}
+
+    def has_at(self, node, hosts, port, state="healthy"):
+        wanted = {f"{host}:{port}": state for host in hosts}
+        harness.wait_until(lambda: self.states(node) == wanted, f"workers are {wanted}")
+
+    def status(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/status").json()
+
+    def source(self, node):
+        return self.status(node)["worker_sources"][0]
+
+    def looks(self, node, outcome):
+        return sum(value for name, value in harness.metrics(node.at("admin")).items()
+                   if name.startswith("kvasir_worker_source_looks_total")
+                   and f'outcome="{outcome}"' in name)
+
+    def look_again(self, node, outcome, times=3):
+        """Waits for so many looks more that end so."""
+        before = self.looks(node, outcome)
+        harness.wait_until(lambda: self.looks(node, outcome) >= before + times,
+                           f"looks that end {outcome}")
+
+    def ask(self, node):
+        return harness.request(node.at("serve"), "POST", CHAT, {
+            "model": "m", "messages": [{"role": "user", "content": "hello"}]})
+
+
+class Names(Sources):
+    def named(self, dns, port, *flags):
+        return self.run_node("--worker", f"dns:{NAME}:{port}", "--mesh.resolver", dns.address,
+                             *(flags or OFTEN))
+
+    def test_each_address_of_a_name_is_a_worker_and_comes_and_goes_with_it(self):
+        _, port = self.three_hosts()
+        dns = Dns(self, {NAME: HOSTS[:2]})
+        node = self.named(dns, port)
+        self.has_at(node, HOSTS[:2], port)
+        shown = self.workers(node)[0]
+        self.assertEqual(shown["from"], f"dns:{NAME}:{port}")
+        self.assertEqual(self.source(node)["workers"], 2)
+        row = harness.request(node.at("admin"), "POST", "/admin/explain", {
+            "model": "m", "messages": [{"role": "user", "content": "hello"}]}).json()
+        self.assertEqual({c["from"] for c in row["candidates"]}, {f"dns:{NAME}:{port}"})
+        dns.set({NAME: HOSTS[1:]})
+        self.has_at(node, HOSTS[1:], port)
+        self.assertIn("named any more", node.log())
+        self.assertEqual(self.ask(node).status, 200)
+        self.assertEqual(node.log().count("worker_added"), 3, node.log())
+
+    def test_what_cannot_be_looked_up_changes_nothing(self):
+        _, port = self.three_hosts()
+        dns = Dns(self, {NAME: HOSTS})
+        node = self.named(dns, port)
+        self.has_at(node, HOSTS, port)
+        dns.set({})
+        self.look_again(node, "absent")
+        self.has_at(node, HOSTS, port)
+        dns.stop()
+        before = self.looks(node, "failed") + self.looks(node, "timeout")
+        harness.wait_until(
+            lambda: self.looks(node, "failed") + self.looks(node, "timeout") > before, "it fails")
+        self.has_at(node, HOSTS, port)
+        self.assertNotEqual(self.source(node)["why"], "")
+        self.assertEqual(self.source(node)["listed"], 3)
+        self.assertEqual(self.ask(node).status, 200)
+
+    def test_a_worker_that_is_gone_ends_what_it_runs_first(self):
+        begun, may_end = threading.Event(), threading.Event()
+
+        def slow(peer, _request):
+            begun.set()
+            may_end.wait(harness.IO_TIMEOUT_S)
+            peer.json({"ok": True})
+
+        workers, port = self.three_hosts(slow)
+        dns = Dns(self, {NAME: HOSTS[:1]})
+        node = self.named(dns, port)
+        self.has_at(node, HOSTS[:1], port)
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(self.ask(node)))
+        asking.start()
+        begun.wait(harness.IO_TIMEOUT_S)
+        dns.set({NAME: HOSTS[1:2]})
+        harness.wait_until(lambda: self.states(node).get(workers[HOSTS[0]].id) == "draining",
+                           "it drains")
+        dns.set({NAME: HOSTS[:2]})
+        self.has_at(node, HOSTS[:2], port)
+        dns.set({NAME: HOSTS[1:2]})
+        harness.wait_until(lambda: self.states(node).get(workers[HOSTS[0]].id) == "draining",
+                           "it drains again")
+        self.look_again(node, "good")
+        self.assertIn(workers[HOSTS[0]].id, self.states(node))
+        may_end.set()
+        asking.join()
+        self.assertEqual(answers[0].status, 200)
+        self.has_at(node, HOSTS[1:2], port)
+
+    def test_an_operators_draining_stays(self):
+        workers, port = self.three_hosts()
+        dns = Dns(self, {NAME: HOSTS})
+        node = self.named(dns, port)
+        self.has_at(node, HOSTS, port)
+        drained = workers[HOSTS[0]].id
+        harness.request(node.at("admin"), "POST", f"/admin/workers/{drained}/drain")
+        self.look_again(node, "good")
+        self.assertEqual(self.states(node)[drained], "drained")
+        # One that is removed is still named: it comes back.
+        harness.request(node.at("admin"), "DELETE", f"/admin/workers/{workers[HOSTS[1]].id}")
+        harness.wait_until(lambda: self.states(node).get(workers[HOSTS[1]].id) == "healthy",
+                           "it is back")
+
+    def test_the_list_has_its_workers_first(self):
+        workers, port = self.three_hosts()
+        dns = Dns(self, {NAME: HOSTS})
+        mine = workers[HOSTS[0]]
+        node = self.named(dns, port, *OFTEN, "--worker", f"{mine.url},id=mine")
+        harness.wait_until(lambda: len(self.workers(node)) == 3, "all are there")
+        shown = {w["id"]: w["from"] for w in self.workers(node)}
+        self.assertEqual(shown.pop("mine"), "configuration")
+        self.assertEqual(shown, {workers[h].id: f"dns:{NAME}:{port}" for h in HOSTS[1:]})
+        self.look_again(node, "good")
+        self.assertEqual(len(self.workers(node)), 3)
+        self.assertEqual(self.source(node)["refused"], 0)
+
+    def test_each_target_of_a_service_is_a_worker_at_its_own_port(self):
+        one, two = FakeWorker(self, echo), FakeWorker(self, echo)
+        dns = Dns(self, {"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]},
+                  f"--srv-host=_http._tcp.{NAME},one.test,{one.address[1]}",
+                  f"--srv-host=_http._tcp.{NAME},two.test,{two.address[1]}")
+        node = self.run_node("--worker", f"srv:_http._tcp.{NAME},pool=p", "--mesh.resolver",
+                             dns.address, *OFTEN)
+        harness.wait_until(lambda: self.states(node) == {one.id: "healthy", two.id: "healthy"},
+                           "both are there")
+        self.assertEqual([w["labels"] for w in self.workers(node)], [{"pool": "p"}] * 2)
+        # A target without addresses is no worker; others are not hurt by it.
+        dns.set({"one.test": ["127.0.0.1"]})
+        harness.wait_until(lambda: self.states(node) == {one.id: "healthy"}, "one is left")
+
+    def test_nodes_of_a_mesh_agree_on_workers_and_double_none(self):
+        _, port = self.three_hosts()
+        dns = Dns(self, {NAME: HOSTS})
+        named = ("--worker", f"dns:{NAME}:{port}", "--mesh.resolver", dns.address, *OFTEN)
+        nodes = self.three(*named)
+        for node in nodes:
+            self.has_at(node, HOSTS, port)
+        dns.set({NAME: HOSTS[:2]})
+        for node in nodes:
+            self.has_at(node, HOSTS[:2], port)
+        dns.set({NAME: HOSTS})
+        for node in nodes:
+            self.has_at(node, HOSTS, port)
+            self.look_again(node, "good")
+            self.assertEqual(self.ask(node).status, 200)
+            # Three at first, and the one that came back.
+            self.assertEqual(node.log().count("worker_added"), 4, node.log())
+
+
+class Files(Sources):
+    def write(self, *workers):
+        """As one that replaces a file does."""
+        fresh = self.folder / "workers.tmp"
+        fresh.write_text(json.dumps([{"url": w.url} for w in workers]))
+        fresh.rename(self.path)
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "workers.yaml"
+        self.one, self.two = FakeWorker(self, echo), FakeWorker(self, echo)
+
+    def watching(self, *flags):
+        return self.run_node("--worker", f"file:{self.path}", *(flags or NEVER))
+
+    def has(self, node, *workers):
+        wanted = {w.id: "healthy" for w in workers}
+        harness.wait_until(lambda: self.states(node) == wanted, f"workers are {wanted}")
+
+    def test_a_changed_file_counts_at_once(self):
+        self.write(self.one)
+        node = self.watching()
+        self.has(node, self.one)
+        self.write(self.one, self.two)
+        self.has(node, self.one, self.two)
+        self.assertEqual(self.workers(node)[0]["from"], f"file:{self.path}")
+        # In place, and other forms of the same list.
+        self.path.write_text(f"workers:\n- {self.two.url},pool=p\n")
+        harness.wait_until(lambda: self.states(node).get(self.one.id) != "healthy", "one goes")
+        harness.wait_until(lambda: [w["labels"] for w in self.workers(node)
+                                    if w["id"] == self.two.id] == [{"pool": "p"}],
+                           "what it says of two is other")
+
+    def test_a_file_with_a_fault_keeps_the_last_list(self):
+        self.write(self.one)
+        node = self.watching(*OFTEN)
+        self.has(node, self.one)
+        for text, why in [
+                ("", "is empty"), ("[{url: http://a", "expected"), ("nodes: []", "a list of"),
+                ("- {url: 'http://a:1', pol: x}", "unknown key"), ("- dns:a.test:1", "no others")]:
+            before = self.looks(node, "failed")
+            self.path.write_text(text)
+            harness.wait_until(lambda: self.looks(node, "failed") > before, "it was read")
+            harness.wait_until(lambda: why in self.source(node)["why"], why)
+            self.assertEqual(list(self.states(node)), [self.one.id])
+        self.path.unlink()
+        harness.wait_until(lambda: "cannot be read" in self.source(node)["why"], "it is gone")
+        self.assertEqual(list(self.states(node)), [self.one.id])
+        self.assertIn("worker_source_not_good", node.log())
+        self.path.write_text("[]")
+        harness.wait_until(lambda: self.states(node) == {}, "none is named")
+
+    def test_a_file_that_comes_later_is_seen(self):
+        node = self.watching()
+        harness.wait_until(lambda: self.looks(node, "failed") == 1, "it was looked for")
+        self.write(self.two)
+        self.has(node, self.two)
+
+    def test_a_link_into_a_folder_that_is_exchanged_is_followed(self):
+        """As Kubernetes mounts a ConfigMap."""
+        for name, worker in (("..1", self.one), ("..2", self.two)):
+            (self.folder / name).mkdir()
+            (self.folder / name / "workers.yaml").write_text(f"- {worker.url}\n")
+        (self.folder / "..data").symlink_to("..1")
+        self.path.symlink_to("..data/workers.yaml")
+        node = self.watching()
+        self.has(node, self.one)
+        (self.folder / "..data_tmp").symlink_to("..2")
+        (self.folder / "..data_tmp").rename(self.folder / "..data")
+        harness.wait_until(lambda: self.states(node).get(self.two.id) == "healthy", "it is seen")
+
+    def test_a_reload_adds_and_removes_sources(self):
+        self.write(self.one)
+        config = self.folder / "kvasir.yaml"
+        config.write_text("workers: []\n")
+        node = self.run_node("-c", config, *NEVER)
+
+        def reload():
+            answer = harness.request(node.at("admin"), "POST", "/admin/reload")
+            self.assertEqual(answer.status, 200, answer.text)
+
+        config.write_text(f"workers:\n- from: file:{self.path}\n- {self.two.url}\n")
+        reload()
+        self.has(node, self.one, self.two)
+        config.write_text(f"workers:\n- {self.two.url}\n")
+        reload()
+        self.has(node, self.two)
+        self.assertEqual(self.status(node)["worker_sources"], [])
+
+
+if __name__ == "__main__":
+    harness.main()
