@@ -212,25 +212,6 @@ put_heap(struct buf *out)
                heap.uordblks + heap.hblkhd, heap.arena + heap.hblkhd);
 }
 
-/* What makes a token of a prompt that nobody has counted. */
-static void
-put_text(const struct control *control, struct buf *out)
-{
-    prom_out_head(
-        out, "kvasir_text_bytes_per_token", "gauge",
-        "Bytes of a prompt's text that are taken for a token, by kind "
-        "of text: learned from usage, 4 at first");
-    for (unsigned kind = 0; kind < TEXT_KINDS; kind++) {
-        uint32_t milli =
-            text_ratio_milli(&control->text_ratio, (enum text_kind)kind);
-        buf_printf(out,
-                   "kvasir_text_bytes_per_token{kind=\"%s\"} %" PRIu32
-                   ".%03" PRIu32 "\n",
-                   text_kind_name((enum text_kind)kind), milli / 1000,
-                   milli % 1000);
-    }
-}
-
 static void
 put_node(struct control *control, struct buf *out)
 {
@@ -263,7 +244,7 @@ put_node(struct control *control, struct buf *out)
                     "Log lines held back by their rate limit or lost",
                     log.dropped + log.lost);
     put_heap(out);
-    put_text(control, out);
+    control_text_put_metrics(&control->text, out);
 }
 
 void

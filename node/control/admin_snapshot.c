@@ -30,6 +30,7 @@ put_loaded(struct json_out *json, const struct snapshot_loaded *loaded)
     json_out_put_uint(json, "workers", loaded->workers);
     json_out_put_uint(json, "members", loaded->members);
     json_out_put_bool(json, "mix", loaded->mix);
+    json_out_put_bool(json, "text", loaded->text);
     json_out_put_uint(json, "files_refused", loaded->refused);
     json_out_object_end(json);
 }

@@ -469,7 +469,7 @@ open_sink(struct control *control)
         .streams = ingest_streams(control->ingest),
         .unproven = &control->unproven,
         .speed = &control->speed,
-        .text_ratio = &control->text_ratio,
+        .text = &control->text,
     };
 }
 
@@ -483,6 +483,7 @@ open_snapshot(struct control *control)
         .ingest = control->ingest,
         .cluster = control_cluster(control),
         .mix = control->mix,
+        .text = &control->text,
         .meshed = peers_link(control->peers) != NULL,
         .context = control,
         .worker = on_mesh_worker,

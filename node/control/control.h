@@ -23,6 +23,7 @@
 #include "node/control/control_models.h"
 #include "node/control/control_queue.h"
 #include "node/control/control_slo.h"
+#include "node/control/control_text.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
 #include "node/control/history.h"
@@ -77,8 +78,8 @@ struct control {
     uint64_t speed_told_us;
     struct control_slo slo; /* how answers kept it */
     struct control_islands islands;
-    struct text_ratio text_ratio; /* of prompts that engines have counted */
-    struct mix *mix;              /* how long requests were */
+    struct text_models text; /* of prompts that engines have counted */
+    struct mix *mix;         /* how long requests were */
     struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;

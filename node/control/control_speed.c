@@ -16,10 +16,7 @@ control_speed_tell(struct control *control, uint64_t now_us)
         control_islands_look(&control->islands, &control->node->island,
                              control->fleet, board, &control->speed, slo);
         fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
-        for (unsigned kind = 0; kind < TEXT_KINDS; kind++) {
-            gauge_set(&control->node->text_ratio[kind],
-                      (int32_t)text_ratio_milli(&control->text_ratio,
-                                                (enum text_kind)kind));
-        }
+        control_text_pass(&control->text, &control->hints,
+                          fleet_view_get(board), &control->node->text, now_us);
     }
 }

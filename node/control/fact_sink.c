@@ -234,8 +234,8 @@ take_decision(struct fact_sink *sink, const struct fact_decision *fact,
         ingest_stream_answer(sink->streams, fact, now_us);
         speed_take(sink->speed, fact,
                    gauge_read(&sink->board->away_us[fact->slot]));
-        if (sink->text_ratio != NULL) {
-            text_ratio_take(sink->text_ratio, fact);
+        if (sink->text != NULL && fact->kind == FACT_DECISION) {
+            text_models_take(sink->text, fact);
         }
         if (fact->cleared) {
             ingest_stream_cleared(sink->streams, fact);

@@ -21,7 +21,7 @@
 #include "node/peers/hints.h"
 #include "node/view/facts.h"
 #include "node/view/speed.h"
-#include "node/view/text_ratio.h"
+#include "node/view/text_models.h"
 
 /* The parts, all set before the first fact; they outlive it. */
 struct fact_sink {
@@ -33,8 +33,8 @@ struct fact_sink {
     struct ingest_slots *slots;
     struct ingest_streams *streams;
     struct unproven *unproven;
-    struct speed *speed;           /* of workers */
-    struct text_ratio *text_ratio; /* NULL: nobody learns it */
+    struct speed *speed;      /* of workers */
+    struct text_models *text; /* NULL: nobody learns it */
 };
 
 /* The worker that a fact means, or NULL: it is gone. */

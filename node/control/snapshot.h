@@ -3,8 +3,8 @@
  * from it (storage/ explains how).
  *
  * A snapshot contains the mirror with each stream's epoch and position, belief,
- * the roster, the members' addresses and the mix (node/view/mix.h), as of one
- * turn of control's loop.
+ * the roster, the members' addresses, the mix (node/view/mix.h) and bytes of a
+ * token (node/view/text_models.h), as of one turn of control's loop.
  * Streams that are not complete in that turn are left out. On a start, the
  * streams of workers that still exist (by identity) get their blocks and the
  * position up to which the blocks are true, so engines and peers need to supply
@@ -43,6 +43,7 @@
 #include "node/fleet/fleet.h"
 #include "node/ingest/ingest.h"
 #include "node/view/mix.h"
+#include "node/view/text_models.h"
 #include "storage/storage.h"
 
 #define SNAPSHOT_WAITERS_MAX 16U
@@ -61,6 +62,7 @@ struct snapshot_parts {
     struct ingest *ingest;
     struct cluster *cluster;
     struct mix *mix;
+    struct text_models *text;
     bool meshed; /* there is a mesh port */
     void *context;
     /* The roster has this entry from the snapshot; its texts are borrowed. */
@@ -127,7 +129,8 @@ struct snapshot_loaded {
     uint64_t belief_blocks;
     uint32_t workers; /* that operators changed */
     uint32_t members;
-    bool mix; /* how long requests were is known from before */
+    bool mix;  /* how long requests were is known from before */
+    bool text; /* and how many bytes make a token */
 };
 
 struct snapshot_status {

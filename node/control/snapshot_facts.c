@@ -1,6 +1,7 @@
 /* The facts of the turn in which a cut ends. */
 #include <stdlib.h>
 
+#include "index/base/pack.h"
 #include "node/control/snapshot_internal.h"
 #include "node/ingest/snapshot_state.h"
 
@@ -79,13 +80,27 @@ list_members(const struct snapshot_parts *parts, struct facts *facts)
 
 /* Requests */
 
-/* What finds no room is not saved. */
+/* A map of what each part saves. What finds no room is not saved. */
 static void
 list_learned(const struct snapshot_parts *parts, struct facts *facts)
 {
+    struct buf mix;
+    struct buf text;
+
+    buf_init(&mix, SNAPSHOT_LEARNED_MAX / 2);
+    buf_init(&text, SNAPSHOT_LEARNED_MAX / 4);
     buf_init(&facts->learned, SNAPSHOT_LEARNED_MAX);
     mix_pass(parts->mix, snapshot_wall_ms());
-    mix_save(parts->mix, &facts->learned);
+    mix_save(parts->mix, &mix);
+    text_models_save(parts->text, &text);
+    if (!mix.failed && !text.failed) {
+        struct pack_map map = pack_open(&facts->learned);
+        pack_put_bytes(&map, "mix", buf_slice(&mix));
+        pack_put_bytes(&map, "text", buf_slice(&text));
+        pack_close(&map);
+    }
+    buf_fini(&mix);
+    buf_fini(&text);
     if (!facts->learned.failed) {
         facts->all.learned = buf_slice(&facts->learned);
     }

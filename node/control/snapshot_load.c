@@ -1,6 +1,7 @@
 /* Restores the contents of a snapshot into a new node. */
 #include <stdlib.h>
 
+#include "index/base/pack.h"
 #include "node/base/log.h"
 #include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
@@ -269,16 +270,24 @@ load_belief(struct snapshot *snapshot, const struct storage_load *load)
     return rc;
 }
 
-/* The mix: a hint to whoever plans. Files of earlier versions have none. */
+/* The mix and bytes of a token: hints, which files of earlier versions do not
+ * have. */
 static void ON_CONTROL
-load_mix(struct snapshot *snapshot, const struct storage_load *load)
+load_learned(struct snapshot *snapshot, const struct storage_load *load)
 {
+    struct snapshot_loaded *loaded = &snapshot->loaded;
     struct slice bytes;
+    struct unpack in;
 
-    if (storage_restore_part(load, STORAGE_LEARNED, &bytes) == STORAGE_OK &&
-        bytes.len > 0) {
-        snapshot->loaded.mix =
-            mix_load(snapshot->parts.mix, bytes, snapshot_wall_ms());
+    if (storage_restore_part(load, STORAGE_LEARNED, &bytes) != STORAGE_OK) {
+        return;
+    }
+    unpack_init(&in, bytes);
+    if (unpack_next(&in)) {
+        struct slice mix = unpack_bytes(&in, "mix", SNAPSHOT_LEARNED_MAX);
+        struct slice text = unpack_bytes(&in, "text", SNAPSHOT_LEARNED_MAX);
+        loaded->mix = mix_load(snapshot->parts.mix, mix, snapshot_wall_ms());
+        loaded->text = text_models_load(snapshot->parts.text, text);
     }
 }
 
@@ -289,7 +298,7 @@ load_all(struct snapshot *snapshot, const struct storage_load *load)
 {
     load_workers(snapshot, load);
     load_members(snapshot, load);
-    load_mix(snapshot, load);
+    load_learned(snapshot, load);
     enum storage_outcome streams = load_streams(snapshot, load);
     enum storage_outcome belief = load_belief(snapshot, load);
     /* Lanes must see it with their first request. */

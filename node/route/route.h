@@ -28,7 +28,7 @@
 #include "node/scan/scan.h"
 #include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
-#include "node/view/text_ratio.h"
+#include "node/view/text_models.h"
 
 #define ROUTE_MODEL_MAX       256U /* bytes of a name that has escapes */
 #define ROUTE_BYTES_PER_TOKEN 4U   /* of text, about */
@@ -133,8 +133,7 @@ struct route_world {
     const struct expectations *expected; /* of text; NULL: nothing is */
     const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
     const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
-    const struct gauge *text_ratio;    /* by enum text_kind: thousandths of a
-                                          byte for a token; NULL: not learned */
+    const struct text_board *text;     /* bytes of a token; NULL: not learned */
     struct token_match_world tokens;
     enum route_part part;
     enum engine_kind partner; /* with ROUTE_PREFILL: of the decode worker */

@@ -95,9 +95,6 @@ route_length(const struct route_scratch *scratch,
     const struct scan *scan = &scratch->scan;
     struct pools_need need = {.known = false,
                               .bytes_milli = TEXT_RATIO_START_MILLI};
-    uint32_t learned = world->text_ratio != NULL
-                           ? gauge_read(&world->text_ratio[scratch->text_kind])
-                           : 0;
 
     if (!scratch->prompts || scan->prompts != 1 || scan->truncated ||
         scan->stateful || scan->shape == SCAN_NO_PROMPT ||
@@ -105,7 +102,10 @@ route_length(const struct route_scratch *scratch,
         return need;
     }
     need.known = true;
-    need.bytes_milli = learned != 0 ? learned : need.bytes_milli;
+    if (world->text != NULL) {
+        need.bytes_milli =
+            text_board_milli(world->text, scratch->model, scratch->text_kind);
+    }
     need.prompt = prompt_of(scratch, scratch->body_len, need.bytes_milli);
     need.counted = scratch->tokens.known && scratch->tokens.prompt.whole;
     if (scan->has_max_tokens && scan->max_tokens > 0) {

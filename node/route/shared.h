@@ -126,9 +126,7 @@ struct node_shared {
     struct gauge rank_inflight[WORKERS_MAX];
     /* The same for peers, as they last told (hints.h). */
     struct gauge rank_peers[WORKERS_MAX];
-    /* By enum text_kind: thousandths of a byte that make a token of a prompt's
-     * text, as control has learned; 0: nothing yet. */
-    struct gauge text_ratio[TEXT_KINDS];
+    struct text_board text;   /* bytes of a token, as control has learned */
     struct gauge connections; /* client connections of all lanes */
     struct gauge leaving;     /* 1 from SIGTERM on: says so to everybody */
     struct gauge draining;    /* 1 some time later: takes nothing new */
@@ -191,7 +189,7 @@ shared_world(const struct node_shared *node, const struct elect_config *elect)
         .expected = node->text_expectations,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
-        .text_ratio = node->text_ratio,
+        .text = &node->text,
         .tokens = {.mirror = node->mirror,
                    .expected = expectations_index(node->expectations),
                    .view = mirror_view_get(&node->mirror_view),

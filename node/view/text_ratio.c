@@ -3,6 +3,8 @@
 
 #include "index/base/check.h"
 
+#define WEIGHT_SCALE 1000000U
+
 /* Shares of a piece, in hundredths, from which on it is of a kind. */
 #define FOREIGN_SHARE 20U
 #define CJK_PART      50U /* ... of what is foreign */
@@ -161,6 +163,51 @@ text_ratio_add(struct text_ratio *ratio, enum text_kind kind, uint32_t bytes,
     of->sum = TEXT_RATIO_KEEP * of->sum + fresh * sample;
     of->apart = TEXT_RATIO_KEEP * of->apart + fresh * apart;
     of->left = TEXT_RATIO_KEEP * of->left + fresh;
+}
+
+static uint32_t
+scaled(double number, double scale)
+{
+    return (uint32_t)(number * scale + 0.5);
+}
+
+struct text_told
+text_ratio_told(const struct text_ratio *ratio, enum text_kind kind)
+{
+    CHECK(kind < TEXT_KINDS);
+    const struct text_ratio_of *of = &ratio->of[kind];
+
+    if (of->left <= 0) {
+        return (struct text_told){.weight = 0};
+    }
+    return (struct text_told){
+        .weight = scaled(of->left, WEIGHT_SCALE),
+        .mean_milli = scaled(of->sum / of->left, 1000),
+        .apart_milli = scaled(of->apart / of->left, 1000),
+    };
+}
+
+static double
+bounded(uint32_t number, uint32_t least, uint32_t most)
+{
+    return number < least ? least : number > most ? most : number;
+}
+
+void
+text_ratio_join(struct text_ratio *ratio, enum text_kind kind,
+                const struct text_told *told)
+{
+    CHECK(kind < TEXT_KINDS);
+    struct text_ratio_of *of = &ratio->of[kind];
+    double weight = bounded(told->weight, 0, WEIGHT_SCALE) / WEIGHT_SCALE;
+    double mean = bounded(told->mean_milli, TEXT_RATIO_LEAST_MILLI,
+                          TEXT_RATIO_MOST_MILLI) /
+                  1000;
+    double apart = bounded(told->apart_milli, 0, TEXT_RATIO_MOST_MILLI) / 1000;
+
+    of->sum += weight * mean;
+    of->apart += weight * apart;
+    of->left += weight;
 }
 
 void

@@ -15,7 +15,7 @@
  *
  * A text's bytes are those of the body, with its escapes: what a client escapes
  * (\u4e2d) is a kind of its own. Short prompts are mostly their template, and
- * teach nothing. Each node learns for itself.
+ * teach nothing. Nodes tell each other what they have learned (text_models.h).
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: TEXT_KINDS.
  * Errors: none.
@@ -62,6 +62,23 @@ struct text_ratio {
 /* A prompt of that many bytes had so many tokens. */
 void text_ratio_add(struct text_ratio *ratio, enum text_kind kind,
                     uint32_t bytes, uint32_t tokens);
+
+/* What is known of one kind, to be told to others and kept: all zero is
+ * nothing. */
+struct text_told {
+    uint32_t weight;      /* of its samples, in millionths */
+    uint32_t mean_milli;  /* c, bytes a token in thousandths */
+    uint32_t apart_milli; /* sigma */
+};
+
+/* What these samples say of a kind. */
+struct text_told text_ratio_told(const struct text_ratio *ratio,
+                                 enum text_kind kind);
+
+/* Counts another node's samples of a kind with these. What no node tells is
+ * bounded. */
+void text_ratio_join(struct text_ratio *ratio, enum text_kind kind,
+                     const struct text_told *told);
 
 /* What a request's end tells of its prompt, if anything. */
 void text_ratio_take(struct text_ratio *ratio,

@@ -6,7 +6,8 @@ import unittest
 
 import harness
 from fake_worker import FakeWorker
-from test_proxy import Proxy, chat
+from test_mesh import MeshCase
+from test_proxy import CHAT, Proxy, chat
 
 
 def plan(stdin, *args):
@@ -90,6 +91,50 @@ class Mix(Proxy):
         self.assertTrue(start["snapshot"]["start"]["mix"])
         self.ask(700, 30)
         self.assertAlmostEqual(self.row(node, 4)["lengths"][0][2], 4, delta=0.1)
+
+
+class Shared(MeshCase):
+    """Bytes of a token: learned at one node, known to all, and after a restart."""
+
+    TEXT = "the quick brown fox jumps over a dog " * 102
+
+    def answer(self, peer, request):
+        text = request.json()["messages"][0]["content"]
+        tokens = len(text) // {"m": 3, "other": 2}[request.json()["model"]]
+        peer.json({"usage": {"prompt_tokens": tokens, "completion_tokens": 1,
+                             "total_tokens": tokens + 1}})
+
+    def ratio(self, node, model):
+        told = harness.request(node.at("admin"), "POST", "/admin/explain",
+                               chat(self.TEXT, model=model, max_tokens=5)).json()
+        return told["length"]["bytes_per_token"]
+
+    def ask(self, node, model):
+        told = harness.request(node.at("serve"), "POST", CHAT, chat(self.TEXT, model=model))
+        self.assertEqual(told.status, 200, told.body)
+
+    def test_bytes_of_a_token_are_known_to_a_node_that_never_asked(self):
+        worker = FakeWorker(self, self.answer, models=("m", "other"))
+        worker.facts = {"max_model_len": 32768}
+        folder = self.folder / "data"
+        first = self.node("a", "--worker", worker.url, "--data", folder)
+        harness.wait_until(lambda: self.ratio(first, "m") == 4, "the worker is up")
+        self.ask(first, "m")
+        self.ask(first, "other")
+        harness.wait_until(lambda: (self.ratio(first, "m"), self.ratio(first, "other")) == (3, 2),
+                           "each model has its own")
+        second = self.node("b", "--worker", worker.url, join=[first.ready["mesh"]])
+        self.together([first, second])
+        harness.wait_until(lambda: (self.ratio(second, "m"), self.ratio(second, "other")) == (3, 2),
+                           "a peer knows them")
+        self.assertEqual(
+            harness.request(first.at("admin"), "POST", "/admin/snapshot").status, 200)
+        for node in first, second:
+            node.kill()
+            node.wait()
+        third = self.node("c", "--worker", worker.url, "--data", folder)
+        harness.wait_until(lambda: (self.ratio(third, "m"), self.ratio(third, "other")) == (3, 2),
+                           "they come back from the snapshot")
 
 
 if __name__ == "__main__":

@@ -118,8 +118,10 @@ class Pools(Proxy):
         harness.wait_until(lambda: guessed()["bytes_per_token"] == 3, "it has learned")
         self.assertGreater(guessed()["prompt_tokens"], first * 5 // 4)
         kinds = harness.metrics(admin)
-        self.assertEqual(kinds['kvasir_text_bytes_per_token{kind="prose"}'], 3)
-        self.assertEqual(kinds['kvasir_text_bytes_per_token{kind="cjk"}'], 4)
+        self.assertEqual(kinds['kvasir_text_bytes_per_token{model="m",kind="prose"}'], 3)
+        self.assertEqual(kinds['kvasir_text_bytes_per_token{model="",kind="prose"}'], 3)
+        self.assertEqual(kinds['kvasir_text_bytes_per_token{model="",kind="cjk"}'], 4)
+        self.assertNotIn('kvasir_text_bytes_per_token{model="m",kind="cjk"}', kinds)
 
     def test_nobody_is_refused_for_a_worker_that_is_down(self):
         admin = self.pools("--health.interval", "1s", "--health.failures", 1)
