@@ -186,17 +186,20 @@ static const struct route {
     const char *path;
     endpoint *endpoint;
     unsigned makes; /* which have it */
+    bool own;       /* not with --apis chats */
 } routes[] = {
     {HTTP_POST, "/v1/chat/completions", engine_post_chat, ALL},
     {HTTP_POST, "/v1/completions", engine_post_completion, ALL},
     {HTTP_POST, "/v1/responses", engine_post_responses,
-     OF(VLLM) | OF(SGLANG) | OF(TRTLLM) | OF(LLAMACPP)},
+     OF(VLLM) | OF(SGLANG) | OF(TRTLLM) | OF(LLAMACPP), true},
     {HTTP_POST, "/v1/messages", engine_post_messages,
-     OF(VLLM) | OF(SGLANG) | OF(LLAMACPP)},
+     OF(VLLM) | OF(SGLANG) | OF(LLAMACPP), true},
     {HTTP_POST, "/v1/chat/completions/render", engine_post_chat_render,
      OF(VLLM)},
-    {HTTP_POST, "/v1/responses/render", engine_post_responses_render, OF(VLLM)},
-    {HTTP_POST, "/v1/messages/render", engine_post_messages_render, OF(VLLM)},
+    {HTTP_POST, "/v1/responses/render", engine_post_responses_render, OF(VLLM),
+     true},
+    {HTTP_POST, "/v1/messages/render", engine_post_messages_render, OF(VLLM),
+     true},
     {HTTP_POST, "/v1/completions/render", engine_post_completion_render,
      OF(VLLM)},
     {HTTP_POST, "/v1/embeddings", engine_post_embeddings, ALL},
@@ -242,7 +245,9 @@ on_request(void *context, struct httpd_request *request)
         bool same = slice_equal(head->path, slice_of(routes[i].path)) ||
                     (routes[i].path[len - 1] == '/' && head->path.len > len &&
                      memcmp(head->path.ptr, routes[i].path, len) == 0);
-        if ((routes[i].makes >> server->options->make & 1) == 0 || !same) {
+        bool has = (routes[i].makes >> server->options->make & 1) != 0 &&
+                   (!routes[i].own || server->options->apis == 0);
+        if (!has || !same) {
             continue;
         }
         if (head->method_id == routes[i].method) {

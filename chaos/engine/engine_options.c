@@ -91,6 +91,9 @@ static const struct flag flags[] = {
     {"scale-out", FLAG_CHOICE, AT(scale_out), 0, 0, "on|off", "on",
      "off: vLLM's renderers answer 403, as they do without\n"
      "its --enable-scale-out"},
+    {"apis", FLAG_CHOICE, AT(apis), 0, 0, "all|chats", "all",
+     "chats: no /v1/responses and no /v1/messages, as older\n"
+     "releases"},
     {"split", FLAG_CHOICE, AT(split), 0, 0, "off|both|prefill|decode", "off",
      "parts of split requests that it plays: vllm by\n"
      "kv_transfer_params, unless off; sglang by\n"

@@ -57,6 +57,7 @@ struct engine_options {
     uint32_t event_encoding; /* enum engine_events_encoding */
     uint32_t event_hashes;   /* 1: bytes */
     uint32_t scale_out;      /* 1: off */
+    uint32_t apis;           /* 1: no Responses and no Messages */
     uint32_t split;          /* enum engine_part */
     uint64_t transfer_tokens_per_s;
     uint64_t event_slots;

@@ -23,6 +23,9 @@ struct body_edit translating_mark(const struct exchange *x);
 void translating_elect(struct exchange *x) ON_LANE;
 /* Makes the chat, unless it is there. False: there is none, see dialect.why. */
 bool translating_prepare(struct exchange *x) ON_LANE MUST_CHECK;
+/* Whether its worker may go on with a chat's stream: it takes the chat as it was
+ * made. */
+bool translating_suits(const struct exchange *x) MUST_CHECK;
 /* Tells the client so. Frees x. */
 void translating_refuse(struct exchange *x) ON_LANE;
 /* Whether an answer of that status says that the engine does not know x's path,
@@ -35,8 +38,7 @@ void translating_answered(struct exchange *x, unsigned status) ON_LANE;
 void translating_begin(struct exchange *x) ON_LANE;
 /* Some of it, and its end: what the client gets of that. False: it is none or
  * broke off, and the client is told. */
-bool translating_put(struct exchange *x, struct slice piece, struct buf *out)
-    MUST_CHECK;
+bool translating_put(struct exchange *x, struct slice piece, struct buf *out);
 bool translating_put_end(struct exchange *x, struct buf *out);
 /* The chat is not needed any more, or not as it is. Repeating it is harmless. */
 void translating_release(struct exchange *x) ON_LANE;

@@ -156,12 +156,30 @@ exchange_cancel(struct exchange *x)
     end(x, DISPATCH_CANCELLED, 0);
 }
 
+/* Whether the client of an answer in another form can be told how it ends. */
+static bool
+is_told_by_event(const struct exchange *x)
+{
+    return x->dialect.streams && !x->says.done && x->client->out == NULL;
+}
+
+static void ON_LANE
+refuse_rest(struct exchange *x)
+{
+    reply_error(x->client, 502, "answer_broke_off",
+                "the worker's answer ended too early");
+}
+
 static void ON_LANE
 sever(struct exchange *x)
 {
     struct client *client = x->client;
     bool length_unknown = x->body_kind == HTTP_BODY_CLOSE || x->unchunk;
 
+    if (is_told_by_event(x)) { /* nobody went on with it */
+        refuse_rest(x);
+        return;
+    }
     end(x, DISPATCH_SEVERED, 0);
     /* Where the framing cannot show that bytes are missing, a reset does. */
     client_close(client, length_unknown);
@@ -364,15 +382,22 @@ set_length(struct edge_edits *edits, size_t size)
     edits->length_len = (uint32_t)len;
 }
 
-void
-exchange_end_edits(const struct exchange *x, struct edge_edits *edits)
+/* How long a body of that size is then. */
+static size_t
+edited_size(const struct edge_edits *edits, size_t size)
 {
-    size_t size = x->body.len;
-
-    edits->length_len = 0;
     for (uint32_t i = 0; i < edits->count; i++) {
         size = size - edits->edit[i].cut + edits->edit[i].text.len;
     }
+    return size;
+}
+
+void
+exchange_end_edits(const struct exchange *x, struct edge_edits *edits)
+{
+    size_t size = edited_size(edits, x->body.len);
+
+    edits->length_len = 0;
     if (edits->count != 0 || x->naming.next > 1) {
         set_length(edits, size);
     }
@@ -387,8 +412,11 @@ set_edits(struct exchange *x)
     const struct edge_salt *salt = &x->salt;
 
     edits->count = 0;
+    for (uint32_t i = 0; i < x->resuming.asks; i++) {
+        exchange_add_edit(edits, x->resuming.ask[i]);
+    }
     if (x->dialect.on) {
-        set_length(edits, x->dialect.chat.len);
+        set_length(edits, edited_size(edits, x->dialect.chat.len));
         return;
     }
     if (salt->sent) {
@@ -403,9 +431,6 @@ set_edits(struct exchange *x)
     }
     if (x->dialect.marks) {
         exchange_add_edit(edits, translating_mark(x));
-    }
-    for (uint32_t i = 0; i < x->resuming.asks; i++) {
-        exchange_add_edit(edits, x->resuming.ask[i]);
     }
     if (x->split.room_len != 0) {
         exchange_add_edit(
@@ -713,15 +738,17 @@ exchange_answered(struct exchange *x, unsigned status)
 void
 exchange_broke_off(struct exchange *x)
 {
-    if (x->whole.gathers || x->dialect.streams) {
-        reply_error(x->client, 502, "answer_broke_off",
-                    "the worker's answer ended too early");
+    if (x->whole.gathers) {
+        refuse_rest(x);
         return;
     }
     if (resuming_ask(x)) {
         let_go_of_upstream(x);
         dispatch_resumes(&x->dispatch);
         alive_begin(x);
+    } else if (is_told_by_event(x)) {
+        refuse_rest(x);
+        return;
     } else {
         dispatch_broke_off(&x->dispatch);
     }

@@ -264,21 +264,26 @@ response_put_end(const struct exchange *x, struct buf *out)
     }
 }
 
-/* As the client is to have it, but for the usage. */
-static void
+/* As the client is to have it, but for the usage, or in its own API. False: it is
+ * no chat's stream. */
+static bool
 put_events(struct exchange *x, struct slice events, struct buf *out)
 {
     struct slice part;
 
     usage_watch_give(&x->watch, events);
+    if (x->dialect.streams) {
+        return translating_put(x, events, out);
+    }
     if (!x->strips) {
         response_put(x, events, out);
-        return;
+        return true;
     }
     usage_strip_give(&x->strip, events);
     while (usage_strip_next(&x->strip, &part)) {
         response_put(x, part, out);
     }
+    return true;
 }
 
 /* False: the engine failed, or does not go on where the answer ended. */
@@ -286,20 +291,16 @@ static bool ON_LANE
 put_piece(struct exchange *x, struct slice piece, struct buf *out)
 {
     struct slice events;
+    bool good = true;
 
-    if (x->dialect.streams) {
-        usage_watch_give(&x->watch, piece);
-        return translating_put(x, piece, out);
-    }
     if (!x->resuming.framed) {
-        put_events(x, piece, out);
-        return true;
+        return put_events(x, piece, out);
     }
     resuming_give(x, piece);
     while (resume_next(&x->resume, &events)) {
-        put_events(x, events, out);
+        good = put_events(x, events, out) && good;
     }
-    return !x->resume.torn && !x->resume.failed;
+    return good && !x->resume.torn && !x->resume.failed;
 }
 
 /* The same. */
@@ -309,19 +310,16 @@ put_end(struct exchange *x, struct buf *out)
     struct slice rest =
         x->resuming.framed ? resume_rest(&x->resume) : SLICE("");
 
-    if (x->dialect.streams && !translating_put_end(x, out)) {
+    if (x->resume.torn || (rest.len != 0 && !put_events(x, rest, out)) ||
+        (x->dialect.streams && !translating_put_end(x, out))) {
         return false;
-    }
-
-    if (rest.len != 0) {
-        put_events(x, rest, out);
     }
     rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
     if (rest.len != 0) {
         response_put(x, rest, out);
     }
     response_put_end(x, out);
-    return !x->resume.torn;
+    return true;
 }
 
 /* Like take_body(); what is to be sent goes to out, behind what is there. */
@@ -402,8 +400,20 @@ put_missing(struct exchange *x, struct buf *out)
         !resume_is_all(&x->resume, x->resuming.usage, &missing)) {
         return false;
     }
-    put_events(x, missing, out);
-    return put_end(x, out);
+    return put_events(x, missing, out) && put_end(x, out);
+}
+
+/* What the engine said of its failure. */
+static void
+put_failure(struct exchange *x, struct buf *out)
+{
+    struct slice event = {x->resume.joined.ptr, x->resume.joined.len};
+
+    if (x->dialect.streams) {
+        translating_put(x, event, out);
+    } else {
+        response_put(x, event, out);
+    }
 }
 
 /* What came is no answer, or the end of one. told: the lane's text holds what
@@ -421,17 +431,20 @@ break_off(struct upstream *up, bool told)
     if (!told) {
         buf_clear(text);
     }
-    if (x->dialect.streams && x->client->out == NULL) {
-        translating_put_end(x, text);
-        response_put_end(x, text);
-        alive_close(x, 502, text); /* closes up */
-        return;
-    }
     whole = put_missing(x, text);
-    if (x->resume.failed && !whole && !resuming_ask(x)) {
-        response_put(x,
-                     (struct slice){x->resume.joined.ptr, x->resume.joined.len},
-                     text);
+    if (text->failed) {
+        resume_end(&x->resume); /* not all of it goes out */
+    }
+    if (!whole && !resuming_ask(x)) {
+        if (x->resume.failed) {
+            put_failure(x, text);
+        }
+        if (x->dialect.streams && x->client->out == NULL) {
+            translating_put_end(x, text);
+            response_put_end(x, text);
+            alive_close(x, 502, text); /* closes up */
+            return;
+        }
     }
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
     if (text->failed) {

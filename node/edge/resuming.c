@@ -3,10 +3,31 @@
  * long as that may be, and asks for the rest. node/route/resume.h reads the
  * stream and joins it.
  */
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 /* A larger request is not kept, nor read again while a lane waits. */
 #define REQUEST_MAX ((size_t)1 << 20)
+
+/* Whether there is a text to go on with; of Messages and Responses as chats. */
+static bool
+is_apt(const struct scan *scan)
+{
+    switch (scan->api) {
+    case SCAN_API_CHAT:
+    case SCAN_API_MESSAGES:
+        return scan->shape == SCAN_MESSAGES;
+    case SCAN_API_RESPONSES:
+        return scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING;
+    case SCAN_API_TEXT:
+        return scan->shape == SCAN_STRING || scan->shape == SCAN_ID_LIST;
+    case SCAN_API_GUESSED:
+    case SCAN_API_EMBEDDINGS:
+    case SCAN_API_OTHER:
+    case SCAN_APIS:
+        break;
+    }
+    return false;
+}
 
 void
 resuming_init(struct exchange *x, const struct scan *scan)
@@ -15,16 +36,13 @@ resuming_init(struct exchange *x, const struct scan *scan)
     enum resume_rule rule = (enum resume_rule)lane->dispatch.retries.streams;
     bool alone = scan->n == 1 && scan->prompts == 1;
     bool plain = !scan->stateful && !scan->rescored && !scan->truncated;
-    bool apt = (scan->api == SCAN_API_CHAT && scan->shape == SCAN_MESSAGES) ||
-               (scan->api == SCAN_API_TEXT &&
-                (scan->shape == SCAN_STRING || scan->shape == SCAN_ID_LIST));
 
     x->resuming.exact = scan->greedy;
     x->resuming.usage = scan->include_usage;
     x->resuming.possible =
         (rule == RESUME_ALWAYS || (rule == RESUME_GREEDY && scan->greedy)) &&
-        scan->stream && alone && plain && apt && x->body.len <= REQUEST_MAX &&
-        lane->dispatch.retries.after_send != 0;
+        scan->stream && alone && plain && is_apt(scan) &&
+        x->body.len <= REQUEST_MAX && lane->dispatch.retries.after_send != 0;
 }
 
 /* Half of the memory is for requests that are still to be served. */
@@ -37,10 +55,13 @@ is_room(const struct lane_memory *memory)
 void
 resuming_begin(struct exchange *x)
 {
-    x->resuming.framed =
-        x->resuming.possible && is_room(&x->client->lane->memory);
+    enum scan_api api = x->dialect.on ? SCAN_API_CHAT : x->api;
+
+    x->resuming.framed = x->resuming.possible &&
+                         (api == SCAN_API_CHAT || api == SCAN_API_TEXT) &&
+                         is_room(&x->client->lane->memory);
     if (x->resuming.framed) {
-        resume_begin(&x->resume, x->api, x->resuming.exact, x->shown);
+        resume_begin(&x->resume, api, x->resuming.exact, x->shown);
     }
 }
 
@@ -100,6 +121,7 @@ resuming_settle(struct exchange *x)
     if (!x->resume.on && x->body.ptr != NULL) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
         naming_release(x);
+        translating_release(x);
         client_release_request(x->client);
     }
 }
@@ -111,10 +133,12 @@ resuming_ask(struct exchange *x)
     int count;
 
     if (!x->resuming.framed || !r->on || x->client->out != NULL ||
+        (x->dialect.streams && x->says.done) ||
         !dispatch_may_resume(&x->dispatch)) {
         return false;
     }
-    count = resume_ask(r, x->body, x->resuming.ask);
+    count = resume_ask(r, x->dialect.streams ? x->dialect.chat : x->body,
+                       x->resuming.ask);
     if (count < 0) {
         return false;
     }
@@ -127,6 +151,9 @@ resuming_suits(const struct exchange *x)
 {
     enum engine_kind kind = x->pool->worker.kind;
 
+    if (!translating_suits(x)) {
+        return false;
+    }
     if (x->resuming.asks == 0 || x->api == SCAN_API_TEXT) {
         return true;
     }

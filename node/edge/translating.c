@@ -75,6 +75,12 @@ wants_salt(const struct exchange *x)
     return x->salt.possible && route_salts(SCAN_API_CHAT, x->pool->worker.kind);
 }
 
+bool
+translating_suits(const struct exchange *x)
+{
+    return !x->dialect.streams || x->dialect.salted == wants_salt(x);
+}
+
 /* The salt of an isolated tenant, as a JSON string. */
 static struct slice
 salt_of(const struct exchange *x)
@@ -122,7 +128,7 @@ translating_prepare(struct exchange *x)
     size_t size = x->body.len;
 
     d->why = NULL;
-    if (d->chat.len != 0 && d->salted == wants_salt(x)) {
+    if (d->chat.len != 0 && (d->streams || d->salted == wants_salt(x))) {
         return true;
     }
     translating_release(x);
@@ -170,9 +176,11 @@ translating_elect(struct exchange *x)
     struct lane *lane = x->client->lane;
 
     x->dialect.shown = false;
+    /* What goes on with a chat's stream is a chat's, whatever its engine has. */
     x->dialect.on = x->dialect.possible && x->pool != NULL &&
-                    fleet_board_lacks(lane->node->board, lack_of(x),
-                                      x->pool->slot, lane_now_us(lane));
+                    (x->dialect.streams ||
+                     fleet_board_lacks(lane->node->board, lack_of(x),
+                                       x->pool->slot, lane_now_us(lane)));
 }
 
 /* A response that an engine does not keep (any more) is a 404, too: where there
@@ -189,7 +197,7 @@ translating_answered(struct exchange *x, unsigned status)
 {
     struct lane *lane = x->client->lane;
 
-    if (!x->dialect.on || says_unknown(status)) {
+    if (!x->dialect.on || says_unknown(status) || x->dispatch.resumed != 0) {
         return;
     }
     counter_bump(&lane->shared->metrics.translated, 1);
@@ -218,9 +226,27 @@ put_said(struct exchange *x, struct buf *out)
     }
 }
 
+/* A comment before an event, of resume.h's. */
+static struct slice
+comment_of(const struct exchange *x, struct slice piece)
+{
+    const char *end =
+        x->resume.times != 0 && piece.len != 0 && piece.ptr[0] == ':'
+            ? memmem(piece.ptr, piece.len, "\n\n", 2)
+            : NULL;
+
+    return (struct slice){piece.ptr,
+                          end != NULL ? (size_t)(end + 2 - piece.ptr) : 0};
+}
+
 bool
 translating_put(struct exchange *x, struct slice piece, struct buf *out)
 {
+    struct slice comment = comment_of(x, piece);
+
+    if (comment.len != 0) {
+        response_put(x, comment, out);
+    }
     bool good = dialect_stream_give(&x->says, piece);
 
     put_said(x, out);

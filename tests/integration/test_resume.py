@@ -128,6 +128,123 @@ class Engines(ResumeCase):
         self.assertIn(": x-kvasir-resumed: 1\n\ndata: [DONE]\n\n", answer.text)
 
 
+MESSAGES = "/v1/messages"
+RESPONSES = "/v1/responses"
+
+
+def own(text):
+    """The events of /v1/messages or /v1/responses, but for ids and times, and for how much of
+    the prompt was cached."""
+    out = []
+    for part in text.strip("\n").split("\n\n"):
+        if part.startswith(":"):
+            out.append(part)
+            continue
+        event = json.loads(part.split("\n")[1].removeprefix("data: "))
+        for thing in (event, event.get("response", {}), event.get("message", {})):
+            for name in ("id", "item_id", "created_at"):
+                thing.pop(name, None)
+            usage = thing.get("usage") or {}
+            if "cache_read_input_tokens" in usage:
+                usage["input_tokens"] += usage.pop("cache_read_input_tokens")
+            usage.pop("input_tokens_details", None)
+        for item in [event.get("item", {}), *(event.get("response", {}).get("output", []))]:
+            item.pop("id", None)
+        out.append(event)
+    return out
+
+
+class Translated(ResumeCase):
+    """Streams of other APIs, by chats of engines that have no other."""
+
+    def setUp(self):
+        super().setUp()
+        self.engines = [self.start("kvasir-engine", "--port", "0", "--speed", "20", "--model", "m",
+                                   "--apis", "chats") for _ in range(2)]
+        self.running = self.node(*(engine.url("http") for engine in self.engines))
+        self.known(self.running)
+
+    def known(self, node):
+        harness.wait_until(
+            lambda: all(w["engine"] == "vllm" for w in self.workers(node)), "they are known")
+
+    def ask(self, path, **more):
+        prompt = ({"input": "Tell me of caches.", "max_output_tokens": TOKENS}
+                  if path == RESPONSES else
+                  {"messages": [{"role": "user", "content": "Tell me of caches."}],
+                   "max_tokens": TOKENS})
+        got = harness.request(self.running.at("serve"), "POST", path,
+                              {"model": "m", "stream": True, "temperature": 0, **prompt, **more},
+                              {"x-session-id": "one"})
+        self.assertEqual(got.status, 200, got.text)
+        return got
+
+    def first(self, answer):
+        return next(e for e in self.engines
+                    if answer.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+
+    def die(self, engine, at):
+        harness.request(engine.at("http"), "POST", "/chaos",
+                        {"die_after_tokens": at, "die_count": 1})
+
+    def dies_everywhere(self, path):
+        node = self.running
+        for at in range(1, TOKENS):
+            with self.subTest(at=at):
+                whole = self.ask(path)
+                expected = own(whole.text)
+                before = (self.count(node, "kvasir_resumed_total"),
+                          self.count(node, "kvasir_translated_total"))
+                self.die(self.first(whole), at)
+                got = self.ask(path)
+                self.assertEqual(self.first(got), self.first(whole))
+                said = own(got.text)
+                self.assertEqual([e for e in said if isinstance(e, dict)], expected)
+                self.assertEqual([e for e in said if not isinstance(e, dict)],
+                                 [": x-kvasir-resumed: 1"])
+                self.assertEqual((self.count(node, "kvasir_resumed_total"),
+                                  self.count(node, "kvasir_translated_total")),
+                                 (before[0] + 1, before[1] + 1))
+        self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
+
+    def test_a_message_has_every_token_once(self):
+        self.dies_everywhere(MESSAGES)
+
+    def test_a_response_has_every_token_once(self):
+        self.dies_everywhere(RESPONSES)
+
+    def test_an_engine_that_has_the_path_goes_on_with_the_chat(self):
+        old = self.engines[0]
+        new = self.start("kvasir-engine", "--port", "0", "--speed", "20", "--model", "m")
+        self.running = self.node(old.url("http"), new.url("http"),
+                                 options=["--policy", "round_robin", "--affinity.mode", "off"])
+        self.known(self.running)
+        self.die(old, 5)
+        self.engines = [old, new]
+        texts = set()
+        for _ in range(2):
+            got = self.ask(MESSAGES)
+            texts.add("".join(e["delta"].get("text", "") for e in own(got.text)
+                              if isinstance(e, dict) and e["type"] == "content_block_delta"))
+        self.assertEqual(len(texts), 1, texts)
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 1)
+
+    def test_where_nobody_goes_on_the_client_is_told_in_its_api(self):
+        self.ask(MESSAGES)  # now it is known that this is a chat
+        for engine in self.engines:
+            self.die(engine, 4)
+        got = own(self.ask(MESSAGES).text)
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 1)
+        self.assertEqual(got[-1]["type"], "error")
+        self.assertIn("ended too early", got[-1]["error"]["message"])
+
+    def test_by_chance_it_is_not_gone_on_with(self):
+        self.die(self.first(self.ask(MESSAGES)), 4)
+        got = own(self.ask(MESSAGES, temperature=0.7).text)
+        self.assertEqual(got[-1]["type"], "error")
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 0)
+
+
 def delta(text, **more):
     return ("data: " + json.dumps({"id": "x", "choices": [
         {"index": 0, "delta": {"content": text}, "finish_reason": None, **more}]}) +
