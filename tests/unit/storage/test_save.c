@@ -298,7 +298,7 @@ Test(find, a_newer_format_is_refused_by_its_number_and_kept)
     cr_assert(!find.found);
     cr_assert_eq(find.refused.outcome, STORAGE_E_VERSION);
     cr_assert_str_eq(find.refused.reason,
-                     "format version 3.3, this program knows 2.1");
+                     "format version 3.3, this program knows 2.2");
     cr_assert_eq(find.generation, 6);
     cr_assert_eq(io->ops->list(io, &names), STORAGE_OK);
     cr_assert_str_eq(names.name[0], "kvasir-0000000000000005.mdb.aside");
