@@ -215,6 +215,7 @@ struct stream_family {
     const char *type;
     const char *help;
     uint64_t (*value)(const struct mirror_writer_status *status);
+    uint64_t per; /* of the value make 1; 0: one */
 };
 
 /* clang-format off */
@@ -245,8 +246,8 @@ static const struct stream_family stream_families[] = {
      partial},
     {"kvasir_events_seq", "gauge", "Last batch applied", seq},
     {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
-    {"kvasir_mirror_trust_permille", "gauge", "How far its mirror is trusted",
-     trust},
+    {"kvasir_mirror_trust_ratio", "gauge", "How far its mirror is trusted",
+     trust, 1000},
     {"kvasir_accuracy_answers_total", "counter",
      "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
@@ -261,7 +262,8 @@ static const struct stream_family stream_families[] = {
 
 static void
 put_series(struct control *control, struct buf *out, const char *name,
-           const struct mirror_writer_status *status, uint64_t value)
+           const struct mirror_writer_status *status, uint64_t value,
+           uint64_t per)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
     const struct fleet_worker *worker = view->worker[status->worker];
@@ -269,8 +271,8 @@ put_series(struct control *control, struct buf *out, const char *name,
     if (worker != NULL) {
         buf_printf(out, "%s{worker=\"", name);
         prom_out_label(out, worker->id);
-        buf_printf(out, "\",rank=\"%" PRIu32 "\"} %" PRIu64 "\n", status->rank,
-                   value);
+        buf_printf(out, "\",rank=\"%" PRIu32 "\"}", status->rank);
+        prom_out_value(out, value, per);
     }
 }
 
@@ -285,7 +287,8 @@ put_families(struct control *control, struct buf *out)
         const struct stream_family *f = &stream_families[i];
         prom_out_head(out, f->name, f->type, f->help);
         for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
-            put_series(control, out, f->name, &status, f->value(&status));
+            put_series(control, out, f->name, &status, f->value(&status),
+                       f->per != 0 ? f->per : 1);
         }
     }
 }
@@ -305,8 +308,9 @@ put_counter(struct control *control, struct buf *out, const char *name,
         if (numbers != NULL) {
             const char *kv = (const char *)&numbers->kv;
             put_series(control, out, name, &status,
-                       counter_read((
-                           const struct counter *)(const void *)(kv + offset)));
+                       counter_read(
+                           (const struct counter *)(const void *)(kv + offset)),
+                       1);
         }
     }
 }

@@ -17,6 +17,7 @@ struct family {
     const char *help;
     uint64_t (*value)(const struct node_shared *node,
                       const struct fleet_view *view, uint32_t slot);
+    uint64_t per; /* of the value make 1; 0: one */
 };
 
 /* clang-format off */
@@ -59,11 +60,11 @@ static const struct family families[] = {
     {"kvasir_worker_waiting", "gauge", "Requests in the engine's queue",
      waiting},
     {"kvasir_worker_running", "gauge", "Requests the engine runs", running},
-    {"kvasir_worker_kv_usage_permille", "gauge",
-     "Share of the engine's KV cache in use", kv_usage},
-    {"kvasir_worker_slowness_permille", "gauge",
-     "Time to a first token beside the median of its model; 1000: usual",
-     slowness},
+    {"kvasir_worker_kv_usage_ratio", "gauge",
+     "Share of the engine's KV cache in use", kv_usage, 1000},
+    {"kvasir_worker_slowness_ratio", "gauge",
+     "Time to a first token beside the median of its model; 1: usual", slowness,
+     1000},
     {"kvasir_worker_requests_total", "counter", "Attempts sent there",
      requests},
     {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
@@ -85,8 +86,9 @@ put_workers(struct control *control, struct buf *out)
         WORKER_SET_EACH (slot, &view->present) {
             buf_printf(out, "%s{worker=\"", f->name);
             prom_out_label(out, view->worker[slot]->id);
-            buf_printf(out, "\"} %" PRIu64 "\n",
-                       f->value(control->node, view, slot));
+            buf_add_text(out, "\"}");
+            prom_out_value(out, f->value(control->node, view, slot),
+                           f->per != 0 ? f->per : 1);
         }
     }
 }

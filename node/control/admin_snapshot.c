@@ -93,20 +93,21 @@ admin_put_snapshot_metrics(struct control *control, struct buf *out)
                     "Size of the last snapshot", s.take.saved.size);
     prom_out_single(out, "kvasir_snapshot_file_bytes", "gauge",
                     "Size of the file it is in", s.take.saved.file_size);
-    prom_out_single(out, "kvasir_snapshot_duration_milliseconds", "gauge",
-                    "Time the last snapshot took", s.take.duration_us / 1000);
-    prom_out_single(out, "kvasir_snapshot_longest_turn_microseconds", "gauge",
-                    "CPU time of the control loop's longest turn for the last "
-                    "snapshot",
-                    s.turn_us);
+    prom_out_single_of(out, "kvasir_snapshot_duration_seconds", "gauge",
+                       "Time the last snapshot took", s.take.duration_us,
+                       1000000);
+    prom_out_single_of(out, "kvasir_snapshot_longest_turn_seconds", "gauge",
+                       "CPU time of the control loop's longest turn for the "
+                       "last snapshot",
+                       s.turn_us, 1000000);
     prom_out_single(out, "kvasir_snapshot_start_warm", "gauge",
                     "1 when this process went on from a snapshot",
                     s.loaded.warm);
     prom_out_single(out, "kvasir_snapshot_start_blocks", "gauge",
                     "Blocks loaded at the start", s.loaded.blocks);
-    prom_out_single(out, "kvasir_snapshot_start_milliseconds", "gauge",
-                    "Time to verify and load at the start",
-                    (s.loaded.find_us + s.loaded.load_us) / 1000);
+    prom_out_single_of(out, "kvasir_snapshot_start_seconds", "gauge",
+                       "Time to verify and load at the start",
+                       s.loaded.find_us + s.loaded.load_us, 1000000);
     prom_out_single(out, "kvasir_snapshot_start_refused", "gauge",
                     "Files that the start could not use", s.loaded.refused);
 }

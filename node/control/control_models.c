@@ -362,7 +362,8 @@ control_models_fini(struct control_models *models)
 static const struct {
     const char *name;
     const char *help;
-    size_t at; /* of a struct counter in struct local_counts */
+    size_t at;    /* of a struct counter in struct local_counts */
+    uint64_t per; /* of the counter make 1; 0: one */
 } families[] = {
     {"kvasir_model_tokens_local_total", "Prompts tokenised by this node",
      offsetof(struct local_counts, answered)},
@@ -381,9 +382,9 @@ static const struct {
     {"kvasir_model_tokens_differed_total",
      "Prompts compared whose blocks an engine stored with other tokens",
      offsetof(struct local_counts, differed)},
-    {"kvasir_model_tokens_microseconds_total",
+    {"kvasir_model_tokens_seconds_total",
      "Time that tokenising took, waits for a thread included",
-     offsetof(struct local_counts, busy_us)},
+     offsetof(struct local_counts, busy_us), 1000000},
 };
 
 void
@@ -401,8 +402,10 @@ control_models_put_metrics(const struct control_models *models, struct buf *out)
                 (const char *)local_model_counts(table->model[i]);
             buf_printf(out, "%s{model=\"", families[f].name);
             prom_out_label(out, local_model_name(table->model[i]));
-            buf_printf(out, "\"} %" PRIu64 "\n",
-                       counter_read((const void *)(counts + families[f].at)));
+            buf_add_text(out, "\"}");
+            prom_out_value(
+                out, counter_read((const void *)(counts + families[f].at)),
+                families[f].per != 0 ? families[f].per : 1);
         }
     }
 }

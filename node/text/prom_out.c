@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "index/base/check.h"
+
 void
 prom_out_head(struct buf *out, const char *name, const char *type,
               const char *help)
@@ -11,11 +13,33 @@ prom_out_head(struct buf *out, const char *name, const char *type,
 }
 
 void
+prom_out_value(struct buf *out, uint64_t value, uint64_t per)
+{
+    int digits = per == 1 ? 0 : per == 1000 ? 3 : 6;
+
+    CHECK(per == 1 || per == 1000 || per == 1000000);
+    if (digits == 0) {
+        buf_printf(out, " %" PRIu64 "\n", value);
+    } else {
+        buf_printf(out, " %" PRIu64 ".%0*" PRIu64 "\n", value / per, digits,
+                   value % per);
+    }
+}
+
+void
+prom_out_single_of(struct buf *out, const char *name, const char *type,
+                   const char *help, uint64_t value, uint64_t per)
+{
+    prom_out_head(out, name, type, help);
+    buf_add_text(out, name);
+    prom_out_value(out, value, per);
+}
+
+void
 prom_out_single(struct buf *out, const char *name, const char *type,
                 const char *help, uint64_t value)
 {
-    prom_out_head(out, name, type, help);
-    buf_printf(out, "%s %" PRIu64 "\n", name, value);
+    prom_out_single_of(out, name, type, help, value, 1);
 }
 
 void

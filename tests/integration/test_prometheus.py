@@ -1,0 +1,106 @@
+"""The alert rules and the dashboard, held against what a node exports, and the
+real Prometheus where it is installed."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+import urllib.parse
+
+import harness
+from dns import free_port
+from test_proxy import CHAT, chat
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/prometheus"
+NAME = re.compile(r"\bkvasir_[a-z0-9_]+")
+PROMTOOL = shutil.which("promtool")
+PROMETHEUS = shutil.which("prometheus")
+
+
+def expressions():
+    """All that is asked of Prometheus, of the rules and of the dashboard."""
+    rules = re.sub(r"(?m)^\s*#.*$|^\s*(summary|action):.*$", "",
+                   (FOLDER / "alerts.yaml").read_text())
+    panels = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    return [rules] + [target["expr"] for panel in panels for target in panel.get("targets", [])]
+
+
+class Rules(harness.Case):
+    def node(self):
+        """One that has all that a node can have, after a request."""
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0")
+        node = self.start(
+            "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+            "--mesh", "127.0.0.1:0", "--data", self.folder / "data", "--worker",
+            f"{engine.url('http')},id=e,events={engine.ready['events']},"
+            f"replay={engine.ready['replay']}")
+        harness.wait_until(lambda: harness.metric(node.at("admin"), "kvasir_worker_eligible") == 1,
+                           "the worker is up")
+        got = harness.request(node.at("serve"), "POST", CHAT, chat(model="kvasir/stand-in"))
+        self.assertEqual(got.status, 200)
+        return node
+
+    def test_they_ask_for_what_a_node_exports(self):
+        node = self.node()
+        told = harness.request(node.at("admin"), "GET", "/metrics").text
+        exported = {line.split("{")[0].split(" ")[0] for line in told.splitlines()
+                    if not line.startswith("#")}
+        exported |= {line.split(" ")[2] for line in told.splitlines() if line.startswith("# TYPE")}
+        asked = {name for text in expressions() for name in NAME.findall(text)}
+        self.assertGreater(len(asked), 40)
+        self.assertEqual(asked - exported, {"kvasir_tls_not_after_seconds"}, "it has no TLS")
+        source = FOLDER.parents[1] / "node/control/control_tls.c"
+        self.assertIn('"kvasir_tls_not_after_seconds', source.read_text())
+
+    @unittest.skipUnless(PROMTOOL, "no promtool, see Debian's prometheus")
+    def test_promtool_finds_the_metrics_sound(self):
+        told = harness.request(self.node().at("admin"), "GET", "/metrics").text
+        got = subprocess.run([PROMTOOL, "check", "metrics"], input=told, text=True,
+                             capture_output=True, timeout=harness.IO_TIMEOUT_S, check=False)
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+
+    @unittest.skipUnless(PROMTOOL, "no promtool, see Debian's prometheus")
+    def test_the_rules_fire_when_they_should(self):
+        got = subprocess.run([PROMTOOL, "test", "rules", FOLDER / "alerts_test.yaml"], text=True,
+                             capture_output=True, timeout=harness.IO_TIMEOUT_S, check=False)
+        self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+
+    @unittest.skipUnless(PROMETHEUS, "no prometheus, see Debian's package")
+    def test_a_prometheus_scrapes_a_node_and_takes_the_dashboards_questions(self):
+        node = self.node()
+        config = self.folder / "prometheus.yaml"
+        config.write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(FOLDER / "alerts.yaml")],
+            "scrape_configs": [{"job_name": "kvasir",
+                                "static_configs": [{"targets": [node.ready["admin"]]}]}]}))
+        port = free_port()
+        log = open(self.folder / "prometheus.log", "wb")
+        self.addCleanup(log.close)
+        server = subprocess.Popen(
+            [PROMETHEUS, f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}",
+             f"--storage.tsdb.path={self.folder}/tsdb"], stdout=log, stderr=log)
+        self.addCleanup(server.wait, harness.STOP_TIMEOUT_S)
+        self.addCleanup(server.terminate)
+
+        def ask(path):
+            try:
+                return harness.request(("127.0.0.1", port), "GET", path).json()["data"]
+            except (OSError, ValueError):
+                return None
+
+        harness.wait_until(lambda: (ask("/api/v1/query?query=kvasir_ready") or {}).get("result"),
+                           "it has scraped the node")
+        groups = harness.wait_until(lambda: (ask("/api/v1/rules") or {}).get("groups"), "rules")
+        rules = [rule for group in groups for rule in group["rules"]]
+        self.assertGreater(len(rules), 10)
+        self.assertEqual({rule["lastError"] for rule in rules if "lastError" in rule}, set())
+        for text in expressions()[1:]:
+            text = text.replace("$job", "kvasir").replace("$__rate_interval", "1m")
+            query = urllib.parse.quote(text)
+            self.assertIn("result", ask(f"/api/v1/query?query={query}") or {}, text)
+
+
+if __name__ == "__main__":
+    harness.main()
