@@ -39,5 +39,6 @@
 #include "node/text/url.h"               /* IWYU pragma: export */
 #include "node/view/decided.h"           /* IWYU pragma: export */
 #include "node/view/expectations.h"      /* IWYU pragma: export */
+#include "node/view/island.h"            /* IWYU pragma: export */
 
 #endif

@@ -174,6 +174,8 @@ happen(struct replay_world *world, const struct virtual_event *event)
     case KIND_QUEUED:
         replay_hear_queued(world, event);
         return 0;
+    case KIND_REACHED:
+        return replay_reach(world, event->who);
     case KIND_METRICS:
         break;
     }

@@ -192,6 +192,56 @@ replay_pass(struct replay_world *world, uint32_t number)
     return submit(world, number);
 }
 
+/* The island of a conversation's first turn is drawn; later turns come from
+ * there, too. */
+static uint32_t
+draw_island(struct replay_world *world)
+{
+    const struct replay_setup *setup = &world->setup;
+    uint64_t all = 0;
+    uint32_t island = 0;
+
+    for (uint32_t i = 0; i < setup->islands; i++) {
+        all += setup->island_weight[i];
+    }
+    CHECK(all > 0);
+    uint64_t at = rng_below(&world->rng, all);
+    while (at >= setup->island_weight[island]) {
+        at -= setup->island_weight[island++];
+    }
+    CHECK(island < setup->islands);
+    return island;
+}
+
+static uint32_t
+draw_node(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *request = &world->load->requests[number];
+    uint32_t islands = world->setup.islands;
+    struct replay_flight *flight = &world->flights[number];
+
+    if (islands <= 1) {
+        return (uint32_t)rng_below(&world->rng, world->nodes_count);
+    }
+    if (request->after == REPLAY_NONE) {
+        flight->island = draw_island(world);
+    }
+    if (request->next != REPLAY_NONE) {
+        world->flights[request->next].island = flight->island;
+    }
+    uint32_t count =
+        (world->nodes_count - flight->island + islands - 1) / islands;
+    return flight->island + islands * (uint32_t)rng_below(&world->rng, count);
+}
+
+int
+replay_reach(struct replay_world *world, uint32_t number)
+{
+    replay_load_tokens(world->load, &world->load->requests[number],
+                       world->tokens);
+    return submit(world, number);
+}
+
 int
 replay_arrive(struct replay_world *world, uint32_t number)
 {
@@ -202,7 +252,7 @@ replay_arrive(struct replay_world *world, uint32_t number)
     if (refuse(world, number)) {
         return replay_next_in_sequence(world, number);
     }
-    flight->node = (uint32_t)rng_below(&world->rng, world->nodes_count);
+    flight->node = draw_node(world, number);
     flight->arrived_us = replay_now(world);
     world->first_us =
         world->result.sent++ == 0 ? replay_now(world) : world->first_us;
@@ -233,6 +283,12 @@ replay_arrive(struct replay_world *world, uint32_t number)
     }
     if (error == 0 && tells_decisions(world)) {
         error = tell_decision(world, flight, &prompt, choice.known, true);
+    }
+    flight->crossed = world->setup.islands > 1 &&
+                      flight->engine % world->setup.islands != flight->island;
+    if (error == 0 && flight->crossed) {
+        return replay_schedule(world, replay_now(world) + world->setup.away_us,
+                               KIND_REACHED, number, 0);
     }
     return error == 0 ? submit(world, number) : error;
 }

@@ -111,6 +111,16 @@ note_times(struct replay_world *world, const struct replay_flight *flight,
     if (gaps > 0) {
         world->itl_us[world->itl_count++] = itl_us;
     }
+    if (world->side_us != NULL) {
+        struct replay_result *result = &world->result;
+        struct replay_side *side =
+            flight->crossed ? &result->across : &result->inside;
+        side->finished++;
+        side->prompt_tokens += out->usage.prompt_tokens;
+        side->cached_tokens += out->usage.cached_tokens;
+        world->side_us[flight->crossed ? world->load->count - side->finished
+                                       : side->finished - 1] = ttft_us;
+    }
     world->result.within_slo +=
         ttft_us <= world->setup.slo_ttft_ms * UINT64_C(1000) &&
         itl_us <= world->setup.slo_itl_ms * UINT64_C(1000);

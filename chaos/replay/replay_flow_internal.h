@@ -28,6 +28,7 @@ enum replay_kind {
     KIND_SOON,    /* node who tells what waits, between such times */
     KIND_QUEUED,  /* record what, of what waits for node who, reaches peers */
     KIND_METRICS, /* nodes look how full engines are */
+    KIND_REACHED, /* request who reaches its engine on another island */
 };
 
 /* Something that travels: words of events, or keys of a decision. */
@@ -84,6 +85,8 @@ replay_answer_tokens(const struct replay_world *world,
 }
 
 int replay_arrive(struct replay_world *world, uint32_t number) MUST_CHECK;
+/* Handles KIND_REACHED. */
+int replay_reach(struct replay_world *world, uint32_t number) MUST_CHECK;
 /* Handles KIND_PASSED. */
 int replay_pass(struct replay_world *world, uint32_t number) MUST_CHECK;
 /* How long a computed prompt takes to get from its engine to the next. */

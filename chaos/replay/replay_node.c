@@ -129,6 +129,47 @@ open_fleet(struct replay_node *node)
     return outcome;
 }
 
+static void
+label(char *to, size_t size, uint32_t island)
+{
+    (void)snprintf(to, size, "island-%u", island);
+}
+
+/* The table of links, and what the nodes make of it. */
+static int ON_CONTROL
+open_islands(struct replay_node *node)
+{
+    struct config_island *island = calloc(1, sizeof(*island));
+    uint32_t round_us[WORKERS_MAX] = {0};
+
+    node->cost = calloc(WORKERS_MAX, sizeof(*node->cost));
+    if (island == NULL || node->cost == NULL) {
+        free(island);
+        return -ENOMEM;
+    }
+    CHECK(node->config.islands <= REPLAY_ISLANDS_MAX);
+    label(island->name, sizeof(island->name), node->config.island);
+    for (uint32_t i = 0; i < node->config.islands; i++) {
+        struct config_link *link = &island->links.link[island->links.count];
+        if (i != node->config.island) {
+            memcpy(link->from, island->name, sizeof(link->from));
+            label(link->to, sizeof(link->to), i);
+            link->ms = node->config.link_ms;
+            island->links.count++;
+        }
+    }
+    for (uint32_t i = 0; i < node->config.engines; i++) {
+        bool away = i % node->config.islands != node->config.island;
+        label(node->workers[i].island, sizeof(node->workers[i].island),
+              i % node->config.islands);
+        round_us[i] = away ? node->config.away_us + 1 : 1;
+    }
+    bool any = island_costs(island, &node->view, round_us, node->cost);
+    island_tell(node->board, &node->view, &node->speed, node->cost, any);
+    free(island);
+    return 0;
+}
+
 int
 replay_node_init(struct replay_node *node,
                  const struct replay_node_config *config, uint64_t seed)
@@ -146,6 +187,9 @@ replay_node_init(struct replay_node *node,
     }
     if (error == 0) {
         error = open_fleet(node);
+    }
+    if (error == 0 && config->islands > 1) {
+        error = open_islands(node);
     }
     if (error != 0) {
         replay_node_fini(node);
@@ -176,6 +220,7 @@ replay_node_fini(struct replay_node *node)
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
     free(node->kept_keys);
+    free(node->cost);
     free(node->workers);
     free(node->board);
     memset(node, 0, sizeof(*node));
@@ -320,8 +365,10 @@ replay_node_timed(struct replay_node *node, const struct fleet_lease *lease,
                   uint64_t us)
 {
     CHECK(lease->taken && lease->slot < node->config.engines);
+    uint32_t away_us = node->cost != NULL ? node->cost[lease->slot].away_us : 0;
+    CHECK(us >= away_us);
     speed_add(&node->speed, lease->slot, lease->generation, lease->front_tokens,
-              us);
+              us - away_us);
 }
 
 void
@@ -340,6 +387,10 @@ replay_node_speed(struct replay_node *node, uint64_t now_us)
     role_is_control();
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         slo[i] = node->config.slo;
+    }
+    if (node->cost != NULL) {
+        island_tell(node->board, &node->view, &node->speed, node->cost,
+                    gauge_read(&node->board->linked) != 0);
     }
     speed_pass(&node->speed, now_us);
     fleet_board_speed(node->board, &node->view, &node->speed, slo);

@@ -23,6 +23,8 @@
 #include "index/index.h"
 #include "node/node.h"
 
+#define REPLAY_ISLANDS_MAX 8U
+
 struct replay_node_config {
     struct elect_config elect;
     uint32_t engines;
@@ -33,6 +35,12 @@ struct replay_node_config {
     uint32_t depth_max;   /* blocks of the longest prompt */
     uint32_t expected_ms; /* how long a decision counts as on its way */
     struct speed_slo slo; /* of all engines */
+    /* Engine i and node i are on island i % islands. Another one is away_us
+     * away, there and back, and nodes count that as link_ms. */
+    uint32_t islands; /* 0 or 1: there is but one */
+    uint32_t island;  /* the node's */
+    uint32_t away_us;
+    uint32_t link_ms;
     bool events; /* engines publish events; otherwise there is only belief */
 };
 
@@ -76,6 +84,7 @@ struct replay_node {
     struct fleet_view view;
     struct fleet_board *board;
     struct speed speed;
+    struct island_cost *cost; /* of the ways to engines; NULL: one island */
     struct twice twice;
     uint32_t peers_said[WORKERS_MAX]; /* tokens that wait for peers' requests */
     struct gauge rank_inflight[WORKERS_MAX];

@@ -32,6 +32,13 @@ static const struct flag table[] = {
     {"same-speed", FLAG_SWITCH, AT(same_speed), 0, 0, NULL, NULL,
      "nodes take all engines for equally fast, and learn\n"
      "nothing of their speeds"},
+    {"islands", FLAG_TEXT, AT(island_list), 0, 0, "LIST", "1",
+     "how many conversations come to each island, such as\n"
+     "3,1; engines and nodes are on them in turn"},
+    {"away-ms", FLAG_COUNT, AT(away_ms), 0, 60000, "MS", "80",
+     "time to another island and back"},
+    {"link-ms", FLAG_COUNT, AT(link_ms), 0, 600000, "MS", "80",
+     "what nodes count that as (island.links)"},
     {"slo-ttft-ms", FLAG_COUNT, AT(slo_ttft_ms), 1, 3600000, "MS", "500",
      "time to the first token that counts as good"},
     {"slo-itl-ms", FLAG_COUNT, AT(slo_itl_ms), 1, 3600000, "MS", "50",
@@ -185,6 +192,56 @@ read_speeds(struct replay_options *o, char *fault, size_t size)
 }
 
 static int
+read_islands(struct replay_options *o, char *fault, size_t size)
+{
+    const char *list = o->island_list;
+    struct slice word;
+
+    while (next_word(&list, &word)) {
+        char *end;
+        unsigned long weight = strtoul(word.ptr, &end, 10);
+        if (word.len == 0 || end != word.ptr + word.len || weight == 0 ||
+            weight > 1000 || o->islands == REPLAY_ISLANDS_MAX) {
+            (void)snprintf(fault, size,
+                           "--islands: %.*s is not a number between 1 and "
+                           "1000, or more than %u",
+                           (int)word.len, word.ptr, REPLAY_ISLANDS_MAX);
+            return FLAGS_E_BAD;
+        }
+        o->island_weight[o->islands++] = (uint32_t)weight;
+    }
+    return 0;
+}
+
+/* Once all else is known. */
+static int
+check_islands(const struct replay_options *o, char *fault, size_t size)
+{
+    bool odd = o->sequential;
+
+    if (o->islands <= 1) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < o->policies_count; i++) {
+        enum replay_policy policy = o->policies[i];
+        odd = odd || policy == REPLAY_SPLIT || policy == REPLAY_GREEDY ||
+              policy == REPLAY_SOONEST || policy == REPLAY_STICKY;
+    }
+    if (odd) {
+        (void)snprintf(fault, size,
+                       "--islands: not with --sequential, nor with split, "
+                       "all_seeing_greedy, soonest and sticky; see --policy");
+        return FLAGS_E_BAD;
+    }
+    if (o->islands > o->nodes || o->islands > o->engines) {
+        (void)snprintf(fault, size,
+                       "--islands: each needs a node and an engine");
+        return FLAGS_E_BAD;
+    }
+    return 0;
+}
+
+static int
 find_names(struct replay_options *o, char *fault, size_t size)
 {
     const char *name = o->workload_name;
@@ -242,7 +299,13 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
     if (r == 0) {
         r = read_speeds(options, fault, fault_size);
     }
+    if (r == 0) {
+        r = read_islands(options, fault, fault_size);
+    }
     fill_cluster(options);
+    if (r == 0) {
+        r = check_islands(options, fault, fault_size);
+    }
     if (r == 0 && options->kv_tokens < options->block_tokens) {
         (void)snprintf(fault, fault_size,
                        "--kv-tokens: less than one block (--block-tokens)");
@@ -313,6 +376,12 @@ static const char manual_tail[] =
     "            it, or it would wait too long there; imbalanced: balance,\n"
     "            because loads were too far apart\n"
     "\n"
+    "With --islands a second table has the requests that stayed on their "
+    "island\n"
+    "(inside) and those that left it (across). --link-ms 0: nodes do not know "
+    "of\n"
+    "islands; --link-ms 600000: a wall, as long as the island stands.\n"
+    "\n"
     "--json prints one object: load, timing, nodes, engines, kv_tokens, seed,\n"
     "requests, sharing (of all blocks of prompts, 0..1) and rows, one for "
     "each\n"
@@ -325,7 +394,8 @@ static const char manual_tail[] =
     "did a half each), lost (records an index had no room for), ttft_p50_ms,\n"
     "_p90_, _p99_, whole_p50_ms, _p99_ (arrival to last token),\n"
     "itl_p50_ms, _p99_, within_slo (requests), busy_ms (of all engines),\n"
-    "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open.\n"
+    "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open; with\n"
+    "--islands inside and across.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
 
@@ -382,6 +452,9 @@ replay_options_setup(const struct replay_options *options,
         .same_speed = options->same_speed,
         .expect_alone = options->expect_alone,
         .answers_whole = options->answers_whole,
+        .islands = options->islands,
+        .away_us = (uint32_t)options->away_ms * 1000,
+        .link_ms = (uint32_t)options->link_ms,
         .elect = elect,
         .engine =
             replay_timing_engine(options->timing, (uint32_t)options->kv_tokens,
@@ -389,5 +462,7 @@ replay_options_setup(const struct replay_options *options,
     };
     memcpy(setup.speed_permille, options->speed_permille,
            sizeof(setup.speed_permille));
+    memcpy(setup.island_weight, options->island_weight,
+           sizeof(setup.island_weight));
     return setup;
 }

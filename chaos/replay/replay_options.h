@@ -28,6 +28,9 @@ struct replay_options {
     const char *timing_name;
     const char *speed_list;
     const char *svg; /* file, or NULL */
+    const char *island_list;
+    uint64_t away_ms;
+    uint64_t link_ms;
     uint64_t nodes;
     uint64_t engines;   /* 0: the workload's */
     uint64_t kv_tokens; /* 0: the workload's */
@@ -59,6 +62,8 @@ struct replay_options {
     uint32_t loads_permille[REPLAY_LOADS_MAX];
     uint32_t loads_count;
     uint16_t speed_permille[WORKERS_MAX];
+    uint32_t islands;
+    uint32_t island_weight[REPLAY_ISLANDS_MAX];
 };
 
 /* Fills options from their defaults and the flags. 0, or FLAGS_E_BAD and one

@@ -108,6 +108,44 @@ put_row(struct buf *out, const struct replay_row *row)
     put_modes(out, row);
 }
 
+static void
+put_side(struct buf *out, const struct replay_side *side, uint64_t all)
+{
+    put_share(out, side->finished, all);
+    put_share(out, side->cached_tokens, side->prompt_tokens);
+    put_time(out, side->ttft_p50_us);
+    put_time(out, side->ttft_p99_us);
+}
+
+/* Nothing where there is one island. */
+static void
+put_islands(struct buf *out, const struct replay_report *report)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < report->rows_count; i++) {
+        const struct replay_row *row = &report->rows[i];
+        const struct replay_result *r = &row->result;
+        if (r->inside.finished + r->across.finished == 0) {
+            continue;
+        }
+        if (!any) {
+            buf_add_text(out,
+                         "\nload  policy            inside: of all cached    "
+                         "TTFT ms p50        p99   across: of all cached  p50  "
+                         "      p99\n");
+        }
+        any = true;
+        buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s       ",
+                   row->load_permille / 1000, row->load_permille % 1000 / 10,
+                   replay_policy_name(row->policy));
+        put_side(out, &r->inside, r->finished);
+        buf_add_text(out, "        ");
+        put_side(out, &r->across, r->finished);
+        buf_add_text(out, "\n");
+    }
+}
+
 void
 replay_report_table(const struct replay_report *report, struct buf *out)
 {
@@ -140,12 +178,27 @@ replay_report_table(const struct replay_report *report, struct buf *out)
         put_row(out, &report->rows[i]);
         refused = report->rows[i].result.refused;
     }
+    put_islands(out, report);
     if (refused > 0) {
         buf_printf(out,
                    "\n%" PRIu64 " requests were refused: longer than an "
                    "engine's cache, or the next turn of such a one\n",
                    refused);
     }
+}
+
+static void
+put_json_side(struct json_out *json, const char *name,
+              const struct replay_side *side)
+{
+    json_out_key(json, name);
+    json_out_object_begin(json);
+    json_out_put_uint(json, "finished", side->finished);
+    json_out_put_uint(json, "prompt_tokens", side->prompt_tokens);
+    json_out_put_uint(json, "cached_tokens", side->cached_tokens);
+    json_out_put_milli(json, "ttft_p50_ms", side->ttft_p50_us);
+    json_out_put_milli(json, "ttft_p99_ms", side->ttft_p99_us);
+    json_out_object_end(json);
 }
 
 static void
@@ -181,6 +234,10 @@ put_json_row(struct json_out *json, const struct replay_row *row)
     json_out_put_milli(json, "requests_per_s", request_rate_milli(r));
     json_out_put_milli(json, "imbalance", r->imbalance_permille);
     json_out_put_uint(json, "most_open", r->peak);
+    if (r->inside.finished + r->across.finished > 0) {
+        put_json_side(json, "inside", &r->inside);
+        put_json_side(json, "across", &r->across);
+    }
     json_out_key(json, "modes");
     json_out_object_begin(json);
     for (unsigned i = 0; i < REPLAY_MODES; i++) {

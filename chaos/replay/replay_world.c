@@ -180,6 +180,9 @@ open_nodes(struct replay_world *world)
         .depth_max = replay_load_longest_prompt(world->load) / block + 16,
         .expected_ms = setup->expected_ms,
         .events = replay_knows_events(world),
+        .islands = setup->islands,
+        .away_us = setup->away_us,
+        .link_ms = setup->link_ms,
     };
 
     if (setup->policy == REPLAY_SPLIT && setup->engines > 1) {
@@ -204,6 +207,7 @@ open_nodes(struct replay_world *world)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
+        config.island = setup->islands > 1 ? i % setup->islands : 0;
         int error = replay_node_init(&world->nodes[i], &config,
                                      rng_mix(setup->seed + i));
         if (error != 0) {
@@ -222,11 +226,15 @@ open_memory(struct replay_world *world)
 
     world->flights = calloc(count, sizeof(*world->flights));
     world->ttft_us = calloc(count, sizeof(*world->ttft_us));
+    if (world->setup.islands > 1) {
+        world->side_us = calloc(count, sizeof(*world->side_us));
+    }
     world->whole_us = calloc(count, sizeof(*world->whole_us));
     world->itl_us = calloc(count, sizeof(*world->itl_us));
     world->tokens = calloc(longest, sizeof(*world->tokens));
     world->keys = calloc(longest, sizeof(*world->keys));
     return world->flights == NULL || world->ttft_us == NULL ||
+                   (world->setup.islands > 1 && world->side_us == NULL) ||
                    world->whole_us == NULL || world->itl_us == NULL ||
                    world->tokens == NULL || world->keys == NULL
                ? -ENOMEM
@@ -241,6 +249,10 @@ replay_world_init(struct replay_world *world, const struct replay_setup *setup,
     CHECK(setup->nodes > 0 && setup->nodes <= REPLAY_NODES_MAX);
     CHECK(setup->load_permille > 0 && setup->gauge_us > 0);
     CHECK(setup->metrics_us > 0 && load->count > 0);
+    CHECK(setup->islands <= 1 ||
+          (setup->islands <= setup->nodes && setup->islands <= setup->engines &&
+           setup->islands <= REPLAY_ISLANDS_MAX && !setup->sequential &&
+           !replay_sees_all(setup->policy) && setup->policy != REPLAY_SPLIT));
     *world = (struct replay_world){
         .setup = *setup,
         .load = load,
@@ -288,6 +300,7 @@ replay_world_fini(struct replay_world *world)
     free(world->heard_queued);
     free(world->flights);
     free(world->ttft_us);
+    free(world->side_us);
     free(world->whole_us);
     free(world->itl_us);
     free(world->tokens);
@@ -340,6 +353,16 @@ sum_engines(const struct replay_world *world, struct replay_result *result)
     CHECK(most <= sum);
 }
 
+static void
+measure_side(struct replay_side *side, uint64_t *ttft_us)
+{
+    if (side->finished > 0) {
+        qsort(ttft_us, side->finished, sizeof(*ttft_us), compare);
+    }
+    side->ttft_p50_us = at_permille(ttft_us, side->finished, 500);
+    side->ttft_p99_us = at_permille(ttft_us, side->finished, 990);
+}
+
 void
 replay_world_result(struct replay_world *world, struct replay_result *result)
 {
@@ -361,6 +384,11 @@ replay_world_result(struct replay_world *world, struct replay_result *result)
     result->whole_p99_us = at_permille(world->whole_us, count, 990);
     result->itl_p50_us = at_permille(world->itl_us, world->itl_count, 500);
     result->itl_p99_us = at_permille(world->itl_us, world->itl_count, 990);
+    if (world->side_us != NULL) {
+        measure_side(&result->inside, world->side_us);
+        measure_side(&result->across, world->side_us + world->load->count -
+                                          result->across.finished);
+    }
     sum_engines(world, result);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         result->lost += world->nodes[i].lost;

@@ -30,6 +30,10 @@
  * in the load has ended, and its answer is one token. What is left is who
  * computes what: caches and placement.
  *
+ * Islands: what goes to an engine of another one gets there away_us later, the
+ * time of the way back included. Events and nodes' messages take what they take
+ * within one.
+ *
  * What is left out: the time of routing itself and of the network between
  * client, node and engine (below a millisecond, the same for all policies);
  * loss and retries; engines' own names of blocks (all engines of a replay name
@@ -105,6 +109,12 @@ struct replay_setup {
     bool expect_alone;  /* kvasir: peers do not hear of what is on its way */
     bool answers_whole; /* nothing of an answer comes before all of it: when
                            its prompt is computed no node can tell */
+    /* Engine i and node i are on island i % islands; a conversation comes to
+     * nodes of one island, by these weights. 0 or 1: there is but one. */
+    uint32_t islands;
+    uint32_t island_weight[REPLAY_ISLANDS_MAX];
+    uint32_t away_us;            /* to another island and back */
+    uint32_t link_ms;            /* what nodes count that as */
     struct elect_config elect;   /* but for its policy */
     struct engine_config engine; /* requests_max, request_tokens_max and events
                                     are the world's affair */
@@ -125,6 +135,15 @@ enum replay_mode {
     REPLAY_MODE_IMBALANCED, /* balance, for the load */
     REPLAY_MODE_POLICY,
     REPLAY_MODES,
+};
+
+/* Of requests that stayed on their island, or left it. */
+struct replay_side {
+    uint64_t finished;
+    uint64_t prompt_tokens;
+    uint64_t cached_tokens;
+    uint64_t ttft_p50_us;
+    uint64_t ttft_p99_us;
 };
 
 /* Of all requests of a load. Times are of virtual time. */
@@ -154,6 +173,8 @@ struct replay_result {
     uint32_t imbalance_permille; /* tokens computed by the busiest engine, to
                                     the mean of all */
     uint32_t peak;               /* most requests open at one engine */
+    struct replay_side inside;   /* these two where there are islands */
+    struct replay_side across;
 };
 
 struct replay_engine {
@@ -176,6 +197,8 @@ struct replay_flight {
     uint32_t queued; /* tokens to compute, as the election saw it */
     uint32_t wanted; /* blocks */
     uint32_t load;   /* requests there before it, as its node knew */
+    uint32_t island; /* where its conversation comes from */
+    bool crossed;    /* its engine is on another one */
     uint64_t arrived_us;
     struct fleet_lease lease;
     bool split;
@@ -206,6 +229,8 @@ struct replay_world {
     uint32_t *tokens; /* of one prompt, then of one answer */
     uint64_t *keys;
     uint64_t *ttft_us; /* of finished requests */
+    uint64_t *side_us; /* the same: of those inside from the first on, of those
+                          across from the last on; NULL: one island */
     uint64_t *whole_us;
     uint64_t *itl_us; /* of those with two tokens or more: itl_count */
     uint64_t itl_count;

@@ -83,6 +83,26 @@ Test(chaos_replay_options, speeds_come_over_and_over)
                                    "0.01 and 60, or too many");
 }
 
+Test(chaos_replay_options, islands_have_weights_nodes_and_engines)
+{
+    struct replay_setup replay;
+
+    cr_assert_eq(parse("--islands 3,1 --away-ms 50 --policy kvasir"), 0);
+    replay = replay_options_setup(&options, REPLAY_KVASIR, 1000);
+    cr_assert_eq(replay.islands, 2);
+    cr_assert_eq(replay.island_weight[0], 3);
+    cr_assert_eq(replay.away_us, 50000);
+    cr_assert_eq(replay.link_ms, 80);
+    must_refuse("--islands 3,x --policy kvasir",
+                "--islands: x is not a number between 1 and 1000, or more "
+                "than 8");
+    must_refuse("--islands 1,1 --policy soonest",
+                "--islands: not with --sequential, nor with split, "
+                "all_seeing_greedy, soonest and sticky; see --policy");
+    must_refuse("--islands 1,1 --nodes 1 --policy kvasir",
+                "--islands: each needs a node and an engine");
+}
+
 Test(chaos_replay_options, a_workload_brings_its_cluster)
 {
     cr_assert_eq(parse("--workload x37"), 0);

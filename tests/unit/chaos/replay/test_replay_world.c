@@ -217,6 +217,64 @@ Test(chaos_replay_world, an_engine_of_half_the_speed_takes_twice_as_long)
     cr_assert_eq(result.busy_us, 2064 + 4128);
 }
 
+/* Two islands with a node and an engine each; all comes to the first. */
+static struct replay_setup
+two_islands(enum replay_policy policy, uint32_t link_ms)
+{
+    struct replay_setup replay = tiny(policy, 2, 2);
+
+    replay.islands = 2;
+    replay.island_weight[0] = 1;
+    replay.away_us = 50000;
+    replay.link_ms = link_ms;
+    return replay;
+}
+
+/* A round robin knows of no islands: every other request goes the long way. */
+Test(chaos_replay_world, the_way_to_another_island_takes_its_time)
+{
+    struct replay_setup replay = two_islands(REPLAY_ROUND_ROBIN, 50);
+
+    add(0, 1, 64, 2);
+    add(100000, 2, 64, 2);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.inside.finished, 1);
+    cr_assert_eq(result.across.finished, 1);
+    cr_assert_eq(result.inside.ttft_p99_us, 1064);
+    cr_assert_eq(result.across.ttft_p99_us, 51064);
+    cr_assert_eq(result.across.prompt_tokens, 64);
+}
+
+Test(chaos_replay_world, requests_stay_on_their_island_while_that_is_cheaper)
+{
+    struct replay_setup replay = two_islands(REPLAY_KVASIR, 50);
+
+    for (uint64_t i = 0; i < 12; i++) { /* far apart: nothing waits */
+        add(i * 100000, i + 1, 64, 2);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.inside.finished, 12);
+    replay.link_ms = 0; /* nodes know of no islands */
+    result = play(&replay);
+    cr_assert_gt(result.across.finished, 0);
+    cr_assert_eq(result.inside.finished + result.across.finished, 12);
+}
+
+Test(chaos_replay_world, a_burst_leaves_its_island_unless_it_is_walled_in)
+{
+    struct replay_setup replay = two_islands(REPLAY_KVASIR, 50);
+
+    for (uint64_t i = 0; i < 12; i++) {
+        add(i, i + 1, 64, 2);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_gt(result.across.finished, 0);
+    cr_assert_gt(result.inside.finished, result.across.finished);
+    replay.link_ms = 600000;
+    result = play(&replay);
+    cr_assert_eq(result.across.finished, 0);
+}
+
 Test(chaos_replay_world, load_brings_arrivals_closer)
 {
     struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
