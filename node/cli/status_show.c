@@ -458,6 +458,29 @@ put_limits(struct buf *out, const struct json_value *root)
     }
 }
 
+/* How many engines each model should have; nothing while nobody judges that. */
+static void
+put_scale(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *scale = status_member(root, "scale");
+    uint32_t count = 0;
+    const struct json_value *rows =
+        scale != NULL ? status_list(scale, "groups", &count) : NULL;
+
+    buf_add_text(out, count != 0 ? "\nSCALE OF                   ENGINES READY "
+                                   "NEEDED DESIRED WHY\n"
+                                 : "");
+    for (uint32_t i = 0; i < count; i++) {
+        put_cell(out, status_text(&rows[i], "model"), 26);
+        buf_printf(
+            out, "%7.0f %5.0f %6.1f %7.0f ", status_number(&rows[i], "engines"),
+            status_number(&rows[i], "ready"), status_number(&rows[i], "needed"),
+            status_number(&rows[i], "desired"));
+        status_put(out, status_text(&rows[i], "why"));
+        buf_add_text(out, "\n");
+    }
+}
+
 static void
 put_page(struct buf *out, const struct json_value *root)
 {
@@ -474,6 +497,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_streams(out, root);
     put_workers(out, root);
     put_limits(out, root);
+    put_scale(out, root);
 }
 
 int

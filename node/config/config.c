@@ -203,6 +203,7 @@ static const char *const ordered_keys[][2] = {
     {"limits.target_bytes_max", "limits.head_bytes_max"},
     {"health.timeout", "health.interval"},
     {"breaker.open", "breaker.open_max"},
+    {"scale.min", "scale.max"},
 };
 
 static void

@@ -202,6 +202,24 @@ struct config_island {
     struct config_links links;
 };
 
+enum config_scale_mode {
+    CONFIG_SCALE_OFF,
+    CONFIG_SCALE_DRY_RUN, /* says what it would do, and does nothing */
+};
+
+/* How many engines there should be: see node/scale/scale.h. */
+struct config_scale {
+    uint32_t mode; /* enum config_scale_mode */
+    uint32_t min;  /* of a model's engines */
+    uint32_t max;
+    uint32_t target_permille;
+    uint32_t step;
+    uint32_t price_milli; /* of an engine an hour */
+    uint32_t budget_milli;
+    uint32_t provision_ms;
+    uint32_t cool_down_ms;
+};
+
 /* Requests of one session go to one worker. */
 struct config_affinity {
     uint32_t mode; /* enum session_mode */
@@ -439,6 +457,7 @@ struct config {
     struct config_policy policy;
     struct config_slo slo;
     struct config_island island;
+    struct config_scale scale;
     struct config_affinity affinity;
     struct config_retries retries;
     struct config_belief belief;

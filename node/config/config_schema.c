@@ -67,6 +67,12 @@ static const char *const role_choices[] = {
     [CONFIG_ROLE_DECODE + 1] = NULL,
 };
 
+static const char *const scale_choices[] = {
+    [CONFIG_SCALE_OFF] = "off",
+    [CONFIG_SCALE_DRY_RUN] = "dry_run",
+    [CONFIG_SCALE_DRY_RUN + 1] = NULL,
+};
+
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 static const char *const bool_choices[] = {"false", "true", NULL};
@@ -82,6 +88,7 @@ static const struct config_section sections[] = {
     {"slo", "how fast answers should be"},
     {"island",
      "where this node is, and what it costs to send requests elsewhere"},
+    {"scale", "how many engines there should be"},
     {"affinity", "when requests of one session stay at one worker"},
     {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
@@ -209,6 +216,25 @@ static const struct config_key node_keys[] = {
      "Where this node is: cloud/region/zone, as in the island of a worker. A worker of another island costs as much more as its link (island.links), so that a request leaves its island only where that is worth it. Absent: no worker is nearer than another."},
     {"island.links", CONFIG_LINKS, AT(island.links), "none", 0, 0, NULL,
      "What a request's way between two islands costs, in time, both ways round: eu~us=80ms is for all islands below eu and below us, eu~eu=5ms for any two below eu; the row with the longest names counts. Greater times keep more requests inside. Links that no row names cost what the node measures: the round trip to that island's workers, less that to its own."},
+
+    {"scale.mode", CONFIG_CHOICE, AT(scale.mode), "off", 0, 0, scale_choices,
+     "Whether to judge how many engines each model should have. dry_run: /admin/scale, the status, metrics and the log (scale_wants) say what would be done and why; nothing is done. Of a mesh one node logs it."},
+    {"scale.min", CONFIG_COUNT, AT(scale.min), "1", 1, WORKERS_MAX, NULL,
+     "Engines that a model has at least; at most scale.max. Models that share engines count as one."},
+    {"scale.max", CONFIG_COUNT, AT(scale.max), "16", 1, WORKERS_MAX, NULL,
+     "Engines that a model has at most."},
+    {"scale.target", CONFIG_RATIO, AT(scale.target_permille), "0.8", 50, 1000, NULL,
+     "Part of the requests that an engine is good for (its limit, or what keeps slo.itl) that should be in flight there."},
+    {"scale.step", CONFIG_COUNT, AT(scale.step), "2", 1, WORKERS_MAX, NULL,
+     "Engines that are asked for at one time; they go one by one."},
+    {"scale.price", CONFIG_RATIO, AT(scale.price_milli), "0", 0, 1000000000, NULL,
+     "What an engine costs an hour, in any currency."},
+    {"scale.budget", CONFIG_RATIO, AT(scale.budget_milli), "0", 0, 4000000000, NULL,
+     "What all engines together may cost an hour; more are not asked for, and those that are there stay. 0: any."},
+    {"scale.provision", CONFIG_DURATION, AT(scale.provision_ms), "5m", 1000, 24 * HOUR, NULL,
+     "How long a new engine takes from asking for it to its first answer: so far ahead the trend of the load is followed, and so long those that were asked for are waited for."},
+    {"scale.cool_down", CONFIG_DURATION, AT(scale.cool_down_ms), "10m", 1000, 24 * HOUR, NULL,
+     "How long one engine fewer must have been enough, and nothing have changed, before one goes."},
 
     {"affinity.mode", CONFIG_CHOICE, AT(affinity.mode), "off", 0, 0, affinity_choices,
      "Whether requests of one session go to one worker, on all nodes. soft: that worker counts as holding the whole prompt, so that load can outweigh it, with policies that look at prefixes; hard: it gets them as long as it takes requests; then another one becomes the session's. Sessions are kept apart by tenant and model."},

@@ -263,6 +263,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/snapshot", 15}, HTTP_POST, NULL, take_snapshot},
     {{"/admin/reload", 13}, HTTP_POST, NULL, answer_reload},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
+    {{"/admin/scale", 12}, HTTP_GET, admin_put_scale, NULL},
     {{"/admin/mix", 10}, HTTP_GET, admin_put_mix, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
@@ -352,11 +353,12 @@ admin_request(void *context, struct httpd_request *request)
     } else if (strip_prefix(&rest, SLICE("/admin/workers/"))) {
         serve_worker(control, request, rest);
     } else {
-        httpd_error(request, 404, "not_found",
-                    "known here: /metrics, /health, /ready and /admin/status, "
-                    "mesh, workers, "
-                    "index, decisions, explain, live, mix, snapshot, reload; "
-                    "/ is a page");
+        httpd_error(
+            request, 404, "not_found",
+            "known here: /metrics, /health, /ready and /admin/status, "
+            "mesh, workers, "
+            "index, decisions, explain, live, mix, scale, snapshot, reload; "
+            "/ is a page");
     }
 }
 

@@ -35,6 +35,9 @@ void admin_put_workers(struct control *control, struct json_out *json)
 /* /admin/index */
 void admin_put_index(struct control *control, struct json_out *json) ON_CONTROL;
 
+/* /admin/scale */
+void admin_put_scale(struct control *control, struct json_out *json) ON_CONTROL;
+
 /* For a worker: its event streams. For the index: the mirror, the ledger, and
  * the expected blocks. Metrics of both. */
 void admin_put_streams(struct control *control, struct json_out *json,

@@ -286,6 +286,8 @@ admin_put_status(struct control *control, struct json_out *json)
     control_models_put(&control->models, json);
     json_out_key(json, "limits");
     control_limits_put(&control->limits, json);
+    json_out_key(json, "scale");
+    control_scale_put(&control->scale, &node->scale, json);
     json_out_key(json, "index");
     admin_put_index(control, json);
     json_out_key(json, "workers");
@@ -365,4 +367,10 @@ admin_put_decisions(struct control *control, struct json_out *json,
                      control_keys_tenant(control->node, record->tenant));
     }
     json_out_array_end(json);
+}
+
+void
+admin_put_scale(struct control *control, struct json_out *json)
+{
+    control_scale_put(&control->scale, &control->node->scale, json);
 }

@@ -122,10 +122,12 @@ note_decision(struct control *control, const struct fact_decision *fact)
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "",
                   worker != NULL ? worker->island : "");
     history_take(&control->history, fact, control_now_us(control));
-    control_slo_take(&control->slo, &control->node->slo, fact);
+    enum control_slo_kept kept =
+        control_slo_take(&control->slo, &control->node->slo, fact);
     mix_take(control->mix, fact,
              control_keys_tenant(control->node, fact->tenant));
     if (worker != NULL) {
+        control_scale_take(&control->scale, fact->slot, kept);
         control_islands_take(&control->islands, worker);
         ingest_answered(control->ingest, fact);
     }

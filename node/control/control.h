@@ -22,6 +22,7 @@
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
 #include "node/control/control_queue.h"
+#include "node/control/control_scale.h"
 #include "node/control/control_slo.h"
 #include "node/control/control_text.h"
 #include "node/control/decisions.h"
@@ -78,6 +79,7 @@ struct control {
     uint64_t speed_told_us;
     struct control_slo slo; /* how answers kept it */
     struct control_islands islands;
+    struct control_scale scale;
     struct text_models text; /* of prompts that engines have counted */
     struct mix *mix;         /* how long requests were */
     struct unproven unproven;

@@ -66,7 +66,7 @@ control_slo_list(const struct config_slo *config, const struct fleet_view *view,
     }
 }
 
-void
+enum control_slo_kept
 control_slo_take(struct control_slo *counts, const struct config_slo *config,
                  const struct fact_decision *fact)
 {
@@ -77,11 +77,14 @@ control_slo_take(struct control_slo *counts, const struct config_slo *config,
     if ((slo.ttft_us == 0 && slo.itl_us == 0) || !fact->stream ||
         fact->status != 200 || fact->first_token_us == 0 || fact->cancelled ||
         fact->severed) {
-        return;
+        return CONTROL_SLO_NOT_JUDGED;
     }
     counts->ttft_missed += first;
     counts->itl_missed += steps;
     counts->met += !first && !steps;
+    return slo.ttft_us == 0 ? CONTROL_SLO_NOT_JUDGED
+           : first          ? CONTROL_SLO_LATE
+                            : CONTROL_SLO_IN_TIME;
 }
 
 static void

@@ -31,11 +31,18 @@ struct control_slo {
 void control_slo_list(const struct config_slo *config,
                       const struct fleet_view *view, struct speed_slo *slo);
 
+/* How a request's first token was judged. */
+enum control_slo_kept {
+    CONTROL_SLO_NOT_JUDGED, /* no slo.ttft, or no whole stream */
+    CONTROL_SLO_IN_TIME,
+    CONTROL_SLO_LATE,
+};
+
 /* Takes a request's end, and judges it by the SLO of its model. Without one
- * nothing is counted. */
-void control_slo_take(struct control_slo *counts,
-                      const struct config_slo *config,
-                      const struct fact_decision *fact);
+ * nothing is counted. Returns how its first token was. */
+enum control_slo_kept control_slo_take(struct control_slo *counts,
+                                       const struct config_slo *config,
+                                       const struct fact_decision *fact);
 
 /* A worker's members of the status, inside its object. */
 void control_slo_put_worker(const struct fleet_board *board, uint32_t slot,

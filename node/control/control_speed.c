@@ -1,4 +1,5 @@
-/* What was learned of workers goes to lanes. */
+/* What was learned of workers goes to lanes, and what follows of it is
+ * judged. */
 #include "node/control/control.h"
 
 #define SPEED_TELL_US UINT64_C(1000000)
@@ -18,5 +19,7 @@ control_speed_tell(struct control *control, uint64_t now_us)
         fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
         control_text_pass(&control->text, &control->hints,
                           fleet_view_get(board), &control->node->text, now_us);
+        control_scale_look(&control->scale, control->node,
+                           cluster_members(control_cluster(control)), now_us);
     }
 }

@@ -139,6 +139,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     session_rule_init(&node->session, &config->affinity);
     node->slo = config->slo;
     node->island = config->island;
+    node->scale = config->scale;
     replace_live(node, live);
     return 0;
 }

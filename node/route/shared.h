@@ -102,6 +102,7 @@ struct node_shared {
     struct session_rule session; /* likewise */
     struct config_slo slo;       /* likewise */
     struct config_island island; /* likewise */
+    struct config_scale scale;   /* likewise */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */

@@ -86,6 +86,25 @@ Test(node_control_slo, a_worker_keeps_the_stricter_times_of_its_models)
     cr_assert_eq(of[9].ttft_us, 0);
 }
 
+Test(node_control_slo, it_says_how_a_first_token_was)
+{
+    struct control_slo counts = {0};
+    struct fact_decision fact = just_in_time();
+    struct config_slo steps_alone = slo;
+
+    cr_assert_eq(control_slo_take(&counts, &slo, &fact), CONTROL_SLO_IN_TIME);
+    fact.duration_us += 900000; /* late steps are no late first token */
+    cr_assert_eq(control_slo_take(&counts, &slo, &fact), CONTROL_SLO_IN_TIME);
+    fact.first_token_us++;
+    cr_assert_eq(control_slo_take(&counts, &slo, &fact), CONTROL_SLO_LATE);
+    steps_alone.ttft_ms = 0;
+    cr_assert_eq(control_slo_take(&counts, &steps_alone, &fact),
+                 CONTROL_SLO_NOT_JUDGED);
+    fact.severed = true;
+    cr_assert_eq(control_slo_take(&counts, &slo, &fact),
+                 CONTROL_SLO_NOT_JUDGED);
+}
+
 Test(node_control_slo, only_whole_streams_are_judged)
 {
     struct fact_decision facts[5];

@@ -1,0 +1,378 @@
+/* How many engines each group should have. */
+#include "node/control/control_scale.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "node/base/log.h"
+#include "node/text/prom_out.h"
+
+void
+control_scale_take(struct control_scale *scale, uint32_t slot,
+                   enum control_slo_kept kept)
+{
+    if (slot < WORKERS_MAX && kept != CONTROL_SLO_NOT_JUDGED) {
+        scale->answers[slot]++;
+        scale->late[slot] += kept == CONTROL_SLO_LATE;
+    }
+}
+
+/* Who acts: the first by hash of the living. */
+static void ON_CONTROL
+find_actor(struct control_scale *scale, const struct member_table *members)
+{
+    const struct event_stream seat = {.worker = key_digest(SLICE("scale"))};
+    struct member_info member;
+    uint64_t most = 0;
+
+    scale->actor[0] = '\0';
+    scale->acts = false;
+    for (uint32_t at = 0; member_get(members, at, &member); at++) {
+        uint64_t weight = owner_weight(owner_name(member.update.name), &seat);
+        bool lives = member.update.state == MEMBER_ALIVE ||
+                     member.update.state == MEMBER_SUSPECT;
+        if (lives && (scale->actor[0] == '\0' || weight > most)) {
+            most = weight;
+            scale->acts = member.self;
+            (void)snprintf(scale->actor, sizeof(scale->actor), "%s",
+                           member.update.name);
+        }
+    }
+}
+
+/* The first model that the set's workers list. */
+static struct slice
+model_of(const struct fleet_view *view, const struct worker_set *set)
+{
+    for (size_t i = 0; i < view->models->count; i++) {
+        const struct fleet_model *model = &view->models->model[i];
+        struct worker_set both = worker_set_and(&model->workers, set);
+        if (!model->adapter && !worker_set_empty(&both)) {
+            return model->name;
+        }
+    }
+    return SLICE("");
+}
+
+/* The group of that name, new or known; NULL: there are too many. They are in
+ * order of names. */
+static struct control_scale_group *
+group_of(struct control_scale *scale, struct slice model)
+{
+    char name[FACT_MODEL_MAX];
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)model.len, model.ptr);
+    for (uint32_t i = 0; i < scale->count; i++) {
+        if (strcmp(scale->group[i].model, name) == 0) {
+            return &scale->group[i];
+        }
+    }
+    if (scale->count == CONTROL_SCALE_GROUPS_MAX) {
+        scale->left_out++;
+        return NULL;
+    }
+    uint32_t at = scale->count++;
+    for (; at > 0 && strcmp(scale->group[at - 1].model, name) > 0; at--) {
+        scale->group[at] = scale->group[at - 1];
+    }
+    struct control_scale_group *group = &scale->group[at];
+    *group = (struct control_scale_group){.seen = false};
+    memcpy(group->model, name, sizeof(name));
+    return group;
+}
+
+/* Requests in flight that a worker is good for; 0: not known. */
+static uint32_t
+capacity_of(const struct fleet_board *board, uint32_t slot)
+{
+    uint32_t limit = gauge_read(&board->limit[slot]);
+    uint32_t within = gauge_read(&board->slo_requests[slot]);
+
+    if (gauge_read(&board->slo) == 0 || within == 0 || within >= SPEED_ANY) {
+        return limit;
+    }
+    return limit == 0 || within < limit ? within : limit;
+}
+
+/* Of the workers of a group, without those that drain. */
+static struct scale_signals
+measure(const struct control_scale *scale, const struct fleet_board *board,
+        const struct fleet_view *view, const struct worker_set *set)
+{
+    struct scale_signals s = {.engines = worker_set_count(set)};
+    struct worker_set ready = worker_set_and(set, &view->eligible);
+    uint32_t load[WORKERS_MAX];
+    uint64_t capacity = 0;
+    uint64_t kv = 0;
+    uint32_t known = 0;
+
+    fleet_board_loads(board, set, load, NULL);
+    WORKER_SET_EACH (slot, set) {
+        uint32_t wanted = gauge_read(&board->wanted[slot]);
+        s.requests += load[slot];
+        s.waiting += gauge_read(&board->waiting[slot]);
+        s.queued = wanted > s.queued ? wanted : s.queued;
+        s.answers += scale->answers[slot];
+        s.late += scale->late[slot];
+    }
+    WORKER_SET_EACH (slot, &ready) {
+        uint32_t own = capacity_of(board, slot);
+        capacity += own;
+        known += own != 0;
+        kv += gauge_read(&board->kv_usage_permille[slot]);
+        s.ready++;
+    }
+    s.capacity = known != 0 ? (uint32_t)(capacity / known) : 0;
+    s.kv_permille = s.ready != 0 ? (uint32_t)(kv / s.ready) : 0;
+    return s;
+}
+
+/* Blocks that a worker holds: as its events say, else as is believed. */
+static uint64_t ON_CONTROL
+blocks_of(const struct node_shared *node, uint32_t worker)
+{
+    const struct mirror_view *mirrors = publish_get(&node->mirror_view);
+    uint64_t blocks = 0;
+
+    if (mirrors == NULL || !worker_set_has(&mirrors->workers, worker)) {
+        return radix_worker_blocks(node->belief, worker);
+    }
+    for (uint32_t i = 0; i < mirrors->groups_count; i++) {
+        WORKER_SET_EACH (slot, &mirrors->groups[i].slots) {
+            if (mirrors->owner[slot] == worker) {
+                blocks += mirror_slot_blocks(node->mirror, slot);
+            }
+        }
+    }
+    return blocks;
+}
+
+/* Who would go of these. */
+static void ON_CONTROL
+find_victim(struct control_scale_group *group, const struct node_shared *node,
+            const struct fleet_view *view, const struct worker_set *set)
+{
+    struct scale_engine engines[WORKERS_MAX];
+    uint32_t load[WORKERS_MAX];
+    size_t count = 0;
+
+    fleet_board_loads(node->board, set, load, NULL);
+    WORKER_SET_EACH (slot, set) {
+        engines[count++] = (struct scale_engine){
+            .id = view->worker[slot]->id,
+            .blocks = blocks_of(node, slot),
+            .requests = load[slot],
+        };
+    }
+    (void)snprintf(group->victim, sizeof(group->victim), "%s",
+                   engines[scale_victim(engines, count)].id);
+}
+
+static struct scale_config
+rule_of(const struct config_scale *config)
+{
+    return (struct scale_config){
+        .min = config->min,
+        .max = config->max,
+        .target_permille = config->target_permille,
+        .step = config->step,
+        .price_milli = config->price_milli,
+        .budget_milli = config->budget_milli,
+        .provision_ms = config->provision_ms,
+        .cool_down_ms = config->cool_down_ms,
+    };
+}
+
+/* One line for each change of mind, by the node that acts. */
+static void
+tell(const struct control_scale *scale, struct control_scale_group *group)
+{
+    const struct scale_choice *choice = &group->choice;
+    bool changes = choice->desired != group->signals.engines;
+
+    if (!scale->acts || choice->desired == group->told) {
+        return;
+    }
+    if (changes || group->told != 0) {
+        LOG_INFO("scale_wants", KV("model", group->model),
+                 KV("engines", group->signals.engines),
+                 KV("desired", choice->desired),
+                 KV("why", scale_why_name(choice->why)),
+                 KV("needed_permille", choice->need_milli),
+                 KV("victim", group->victim),
+                 KV("hint", "scale.mode is dry_run: nothing is done"));
+    }
+    group->told = changes ? choice->desired : 0;
+}
+
+static void ON_CONTROL
+look_at(struct control_scale *scale, const struct node_shared *node,
+        struct control_scale_group *group, const struct worker_set *set,
+        uint64_t now_us)
+{
+    const struct fleet_view *view = fleet_view_get(node->board);
+    const struct scale_config rule = rule_of(&node->scale);
+
+    group->seen = true;
+    group->victim[0] = '\0';
+    scale_look(&group->group, &rule, &group->signals, now_us, &group->choice);
+    if (group->choice.desired < group->signals.engines) {
+        find_victim(group, node, view, set);
+    }
+    tell(scale, group);
+}
+
+/* Those whose workers are all gone are forgotten. */
+static void
+forget_unseen(struct control_scale *scale)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < scale->count; i++) {
+        if (scale->group[i].seen) {
+            scale->group[kept++] = scale->group[i];
+        }
+    }
+    scale->count = kept;
+}
+
+/* Requests that this node refused for want of room, so far. */
+static uint64_t
+shed_so_far(const struct node_shared *node)
+{
+    uint64_t shed = 0;
+
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        const struct metrics_lane *m = &node->lanes[i].metrics;
+        shed += counter_read(&m->requests_queue_full) +
+                counter_read(&m->requests_queue_late) +
+                counter_read(&m->all_busy);
+    }
+    return shed;
+}
+
+static void ON_CONTROL
+look_at_all(struct control_scale *scale, const struct node_shared *node,
+            uint64_t now_us)
+{
+    const struct fleet_view *view = fleet_view_get(node->board);
+    struct worker_set kin[WORKERS_MAX];
+    uint64_t shed = shed_so_far(node);
+    struct worker_set stays = worker_set_minus(&view->present, &view->draining);
+    uint32_t all = worker_set_count(&stays);
+
+    scale->left_out = 0;
+    fleet_view_kin(view, kin);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        struct worker_set set = worker_set_and(&kin[i], &stays);
+        struct control_scale_group *group =
+            worker_set_empty(&set) ? NULL
+                                   : group_of(scale, model_of(view, &set));
+        if (group == NULL || group->seen) {
+            continue;
+        }
+        group->signals = measure(scale, node->board, view, &set);
+        group->signals.others = all - group->signals.engines;
+        group->signals.shed = (uint32_t)(shed - scale->shed);
+        look_at(scale, node, group, &set, now_us);
+    }
+    scale->shed = shed;
+}
+
+void
+control_scale_look(struct control_scale *scale, struct node_shared *node,
+                   const struct member_table *members, uint64_t now_us)
+{
+    if (now_us < scale->looked_us + CONTROL_SCALE_US) {
+        return;
+    }
+    scale->looked_us = now_us;
+    if (node->scale.mode == CONFIG_SCALE_OFF) {
+        scale->count = 0;
+    } else {
+        for (uint32_t i = 0; i < scale->count; i++) {
+            scale->group[i].seen = false;
+        }
+        find_actor(scale, members);
+        look_at_all(scale, node, now_us);
+        forget_unseen(scale);
+    }
+    memset(scale->answers, 0, sizeof(scale->answers));
+    memset(scale->late, 0, sizeof(scale->late));
+}
+
+static void
+put_group(struct json_out *json, const struct control_scale_group *group)
+{
+    const struct scale_signals *s = &group->signals;
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "model", group->model);
+    json_out_put_uint(json, "engines", s->engines);
+    json_out_put_uint(json, "ready", s->ready);
+    json_out_put_uint(json, "desired", group->choice.desired);
+    json_out_put_text(json, "why", scale_why_name(group->choice.why));
+    json_out_put_milli(json, "needed", group->choice.need_milli);
+    json_out_put_milli(json, "needed_soon", group->choice.soon_milli);
+    json_out_put_text(json, "victim", group->victim);
+    json_out_put_uint(json, "requests", s->requests);
+    json_out_put_uint(json, "waiting", s->waiting);
+    json_out_put_uint(json, "queued", s->queued);
+    json_out_put_uint(json, "capacity", s->capacity);
+    json_out_put_milli(json, "kv_usage", s->kv_permille);
+    json_out_put_uint(json, "first_tokens", s->answers);
+    json_out_put_uint(json, "first_tokens_late", s->late);
+    json_out_put_uint(json, "shed", s->shed);
+    json_out_object_end(json);
+}
+
+void
+control_scale_put(const struct control_scale *scale,
+                  const struct config_scale *config, struct json_out *json)
+{
+    bool off = config->mode == CONFIG_SCALE_OFF;
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "mode", off ? "off" : "dry_run");
+    json_out_put_text(json, "actor", off ? "" : scale->actor);
+    json_out_put_bool(json, "acts", !off && scale->acts);
+    json_out_put_uint(json, "left_out", scale->left_out);
+    json_out_key(json, "groups");
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < scale->count; i++) {
+        put_group(json, &scale->group[i]);
+    }
+    json_out_array_end(json);
+    json_out_object_end(json);
+}
+
+static void
+put_gauge(const struct control_scale *scale, const char *name, const char *help,
+          bool needed, struct buf *out)
+{
+    prom_out_head(out, name, "gauge", help);
+    for (uint32_t i = 0; i < scale->count; i++) {
+        const struct scale_choice *choice = &scale->group[i].choice;
+        uint32_t milli = needed ? choice->need_milli : choice->desired * 1000;
+        buf_printf(out, "%s{model=\"", name);
+        prom_out_label(out, scale->group[i].model);
+        buf_printf(out, "\"} %" PRIu32 ".%03" PRIu32 "\n", milli / 1000,
+                   milli % 1000);
+    }
+}
+
+void
+control_scale_put_metrics(const struct control_scale *scale,
+                          const struct config_scale *config, struct buf *out)
+{
+    if (config->mode == CONFIG_SCALE_OFF) {
+        return;
+    }
+    prom_out_single(out, "kvasir_scale_acts", "gauge",
+                    "1 on the node that acts on what is desired", scale->acts);
+    put_gauge(scale, "kvasir_scale_engines_needed",
+              "Engines that the load needs, by what is measured", true, out);
+    put_gauge(scale, "kvasir_scale_engines_desired",
+              "Engines that there should be, within the bounds of scale", false,
+              out);
+}
