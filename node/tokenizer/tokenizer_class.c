@@ -148,6 +148,23 @@ flags_of(utf8proc_int32_t c)
     return 0;
 }
 
+bool
+tok_is_sign(uint32_t c)
+{
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+
+    if (category == UTF8PROC_CATEGORY_CN) {
+        for (size_t i = 0; i < tok_later_count && tok_later[i].first <= c;
+             i++) {
+            if (c <= tok_later[i].last) {
+                return tok_later[i].category == TOK_P ||
+                       tok_later[i].category == TOK_S;
+            }
+        }
+    }
+    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_SO;
+}
+
 /* What the categories do not say. */
 static uint8_t
 flags_beside(utf8proc_int32_t c)

@@ -204,6 +204,9 @@ tok_inert_until(struct slice text, size_t at)
     return at;
 }
 
+/* Whether a character is \\p{P} or \\p{S}, in Unicode 16. */
+bool tok_is_sign(uint32_t c);
+
 /* Whether a character may take part in a composition (tokenizer_nfc.c). */
 bool norm_needs_look(int32_t c);
 

@@ -451,8 +451,30 @@ run_stages(struct tokenizer_scratch *s, struct slice text, bool first)
     }
 }
 
-/* The scanner when one isolating cut by a known pattern is all that happens to
- * the text before a folded BPE. */
+static bool
+isolates(const struct pre_stage *stage)
+{
+    return stage->kind == PRE_SPLIT_REGEX &&
+           (stage->split == TOK_SPLIT_ISOLATED ||
+            (stage->split == TOK_SPLIT_REMOVED && stage->invert));
+}
+
+/* Whether these are DeepSeek's three cuts. */
+static bool
+is_deepseek(const struct pre_stage *stages, size_t count)
+{
+    bool is = count == TOK_DEEPSEEK_PARTS;
+
+    for (unsigned i = 0; is && i < count; i++) {
+        is = stages[i].kind == PRE_SPLIT_REGEX &&
+             stages[i].split == TOK_SPLIT_ISOLATED &&
+             tok_regex_deepseek(stages[i].regex) == i + 1;
+    }
+    return is;
+}
+
+/* The scanner when isolating cuts by known patterns are all that happens to the
+ * text before a folded BPE. */
 static tok_scan *
 only_scan(const struct tokenizer *t)
 {
@@ -465,13 +487,12 @@ only_scan(const struct tokenizer *t)
     if (t->pres_count == 1 && stage->kind == PRE_BYTE_LEVEL) {
         return stage->words ? scan_gpt2 : NULL;
     }
-    bool whole = stage->split == TOK_SPLIT_ISOLATED ||
-                 (stage->split == TOK_SPLIT_REMOVED && stage->invert);
-    bool alone = t->pres_count == 1 || (t->pres_count == 2 && !last->words &&
-                                        last->kind == PRE_BYTE_LEVEL);
-    return stage->kind == PRE_SPLIT_REGEX && whole && alone
-               ? tok_regex_scan(stage->regex)
-               : NULL;
+    bool bytes = last->kind == PRE_BYTE_LEVEL && !last->words;
+    size_t cuts = t->pres_count - bytes;
+    if (is_deepseek(stage, cuts)) {
+        return scan_deepseek;
+    }
+    return cuts == 1 && isolates(stage) ? tok_regex_scan(stage->regex) : NULL;
 }
 
 void
@@ -488,7 +509,9 @@ pre_run(struct tokenizer_scratch *s, struct slice text, bool first)
         return;
     }
     scan = only_scan(t);
-    if (scan != NULL) {
+    if (scan == scan_deepseek) { /* the kernels know the others' rules */
+        words_kernel_portable.run(s, text, scan);
+    } else if (scan != NULL) {
         s->kernel->run(s, text, scan);
     } else {
         run_stages(s, text, first);

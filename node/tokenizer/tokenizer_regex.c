@@ -14,6 +14,7 @@ struct tok_regex {
     struct tok_regex *next; /* of the same tokenizer */
     pcre2_code *code;
     tok_scan *scan;
+    unsigned part; /* of DeepSeek's, from 1 on; 0: none */
 };
 
 struct tok_matcher {
@@ -51,6 +52,39 @@ static const struct known known[] = {
      "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
      scan_o200k},
 };
+
+/* What scan_deepseek does at once, in order. */
+static const char *const deepseek[TOK_DEEPSEEK_PARTS] = {
+    "\\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+    "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+};
+
+struct slice
+tok_deepseek_pattern(unsigned part)
+{
+    CHECK(part >= 1 && part <= TOK_DEEPSEEK_PARTS);
+    return slice_of(deepseek[part - 1]);
+}
+
+static unsigned
+deepseek_part(struct slice pattern)
+{
+    unsigned part = TOK_DEEPSEEK_PARTS;
+
+    while (part != 0 && !slice_equal(pattern, tok_deepseek_pattern(part))) {
+        part--;
+    }
+    return part;
+}
+
+unsigned
+tok_regex_deepseek(const struct tok_regex *regex)
+{
+    return regex->part;
+}
 
 tok_scan *
 tok_scan_of(struct slice pattern)
@@ -124,6 +158,7 @@ tok_regex_new(struct tok_load *load, struct slice pattern,
                pattern_translate(load, pattern, dialect, &translated)) {
         regex->code = compile(load, pattern, buf_slice(&translated));
         regex->scan = tok_scan_of(pattern);
+        regex->part = deepseek_part(pattern);
         regex->next = load->t->regexes;
         load->t->regexes = regex;
     }

@@ -34,6 +34,12 @@ struct tok_regex *tok_regex_new(struct tok_load *load, struct slice pattern,
 /* The hand-made scanner of the pattern, or NULL. */
 tok_scan *tok_regex_scan(const struct tok_regex *regex);
 
+#define TOK_DEEPSEEK_PARTS 3U
+
+/* Which of DeepSeek's patterns it is, from 1 on; 0: none. And that pattern. */
+unsigned tok_regex_deepseek(const struct tok_regex *regex);
+struct slice tok_deepseek_pattern(unsigned part);
+
 /* The scanner for a pattern as it is written in files, or NULL. */
 tok_scan *tok_scan_of(struct slice pattern);
 

@@ -10,6 +10,12 @@
  *         | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  * cl100k  the same, with \p{N}{1,3}; Llama 3 has it too
  * o200k   words are capitals and then small letters, with their contraction
+ *
+ * And DeepSeek's three (V3, R1), which cut one after the other what the one
+ * before leaves: numbers, then Chinese and kana, then words. To the last of them
+ * each of its pieces is a text of its own, Chinese ones, too. So what begins a
+ * number, and where Chinese begins or ends, is an end of the text to what is
+ * before it.
  */
 #include "node/tokenizer/tokenizer_internal.h"
 #include "node/tokenizer/tokenizer_scan_internal.h"
@@ -274,4 +280,146 @@ scan_o200k(const struct tok_classes *classes, struct slice text, size_t at)
         }
     }
     return scan_rest(classes, text, at, 3, true);
+}
+
+/* What a piece of DeepSeek's last pattern is made of. */
+enum deepseek_kind {
+    DEEPSEEK_END,    /* it is of another piece, or the text's end */
+    DEEPSEEK_LETTER, /* L, M */
+    DEEPSEEK_SPACE,
+    DEEPSEEK_SIGN, /* P, S */
+    DEEPSEEK_REST,
+};
+
+/* [\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}] */
+static inline bool
+is_deepseek_chinese(const char *text)
+{
+    uint8_t lead = (uint8_t)text[0];
+
+    if (lead < 0xe3 || lead > 0xe9) {
+        return false;
+    }
+    uint32_t c = utf8_read(text);
+    return (c >= 0x4e00 && c <= 0x9fa5) || (c >= 0x3040 && c <= 0x30ff);
+}
+
+/* Of a piece of Chinese, or of one without. */
+static inline enum deepseek_kind
+deepseek_kind(const struct tok_classes *classes, struct slice text, size_t at,
+              bool chinese)
+{
+    if (at == text.len || is_deepseek_chinese(text.ptr + at) != chinese) {
+        return DEEPSEEK_END;
+    }
+    uint8_t class = tok_class_at(classes, text.ptr + at);
+    if ((class & TOK_NUMBER) != 0) {
+        return DEEPSEEK_END;
+    }
+    if ((class & (TOK_LETTER | TOK_UPPER | TOK_LOWER)) != 0) {
+        return DEEPSEEK_LETTER;
+    }
+    if ((class & TOK_SPACE) != 0) {
+        return DEEPSEEK_SPACE;
+    }
+    bool sign = (uint8_t)text.ptr[at] < 0x80
+                    ? (class & TOK_PUNCT) != 0
+                    : tok_is_sign(utf8_read(text.ptr + at));
+    return sign ? DEEPSEEK_SIGN : DEEPSEEK_REST;
+}
+
+static inline size_t
+deepseek_run(const struct tok_classes *classes, struct slice text, size_t at,
+             bool chinese, enum deepseek_kind kind)
+{
+    while (deepseek_kind(classes, text, at, chinese) == kind) {
+        at += utf8_len((uint8_t)text.ptr[at]);
+    }
+    return at;
+}
+
+static inline bool
+is_ascii_letter(char c)
+{
+    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+/* \s*[\r\n]+|\s+(?!\S)|\s+ of a piece, not of the text. */
+static size_t
+deepseek_space(const struct tok_classes *classes, struct slice text, size_t at)
+{
+    size_t end = deepseek_run(classes, text, at, false, DEEPSEEK_SPACE);
+
+    for (size_t i = end; i > at; i--) {
+        if (is_newline(text.ptr[i - 1])) {
+            return i;
+        }
+    }
+    if (deepseek_kind(classes, text, end, false) == DEEPSEEK_END) {
+        return end;
+    }
+    size_t last = utf8_back(text.ptr, end);
+    return last > at ? last : end;
+}
+
+/* Of what no alternative matches, all is one word up to where one does. */
+static size_t
+deepseek_rest(const struct tok_classes *classes, struct slice text, size_t at,
+              bool chinese)
+{
+    size_t next = at;
+
+    do {
+        at = next;
+        if (deepseek_kind(classes, text, at, chinese) != DEEPSEEK_REST) {
+            return at;
+        }
+        next = at + utf8_len((uint8_t)text.ptr[at]);
+    } while (deepseek_kind(classes, text, next, chinese) != DEEPSEEK_LETTER);
+    return at;
+}
+
+/* A sign and letters, both of ASCII: the end, or 0. */
+static size_t
+deepseek_signed(struct slice text, size_t at)
+{
+    size_t end = at + 1;
+
+    while (end < text.len && is_ascii_letter(text.ptr[end])) {
+        end++;
+    }
+    return (uint8_t)text.ptr[at] < 0x80 && end > at + 1 ? end : 0;
+}
+
+size_t
+scan_deepseek(const struct tok_classes *classes, struct slice text, size_t at)
+{
+    bool chinese = is_deepseek_chinese(text.ptr + at);
+    enum deepseek_kind kind = deepseek_kind(classes, text, at, chinese);
+    size_t next = at + utf8_len((uint8_t)text.ptr[at]);
+    size_t from = at + (text.ptr[at] == ' ');
+
+    if (kind == DEEPSEEK_END) {
+        return scan_numbers(classes, text, at, 3);
+    }
+    if (kind == DEEPSEEK_SIGN) {
+        size_t end = deepseek_signed(text, at);
+        if (end != 0) {
+            return end;
+        }
+    } else if (kind == DEEPSEEK_LETTER ||
+               (!is_newline(text.ptr[at]) &&
+                deepseek_kind(classes, text, next, chinese) ==
+                    DEEPSEEK_LETTER)) {
+        return deepseek_run(classes, text, next, chinese, DEEPSEEK_LETTER);
+    }
+    if (deepseek_kind(classes, text, from, chinese) == DEEPSEEK_SIGN) {
+        size_t end = deepseek_run(classes, text, from, chinese, DEEPSEEK_SIGN);
+        while (end < text.len && !chinese && is_newline(text.ptr[end])) {
+            end++;
+        }
+        return end;
+    }
+    return kind == DEEPSEEK_SPACE ? deepseek_space(classes, text, at)
+                                  : deepseek_rest(classes, text, at, chinese);
 }

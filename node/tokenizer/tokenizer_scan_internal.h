@@ -16,6 +16,7 @@ tok_scan scan_gpt2;
 tok_scan scan_cl100k;
 tok_scan scan_qwen2;
 tok_scan scan_o200k;
+tok_scan scan_deepseek;
 
 /* Bytes of 's 't 're 've 'm 'll 'd at text[at], which is the apostrophe; 0:
  * none. `fold`: in capitals too, and with the long s, which folds to s. */

@@ -22,6 +22,7 @@ struct property {
     struct tokenizer *tokenizer;
     struct tok_matcher *matcher;
     struct tok_regex *regexes[4];
+    struct tok_regex *deepseek[TOK_DEEPSEEK_PARTS];
     struct tokenizer
         *marking; /* a word's last character has an id of its own */
     struct tokenizer_scratch *scratch; /* of marking */
@@ -74,6 +75,34 @@ compare_ahead(const struct property *p, struct slice text, tok_scan *scan,
     tokenizer_ids_fini(&single);
 }
 
+/* Cuts text[from, to) by DeepSeek's patterns from that part on, one after the
+ * other, and compares each word that is left with the scanner's. */
+static void
+compare_deepseek(const struct property *p, struct slice text, size_t from,
+                 size_t to, unsigned part)
+{
+    struct tok_find find =
+        tok_find_in((struct slice){.ptr = text.ptr + from, .len = to - from});
+
+    if (from == to) {
+        return;
+    }
+    if (part == TOK_DEEPSEEK_PARTS) {
+        size_t end = scan_deepseek(p->tokenizer->classes, text, from);
+        if (end != to) {
+            fail("deepseek", text, from, end);
+        }
+        return;
+    }
+    while (tok_find_next(&find, p->deepseek[part], p->matcher) == 1) {
+        size_t start = (size_t)(find.text.ptr - text.ptr) + find.start;
+        compare_deepseek(p, text, from, start, part + 1);
+        from = start + (find.end - find.start);
+        compare_deepseek(p, text, start, from, part + 1);
+    }
+    compare_deepseek(p, text, from, to, part + 1);
+}
+
 /* Both find the same words, and PCRE2 leaves nothing out. */
 static void
 compare(const struct property *p, struct slice text)
@@ -91,6 +120,7 @@ compare(const struct property *p, struct slice text)
         }
         compare_ahead(p, text, scan, names[i]);
     }
+    compare_deepseek(p, text, 0, text.len, 0);
 }
 
 /* A character of any class, near the borders of classes more often. */
@@ -98,10 +128,11 @@ static uint32_t
 any_character(struct rng *rng)
 {
     static const char few[] = "   \n\r\t'''sStTdDmMrReEvVlLaAzZ019._/-";
-    static const uint32_t some[] = {0x17f,  0x1c5,  0xaa,   0x2b0,  0x301,
-                                    0x4e2d, 0xa0,   0x2003, 0x180e, 0x85,
-                                    0x661,  0x2167, 0xb2,   0x212a, 0x1f600,
-                                    0x200d, 0x3000, 0xe33,  0x31350};
+    static const uint32_t some[] = {
+        0x17f,   0x1c5,  0xaa,   0x2b0,  0x301,   0x4e2d, 0xa0,
+        0x2003,  0x180e, 0x85,   0x661,  0x2167,  0xb2,   0x212a,
+        0x1f600, 0x200d, 0x3000, 0xe33,  0x31350, 0x3042, 0x30fb,
+        0x309b,  0x3040, 0x9fa5, 0x9fa6, 0xff0c,  0xad};
     uint32_t c = 0;
 
     switch (rng_below(rng, 8)) {
@@ -613,6 +644,14 @@ main(int argc, char *argv[])
             &load, tok_pattern_named(slice_of(names[i])), PATTERN_ONIGURUMA);
         if (p.regexes[i] == NULL) {
             (void)printf("%s: %s\n", names[i], why);
+            return 1;
+        }
+    }
+    for (unsigned i = 0; i < TOK_DEEPSEEK_PARTS; i++) {
+        p.deepseek[i] = tok_regex_new(&load, tok_deepseek_pattern(i + 1),
+                                      PATTERN_ONIGURUMA);
+        if (p.deepseek[i] == NULL) {
+            (void)printf("deepseek: %s\n", why);
             return 1;
         }
     }
