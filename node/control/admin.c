@@ -240,7 +240,8 @@ answer_page(struct httpd_request *request)
     const struct http_head *head = httpd_head(request);
     const struct page_file *file = page_find(head->path);
 
-    if (file == NULL || head->method_id != HTTP_GET) {
+    if (file == NULL ||
+        (head->method_id != HTTP_GET && head->method_id != HTTP_HEAD)) {
         return false;
     }
     httpd_answer(request, 200, file->content_type, SLICE(PAGE_HEADERS),
@@ -274,6 +275,14 @@ static const struct endpoint endpoints[] = {
     {{"/ready", 6}, HTTP_GET, NULL, answer_ready},
 };
 
+/* HEAD is a GET whose body httpd keeps back. */
+static bool
+takes(const struct endpoint *e, const struct http_head *head)
+{
+    return e->method == head->method_id ||
+           (e->method == HTTP_GET && head->method_id == HTTP_HEAD);
+}
+
 #define ENDPOINTS   (sizeof endpoints / sizeof endpoints[0])
 #define OPEN_TO_ALL 3
 
@@ -290,7 +299,7 @@ open_request(void *context, struct httpd_request *request)
         if (!slice_equal(head->path, e->path)) {
             continue;
         }
-        if (e->method == head->method_id) {
+        if (takes(e, head)) {
             e->answer(control, request);
         } else {
             httpd_error(request, 405, "method_not_allowed",
@@ -338,11 +347,11 @@ admin_request(void *context, struct httpd_request *request)
             continue;
         }
         known = true;
-        if (e->method == head->method_id && e->json != NULL) {
+        if (takes(e, head) && e->json != NULL) {
             answer_json(control, request, e->json);
             return;
         }
-        if (e->method == head->method_id) {
+        if (takes(e, head)) {
             e->answer(control, request);
             return;
         }

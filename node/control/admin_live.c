@@ -85,6 +85,10 @@ admin_live_watch(struct control *control, struct httpd_request *request)
                     "as many as may already watch this node");
         return;
     }
+    if (httpd_head(request)->method_id == HTTP_HEAD) {
+        httpd_answer(request, 200, "text/event-stream", SLICE(""), SLICE(""));
+        return;
+    }
     live->watcher[live->count++] = request;
     if (live->count == 1) {
         CHECK(uv_timer_start(&live->timer, on_live, LIVE_MS, LIVE_MS) == 0);

@@ -121,6 +121,18 @@ class Admin(harness.Case):
         self.assertEqual(told.returncode, 2)
         self.assertIn("cannot be read", told.stderr)
 
+    def test_what_can_be_read_can_be_asked_for_by_head(self):
+        node = self.serve("--admin.metrics", "127.0.0.1:0")
+        for port in "admin", "metrics":
+            for path in "/metrics", "/health":
+                got = harness.request(node.at(port), "HEAD", path)
+                self.assertEqual((got.status, got.text), (200, ""))
+                self.assertGreater(int(got.headers["content-length"]), 10)
+        for path in "/", "/admin/status", "/admin/decisions", "/admin/live":
+            got = harness.request(node.at("admin"), "HEAD", path)
+            self.assertEqual((got.status, got.text), (200, ""), path)
+        self.assertEqual(harness.request(node.at("admin"), "HEAD", "/admin/explain").status, 405)
+
     def test_the_port_for_metrics_reads_and_changes_nothing(self):
         path = self.tokens(f"anna {TOKEN}\n")
         worker = FakeWorker(self, lambda peer, request: peer.json({}))
