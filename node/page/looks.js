@@ -69,6 +69,28 @@ function* ofWorkers(status) {
   }
 }
 
+function* ofSources(status) {
+  for (const source of status.worker_sources ?? []) {
+    if (source.state !== "good") {
+      yield [WARN, `${source.from} keeps its last list: ${source.why}`,
+        "Its workers stay as they were. Look at the name or the file, and at the resolver."];
+    }
+    if (source.refused > 0) {
+      yield [WARN, `${source.from} names ${several(source.refused, "worker")} that have no place`,
+        "A bound was reached; the log says which."];
+    }
+  }
+}
+
+function* ofScale(status) {
+  for (const group of status.scale?.groups ?? []) {
+    if (group.desired > group.engines) {
+      yield [WARN, `${group.model} should have ${several(group.desired, "engine")}, and has ${group.engines}: ${group.why}`,
+        "Add engines. GET /admin/scale says what was measured."];
+    }
+  }
+}
+
 function* ofStreams(status) {
   const down = new Set(status.workers.filter((w) => !w.eligible).map((w) => w.id));
   for (const stream of status.streams ?? []) {
@@ -95,7 +117,7 @@ function* ofModels(status) {
 
 // [[severity, what, what to do], ...], the bad ones first.
 export function looks(status) {
-  const found = [ofNode, ofMembers, ofWorkers, ofStreams, ofModels].flatMap((of) => [...of(status)]);
+  const found = [ofNode, ofMembers, ofWorkers, ofSources, ofScale, ofStreams, ofModels].flatMap((of) => [...of(status)]);
   return found.sort((a, b) => (b[0] === BAD) - (a[0] === BAD));
 }
 

@@ -41,6 +41,7 @@ function facts(worker) {
     ["Engine", worker.engine],
     ["Models", worker.models.join(", ") || "–"],
     ["Labels", Object.entries(worker.labels).map(([k, v]) => `${k} ${v}`).join(", ") || "–"],
+    ["Named by", worker.from || "–"],
     ["Open here", worker.inflight],
     ["Open by peers", worker.inflight_peers],
     ["Open by others", worker.inflight_foreign],

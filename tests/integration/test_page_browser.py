@@ -107,6 +107,21 @@ class Page(MeshCase):
         page.find("input[name=worker]").type("engine-0" + ENTER)
         self.says(page, "#requests", "is like that")
 
+    def test_a_list_of_workers_with_a_fault_is_told_of(self):
+        engine = self.start("kvasir-engine", "--port", "0")
+        listed = self.folder / "workers.yaml"
+        listed.write_text(f"- url: {engine.url('http')}\n  id: listed\n")
+        node = self.start("kvasir", *self.flags("a"), "--worker", f"file:{listed}")
+        harness.wait_until(lambda: self.ready(node, 1), "it takes requests")
+        page = self.open(node)
+        self.says(page, "#look", "all is well")
+        page.wait("return document.querySelector('#workers button')", "there is a worker")
+        page.find("#workers button").click()
+        self.says(page, "#worker dl", f"file:{listed}")
+        listed.write_text("- nonsense: 1\n")
+        self.says(page, "#look", "keeps its last list")
+        self.says(page, "#sentence", "1 worker, it takes requests")
+
     def test_it_asks_for_a_token_and_goes_on_with_it(self):
         tokens = self.folder / "tokens"
         tokens.write_text(f"anna {TOKEN}\n")
