@@ -194,6 +194,8 @@ on_drained_look(uv_timer_t *timer)
     if (gauge_read(&serve->node.lanes_running) != 0) {
         return;
     }
+    /* The last requests are to be in the snapshot and in the log. */
+    control_take_facts(&serve->control);
     if (!snapshot_finish(serve->snapshot)) {
         return;
     }

@@ -436,9 +436,14 @@ struct config_data {
 };
 
 struct config_log {
-    uint32_t level;  /* enum log_level */
-    uint32_t format; /* enum log_format */
+    uint32_t level;    /* enum log_level */
+    uint32_t format;   /* enum log_format */
+    uint32_t requests; /* CONFIG_LOG_OFF, CONFIG_LOG_ERRORS, or N: those that
+                          fail, and of the others one of N */
 };
+
+#define CONFIG_LOG_OFF    0U
+#define CONFIG_LOG_ERRORS UINT32_MAX
 
 struct config {
     char name[CONFIG_LABEL_MAX]; /* of this node; default: the host's name */

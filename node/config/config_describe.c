@@ -57,6 +57,8 @@ want_of(enum config_type type, struct slice text)
            : type == CONFIG_ISLAND
                ? "at most 63 letters, digits and ._:@-[], in parts between "
                  "slashes such as aws/eu-west-1/a"
+           : type == CONFIG_SAMPLE
+               ? "off, errors, all, or 1/N with N from 1 to 1000000"
                : LIMITS_RATE_WANT;
 }
 
@@ -120,6 +122,7 @@ config_value_describe(const struct config_key *key, struct slice text,
         break;
     case CONFIG_PLACES:
     case CONFIG_ISLAND:
+    case CONFIG_SAMPLE:
     case CONFIG_PATHS:
     case CONFIG_ORIGINS:
     case CONFIG_RANGES:
@@ -152,7 +155,8 @@ config_type_word(enum config_type type)
         [CONFIG_TEXT] = "TEXT",         [CONFIG_RATE] = "RATE",
         [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
         [CONFIG_SLOS] = "SLOS",         [CONFIG_CHOICES] = "CHOICES",
-        [CONFIG_ISLAND] = "ISLAND",     [CONFIG_LINKS] = "LINKS",
+        [CONFIG_SAMPLE] = "SHARE",      [CONFIG_ISLAND] = "ISLAND",
+        [CONFIG_LINKS] = "LINKS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

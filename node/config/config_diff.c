@@ -89,6 +89,7 @@ static const char *const live_keys[] = {
     "workers.resolve",
     "log.level",
     "log.format",
+    "log.requests",
 };
 
 bool

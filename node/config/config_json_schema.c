@@ -8,6 +8,7 @@
 
 #define SIZE_PATTERN     "^(0|[1-9][0-9]*(B|[KMG]iB|[kKMG]B)?)$"
 #define RATE_PATTERN     "^(none|[1-9][0-9]*/(s|min|h))$"
+#define SAMPLE_PATTERN   "^(off|errors|all|1/[1-9][0-9]*)$"
 #define DURATION_PATTERN "^(0|[1-9][0-9]*(ms|s|m|h))$"
 
 static void
@@ -159,6 +160,10 @@ put_value(struct json_out *json, const struct config_key *key)
         break;
     case CONFIG_STATUSES:
         put_type(json, "integer", "string");
+        break;
+    case CONFIG_SAMPLE:
+        put_type(json, "string", NULL);
+        json_out_put_text(json, "pattern", SAMPLE_PATTERN);
         break;
     case CONFIG_RATE:
         put_type(json, "string", NULL);

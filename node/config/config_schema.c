@@ -458,6 +458,8 @@ static const struct config_key node_keys[] = {
      "Lines of this level and of more severe ones are written."},
     {"log.format", CONFIG_CHOICE, AT(log.format), "logfmt", 0, 0, format_choices,
      "key=value, or one JSON object per line."},
+    {"log.requests", CONFIG_SAMPLE, AT(log.requests), "off", 1, 1000000, NULL,
+     "Requests that have a line when they end, at level info: errors (those that fail, are refused, cut off or left by their client), all, or 1/N (of the others one of N). A line says id, trace, client, tenant, path, model, worker, mode, overlap, failed attempts and why, status, times and tokens, and never a prompt. Of what the node answers itself (/health, /v1/models) only errors have one."},
 
     {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
      "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},

@@ -53,6 +53,8 @@ enum config_type {
     CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
     CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
                        or * */
+    CONFIG_SAMPLE,  /* uint32_t: off (0), errors (UINT32_MAX), all (1), or
+                       1/N (N) */
     CONFIG_CHOICES, /* struct config_choices: NAME=CHOICE between blanks, or
                        none */
     CONFIG_LINKS, /* struct config_links: ISLAND~ISLAND=80ms between blanks, or

@@ -398,6 +398,53 @@ set_number(const struct config_key *key, uint64_t value, void *to)
     return true;
 }
 
+static const struct {
+    struct slice word;
+    uint32_t value;
+} samples[] = {{{"off", 3}, 0}, {{"errors", 6}, UINT32_MAX}, {{"all", 3}, 1}};
+
+#define SAMPLES (sizeof samples / sizeof samples[0])
+
+static bool
+set_sample(const struct config_key *key, struct slice text, void *to)
+{
+    struct slice part = {text.ptr, 2};
+    uint64_t every = 0;
+    bool good = false;
+
+    for (size_t i = 0; i < SAMPLES; i++) {
+        if (slice_equal(text, samples[i].word)) {
+            memcpy(to, &samples[i].value, sizeof samples[i].value);
+            return true;
+        }
+    }
+    if (text.len > 2 && slice_equal(part, SLICE("1/"))) {
+        part = (struct slice){text.ptr + 2, text.len - 2};
+        good = parse_number(CONFIG_COUNT, part, &every) && every >= key->min &&
+               every <= key->max;
+    }
+    uint32_t narrow = (uint32_t)every;
+    if (good) {
+        memcpy(to, &narrow, sizeof narrow);
+    }
+    return good;
+}
+
+static void
+print_sample(const void *at, struct buf *out)
+{
+    uint32_t value;
+
+    memcpy(&value, at, sizeof value);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        if (value == samples[i].value) {
+            buf_add_slice(out, samples[i].word);
+            return;
+        }
+    }
+    buf_printf(out, "1/%" PRIu32, value);
+}
+
 bool
 config_value_set(const struct config_key *key, struct slice text, void *into)
 {
@@ -445,6 +492,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_choices_read(key->choices, text, (void *)to) == NULL;
     case CONFIG_LINKS:
         return config_links_read(text, (void *)to) == NULL;
+    case CONFIG_SAMPLE:
+        return set_sample(key, text, to);
     case CONFIG_RATE:
         return limits_rate_read(text, (void *)to);
     }
@@ -575,6 +624,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_LINKS:
         config_links_print((const void *)at, out);
+        break;
+    case CONFIG_SAMPLE:
+        print_sample((const void *)at, out);
         break;
     case CONFIG_RATE:
         limits_rate_print((const void *)at, out);

@@ -68,6 +68,12 @@ add(struct control *control, const struct config_worker *worker,
 {
     const struct ranges *deny = &control->node->config->workers_deny;
 
+    if (worker->url.host[0] == '\0') {
+        (void)snprintf(fault, ADMIN_FAULT_MAX,
+                       "what names other workers belongs into the "
+                       "configuration");
+        return 400;
+    }
     if (config_access_denies(deny, worker, fault)) {
         return 403;
     }

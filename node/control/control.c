@@ -8,6 +8,7 @@
 #include "node/base/log.h"
 #include "node/control/admin.h"
 #include "node/control/control_keys.h"
+#include "node/control/control_requests.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_sources.h"
 #include "node/control/control_tls.h"
@@ -146,8 +147,11 @@ take_fact(struct control *control, const void *record)
                        "lower belief.bytes_max, or give the node memory"));
     }
     control_queue_take(&control->queue, record, control_now_us(control));
-    if (*(const uint32_t *)record == FACT_DECISION) {
+    uint32_t kind = *(const uint32_t *)record;
+    if (kind == FACT_DECISION) {
         note_decision(control, record);
+    } else if (kind == FACT_REQUEST) {
+        control_log_request(control, record);
     }
 }
 

@@ -176,6 +176,7 @@ control_queue_take(struct control_queue *cq, const void *record,
     case FACT_DECIDED:
     case FACT_SETTLED:
     case FACT_OUTCOME:
+    case FACT_REQUEST:
         break;
     }
 }

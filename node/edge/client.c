@@ -342,6 +342,23 @@ secure(struct client *client)
     return error == 0;
 }
 
+static void
+set_peer(struct client *client, const struct sockaddr *peer)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (peer->sa_family == AF_INET) {
+        memcpy(&v4, peer, sizeof v4);
+        client->peer_size = sizeof v4.sin_addr;
+        memcpy(client->peer, &v4.sin_addr, sizeof v4.sin_addr);
+    } else if (peer->sa_family == AF_INET6) {
+        memcpy(&v6, peer, sizeof v6);
+        client->peer_size = sizeof v6.sin6_addr;
+        memcpy(client->peer, &v6.sin6_addr, sizeof v6.sin6_addr);
+    }
+}
+
 void
 client_new(struct lane *lane, int fd, const struct sockaddr *peer)
 {
@@ -357,6 +374,7 @@ client_new(struct lane *lane, int fd, const struct sockaddr *peer)
         return;
     }
     client->quota = quota;
+    set_peer(client, peer);
     count_in(client);
     client->next = lane->clients;
     client->prev = &lane->clients;

@@ -57,6 +57,7 @@
 #include "node/http/http_cors.h"
 #include "node/http/http_head.h"
 #include "node/http/http_status.h"
+#include "node/http/http_trace.h"
 #include "node/keys/keys_check.h"
 #include "node/keys/keys_token.h"
 #include "node/limits/limits_table.h"
@@ -181,6 +182,9 @@ struct lane {
     struct config_messages messages;
     struct http_tokens operators;
     bool usage_ask;
+    uint32_t log_requests;    /* as config_log; see logging_internal.h */
+    uint32_t logged_count;    /* requests that it might have told of */
+    const char *refusal_code; /* of the error that is being sent; static */
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;
@@ -232,11 +236,13 @@ struct client {
     struct exchange *exchange;
     struct quota_bucket *quota; /* of its address */
     enum client_state state;
-    bool reserved;    /* the node is full but for /health and /ready */
-    bool end_seen;    /* the client will send no more */
-    bool close_after; /* the current answer is the last one */
-    bool drop;        /* ... and unread input is in the way: linger */
-    bool processing;  /* inside the loop over pipelined requests */
+    bool reserved;     /* the node is full but for /health and /ready */
+    bool end_seen;     /* the client will send no more */
+    bool close_after;  /* the current answer is the last one */
+    bool drop;         /* ... and unread input is in the way: linger */
+    bool processing;   /* inside the loop over pipelined requests */
+    uint8_t peer_size; /* 4 or 16 bytes of its IP address */
+    uint8_t peer[16];
 
     char *in; /* the request being read, then pipelined bytes; or NULL */
     size_t in_size;
@@ -259,8 +265,10 @@ struct exchange {
     /* The request. */
     enum http_method method;
     bool minor_0;
-    bool shown; /* its client may be told where it went */
-    bool read;  /* the lane's route scratch holds it; not once it waits */
+    bool shown;              /* its client may be told where it went */
+    bool traced;             /* it came with a traceparent */
+    struct http_trace trace; /* with it: what goes on, its span ours */
+    bool read; /* the lane's route scratch holds it; not once it waits */
     enum scan_api api; /* of its path */
     struct slice body; /* in client->in or naming.body, until the answer
                           begins, or as long as that may be resumed */

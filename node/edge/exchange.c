@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "node/edge/answer_internal.h"
+#include "node/edge/logging_internal.h"
 #include "node/route/dispatch.h"
 
 /* limits.head_bytes_max is at most 1 MiB. */
@@ -114,6 +115,11 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     limit_end(x, &cost);
     inquiry_ended(x, judged ? &report.usage : NULL);
     waiting_end(x);
+    struct fact_request logged;
+    if (lane->log_requests != CONFIG_LOG_OFF &&
+        logging_begin(&logged, x, how, status)) {
+        report.request = &logged;
+    }
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
     let_go_of_upstream(x);
@@ -187,8 +193,8 @@ sever(struct exchange *x)
 
 /* Answers of our own */
 
-static const char *
-fault_text(const struct dispatch_attempt *a)
+const char *
+exchange_fault_text(const struct dispatch_attempt *a)
 {
     switch (a->fault) {
     case DISPATCH_UNREACHABLE:
@@ -223,7 +229,7 @@ refuse_attempts(struct exchange *x, unsigned status, const char *code)
     for (uint32_t i = 0; i < d->attempts_count; i++) {
         const struct dispatch_attempt *a = &d->attempt[i];
         buf_printf(&message, "%s %s %s", i == 0 ? "" : ",", a->worker,
-                   fault_text(a));
+                   exchange_fault_text(a));
         if (a->fault == DISPATCH_STATUS) {
             buf_printf(&message, " %u", a->status);
         }

@@ -322,6 +322,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->messages = live->messages;
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
+    lane->log_requests = live->log_requests;
     lane->body_pace = (struct pace){
         .start_us = live->timeouts.body_ms * UINT64_C(1000),
         .total_us = live->timeouts.body_total_ms * UINT64_C(1000),

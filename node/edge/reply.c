@@ -3,6 +3,7 @@
  */
 #include "index/base/ascii.h"
 #include "node/edge/answer_internal.h"
+#include "node/edge/logging_internal.h"
 #include "node/http/http_status.h"
 #include "node/text/json_out.h"
 
@@ -176,10 +177,16 @@ void
 reply_error(struct client *client, unsigned status, const char *code,
             const char *message)
 {
+    struct lane *lane = client->lane;
     char body[HTTP_ERROR_ROOM];
 
+    if (lane->log_requests != CONFIG_LOG_OFF && client->exchange == NULL) {
+        logging_refused(client, status, code);
+    }
+    lane->refusal_code = code;
     reply_send(client, status, "application/json",
                reply_error_body(client->exchange, status, code, message, body));
+    lane->refusal_code = NULL;
 }
 
 /* Browsers' questions */

@@ -40,6 +40,23 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
     id[19] = '\0';
 }
 
+/* A trace goes on with a span of ours, which the request log names. A header
+ * that is none, and one that came twice, passes as it is. */
+static void ON_LANE
+set_trace(struct exchange *x, struct rng *rng, const struct http_head *head)
+{
+    uint32_t bit = UINT32_C(1) << HTTP_FIELD_TRACEPARENT;
+
+    if ((head->fields_seen & bit) == 0 || (head->fields_repeated & bit) != 0 ||
+        !http_trace_read(http_head_find(head, HTTP_FIELD_TRACEPARENT)->value,
+                         &x->trace)) {
+        return;
+    }
+    uint64_t span = rng_next(rng) | 1; /* never 0 */
+    memcpy(x->trace.span, &span, sizeof(x->trace.span));
+    x->traced = true;
+}
+
 static void ON_LANE
 refuse_bad(struct client *client, const char *code, const char *message)
 {
@@ -84,7 +101,7 @@ origin_target(const struct http_head *head)
 
 /* Fields that are replaced, or that a router must not let clients set. */
 static bool
-is_ours(const struct http_header *h)
+is_ours(const struct http_header *h, bool traced)
 {
     switch (h->field) {
     case HTTP_FIELD_HOST:
@@ -96,6 +113,8 @@ is_ours(const struct http_header *h)
     case HTTP_FIELD_UPGRADE:
     case HTTP_FIELD_AUTHORIZATION: /* the worker's own goes first */
         return true;
+    case HTTP_FIELD_TRACEPARENT: /* see set_trace() */
+        return traced;
     case HTTP_FIELD_OTHER:
         return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank"));
     case HTTP_FIELD_CONNECTION:
@@ -165,10 +184,16 @@ add_fields(struct exchange *x, const struct http_head *head)
 
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
-        if (!is_ours(h) && !http_head_is_hop(head, h) && !is_unwanted(x, h) &&
-            !is_our_key(x, h)) {
+        if (!is_ours(h, x->traced) && !http_head_is_hop(head, h) &&
+            !is_unwanted(x, h) && !is_our_key(x, h)) {
             add_field(out, h);
         }
+    }
+    if (x->traced) {
+        char text[HTTP_TRACE_TEXT];
+        buf_add_text(out, "traceparent: ");
+        buf_add_text(out, http_trace_text(&x->trace, text));
+        buf_add(out, "\r\n", 2);
     }
     buf_add_text(out, "x-request-id: ");
     buf_add_text(out, x->dispatch.id);
@@ -383,6 +408,7 @@ forward(struct client *client, enum route_kind kind)
         .len = client->framing.body_bytes,
     };
     set_id(x, &lane->rng, head);
+    set_trace(x, &lane->rng, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
     if (!set_patience(x, head) || !read_body(x, kind)) {
         return;

@@ -98,6 +98,8 @@ field_named(const char *name, size_t len, char first)
         return first == 'c'
                    ? field_if(name, "connection", 10, HTTP_FIELD_CONNECTION)
                    : field_if(name, "keep-alive", 10, HTTP_FIELD_KEEP_ALIVE);
+    case 11:
+        return field_if(name, "traceparent", 11, HTTP_FIELD_TRACEPARENT);
     case 12:
         if (first == 'c') {
             return field_if(name, "content-type", 12, HTTP_FIELD_CONTENT_TYPE);
@@ -371,6 +373,7 @@ http_head_is_hop(const struct http_head *head, const struct http_header *header)
     case HTTP_FIELD_SESSION_ID:
     case HTTP_FIELD_TIMEOUT:
     case HTTP_FIELD_ORIGIN:
+    case HTTP_FIELD_TRACEPARENT:
     case HTTP_FIELD_KVASIR:
         break;
     }

@@ -72,7 +72,8 @@ enum http_field {
     HTTP_FIELD_SESSION_ID, /* x-session-id */
     HTTP_FIELD_TIMEOUT,    /* x-request-timeout */
     HTTP_FIELD_ORIGIN,     /* of a page in a browser */
-    HTTP_FIELD_KVASIR,     /* any x-kvasir-* */
+    HTTP_FIELD_TRACEPARENT,
+    HTTP_FIELD_KVASIR, /* any x-kvasir-* */
 };
 
 #define HTTP_FIELDS (HTTP_FIELD_KVASIR + 1)

@@ -132,7 +132,9 @@ struct dispatch_report {
     unsigned status;    /* with DISPATCH_REFUSED: of our answer */
     struct usage usage; /* with DISPATCH_DONE: as the engine reported */
     uint64_t now_us;
-    uint64_t wall_ms; /* since 1970, now */
+    uint64_t wall_ms;             /* since 1970, now */
+    struct fact_request *request; /* told, too, with its decision filled in;
+                                     NULL: it is not */
 };
 
 /* What the requests of one lane share; it outlives each of them. */
@@ -246,6 +248,10 @@ struct dispatch {
     uint64_t first_byte_us;  /* of the answer; 0 until then */
     uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
 };
+
+/* Tells control of a request for its log. */
+void dispatch_tell_request(struct dispatch_lane *lane,
+                           const struct fact_request *request) ON_LANE;
 
 /* A request that is whole now. lane is borrowed. */
 void dispatch_init(struct dispatch *d, struct dispatch_lane *lane,

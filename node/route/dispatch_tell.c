@@ -165,6 +165,18 @@ dispatch_tell_prefilled(struct dispatch *d, const struct usage *usage,
 }
 
 void
+dispatch_tell_request(struct dispatch_lane *lane,
+                      const struct fact_request *request)
+{
+    struct fact_request *fact = fact_reserve(lane, sizeof(*fact));
+
+    if (fact != NULL) {
+        *fact = *request;
+        fact_commit(lane);
+    }
+}
+
+void
 dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
 {
     const struct route_choice *choice = &d->choice;
@@ -214,5 +226,11 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
     }
     memcpy(fact->id, d->id, sizeof(fact->id));
     memcpy(fact->model, d->model, sizeof(fact->model));
+    if (report->request != NULL) {
+        report->request->decision = *fact;
+    }
     fact_commit(d->lane);
+    if (report->request != NULL) {
+        dispatch_tell_request(d->lane, report->request);
+    }
 }

@@ -135,6 +135,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->messages = config->messages;
     live->placement_headers = config->placement_headers != 0;
     live->usage_ask = config->usage.ask != 0;
+    live->log_requests = config->log.requests;
     node->elect = shared_elect(&config->policy);
     session_rule_init(&node->session, &config->affinity);
     node->slo = config->slo;

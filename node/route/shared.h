@@ -83,6 +83,7 @@ struct node_live {
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
     bool usage_ask;
+    uint32_t log_requests; /* as config_log */
 };
 
 struct node_shared {

@@ -34,6 +34,7 @@ enum fact_kind {
                        prefill worker did */
     FACT_WAIT,
     FACT_WAIT_END,
+    FACT_REQUEST,
 };
 
 /* Whether what a struct fact_learn names is belief's. */
@@ -175,6 +176,40 @@ struct fact_decision {
     char prefill[FACT_ID_MAX]; /* the worker that did; "": none */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */
+};
+
+#define FACT_PATH_MAX   128U
+#define FACT_METHOD_MAX 8U
+#define FACT_FAILED_MAX 8U
+
+/* Who sent a request, and what it asked for. */
+struct fact_origin {
+    uint8_t client_size; /* 4 or 16; 0: not known */
+    bool traced;         /* it came with a traceparent */
+    uint8_t client[16];  /* IP address */
+    uint8_t trace[16];
+    uint8_t span[8];              /* of what went on to workers */
+    const char *code;             /* of our own error: static, or NULL */
+    char method[FACT_METHOD_MAX]; /* "": not known; shortened to fit */
+    char path[FACT_PATH_MAX];     /* likewise; without its query */
+};
+
+/* An attempt that came to nothing. */
+struct fact_failed {
+    const char *why; /* static text */
+    uint32_t status; /* of the worker's answer; 0: there was none */
+    char worker[FACT_ID_MAX];
+};
+
+/* One request, when it ended, for the request log: beside its FACT_DECISION,
+ * or alone where it was refused before. */
+struct fact_request {
+    uint32_t kind;
+    uint32_t failed_count;
+    const char *end; /* static text */
+    struct fact_origin origin;
+    struct fact_decision decision; /* kind 0: it has slot and status alone */
+    struct fact_failed failed[FACT_FAILED_MAX];
 };
 
 #endif

@@ -262,6 +262,15 @@ class Files(Sources):
         (self.folder / "..data_tmp").rename(self.folder / "..data")
         harness.wait_until(lambda: self.states(node).get(self.two.id) == "healthy", "it is seen")
 
+    def test_an_operator_adds_workers_and_no_sources(self):
+        node = self.watching()
+        for body in ({"from": "dns:a.test:1"}, {"from": f"file:{self.path}"},
+                     {"url": self.one.url, "from": "dns:a.test:1"},
+                     {"url": self.one.url, "events": "tcp://*:5557"}):
+            answer = harness.request(node.at("admin"), "POST", "/admin/workers", body)
+            self.assertEqual(answer.status, 400, answer.text)
+        self.assertEqual(self.workers(node), [])
+
     def test_a_reload_adds_and_removes_sources(self):
         self.write(self.one)
         config = self.folder / "kvasir.yaml"

@@ -198,3 +198,42 @@ Test(node_config_schema, statuses_are_a_list_in_order_or_none)
         cr_assert_str_eq(statuses_of(bad[i]), "", "%s", bad[i]);
     }
 }
+
+Test(node_config_schema, a_share_of_requests_is_read_and_printed)
+{
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, SLICE("log.requests"));
+    static const struct {
+        const char *text;
+        uint32_t value;
+        const char *printed;
+    } cases[] = {
+        {"off", CONFIG_LOG_OFF, "off"},
+        {"errors", CONFIG_LOG_ERRORS, "errors"},
+        {"all", 1, "all"},
+        {"1/1", 1, "all"},
+        {"1/1000000", 1000000, "1/1000000"},
+    };
+    static const char *const bad[] = {"",    "on",    "1/0",  "1/",
+                                      "2/3", "1/1.5", "1/-1", "1/1000001"};
+    struct config read;
+    struct buf out;
+
+    config_init(&read);
+    buf_init(&out, 256);
+    cr_assert_not_null(key);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        buf_clear(&out);
+        cr_assert(config_value_set(key, slice_of(cases[i].text), &read));
+        cr_assert_eq(read.log.requests, cases[i].value, "%s", cases[i].text);
+        config_value_print(key, &read, &out);
+        cr_assert(slice_equal(buf_slice(&out), slice_of(cases[i].printed)));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_not(config_value_set(key, slice_of(bad[i]), &read), "%s",
+                      bad[i]);
+        cr_assert_eq(read.log.requests, 1000000, "it is unchanged");
+    }
+    buf_fini(&out);
+    config_fini(&read);
+}
