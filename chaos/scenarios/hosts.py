@@ -27,6 +27,7 @@ OURS = re.compile(rf"{PREFIX}([0-9a-f]+)[0-9a-f]{{3}}-")  # of a process, and wh
 SUBNET = "10.77.0."
 READY_S = 60  # sanitizers and shared machines are slow
 IO_S = 20
+PATIENCE_S = 120  # for questions that must be answered at last: see patiently()
 STOP_S = 40
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -77,6 +78,18 @@ def wait_until(predicate, what, timeout_s=30.0):
         if time.monotonic() - start > timeout_s:
             raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
         pause.wait(0.02)
+
+
+def patiently(ask, timeout_s=PATIENCE_S):
+    """What ask() returns. It is asked again while single answers are too late: on a
+    machine that has much else to do that is no fault of who is asked."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except (TimeoutError, subprocess.TimeoutExpired) as late:
+            if time.monotonic() > end:
+                raise TimeoutError(f"again and again: {late}") from None
 
 
 def die_with_parent(number=signal.SIGKILL):
@@ -226,6 +239,10 @@ class Host:
         s.settimeout(timeout_s)
         try:
             s.connect((address, port))
+        except TimeoutError:
+            s.close()
+            raise TimeoutError(f"{self.name}: no connection to {address}:{port} within "
+                               f"{timeout_s:.0f} s") from None
         except OSError:
             s.close()
             raise
@@ -241,6 +258,9 @@ class Host:
             answer = connection.getresponse()
             headers = {k.lower(): v for k, v in answer.getheaders()}
             return answer.status, headers, answer.read()
+        except TimeoutError:
+            raise TimeoutError(f"{self.name}: no answer to {method} {address}:{port}{path} within "
+                               f"{timeout_s:.0f} s") from None
         finally:
             connection.close()
 
@@ -289,7 +309,7 @@ class Wire:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         # By a path: names without one end at the border of a namespace.
         self.socket.bind(str(net.folder / "wire-answers"))
-        self.socket.settimeout(IO_S)
+        self.socket.settimeout(PATIENCE_S)  # asked twice, it would answer twice
         ports = [word for name in net.hosts for word in ("--port", name)]
         space = type("", (), {"space": net.wire_space})
         self.program = Program(space, [binary, "--control", self.path, "--seed", seed, *ports],
@@ -299,7 +319,10 @@ class Wire:
     def say(self, *lines):
         """The counts, as a dictionary."""
         self.socket.sendto("\n".join(lines).encode(), str(self.path))
-        answer = self.socket.recv(4096).decode()
+        try:
+            answer = self.socket.recv(4096).decode()
+        except TimeoutError:
+            raise TimeoutError(f"the wire does not answer to {lines}") from None
         if not answer.startswith("ok"):
             raise ValueError(f"{answer} in {lines}")
         return {k: int(v) for k, v in (word.split("=") for word in answer.split()[1:])}

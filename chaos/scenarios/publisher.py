@@ -8,6 +8,7 @@ program of its own (see soak.py):
     GET  /chaos/cache    {"next_seq": N, "keys": [...], "chains": [[TOPIC, BLOCKS], ...]}
     POST /chaos          {"rate": N}: batches a second from now on; answers when
                          none is under way any more
+    Anything else that is posted is answered 404.
 
 Prompts grow, are forgotten tail first, the longest unused ones first, and never
 come back: each topic is a new one. topic_tokens() says what is in them. A process
@@ -18,6 +19,7 @@ import argparse
 import collections
 import http.server
 import json
+import queue
 import random
 import struct
 import threading
@@ -31,6 +33,7 @@ TOPICS = 1 << 20    # of one process
 CLEARS_EVERY = 20000
 EVENTS_PORT, REPLAY_PORT, HTTP_PORT = 5557, 5657, 8000
 END = b"\xff" * 8
+LATE_S = 1
 
 
 def topic_tokens(topic, first, blocks):
@@ -108,14 +111,15 @@ class Cache:
 
 
 class Publisher:
-    """The sockets: a thread of its own owns them."""
+    """The sockets and the cache: the thread that runs run() owns them. Others ask it:
+    a lock that it holds most of the time would keep them waiting on a busy machine."""
 
     def __init__(self, options):
         import zmq  # pylint: disable=import-outside-toplevel
         import msgpack  # pylint: disable=import-outside-toplevel
         self.zmq, self.pack = zmq, msgpack.packb
         self.cache = Cache(options.seed, options.blocks)
-        self.lock = threading.Lock()
+        self.asked = queue.Queue()  # (what to do, where the answer goes)
         self.rate = options.rate
         self.seq = 0
         self.buffer = collections.deque(maxlen=options.replay)
@@ -146,40 +150,50 @@ class Publisher:
                 self.router.send_multipart([frames[0], b"", b"", number, payload])
         self.router.send_multipart([frames[0], b"", b"", END, b""])
 
+    def answer(self):
+        while not self.asked.empty():
+            do, answers = self.asked.get()
+            answers.put(do())
+
     def run(self):
         poller = self.zmq.Poller()
         poller.register(self.router, self.zmq.POLLIN)
         due = time.monotonic()
         while True:
             if poller.poll(max(0, min(20, int((due - time.monotonic()) * 1000)))):
-                with self.lock:
-                    self.repeat()
+                self.repeat()
+            self.answer()
             now = time.monotonic()
-            with self.lock:
-                if self.rate == 0:
-                    due = now
-                while self.rate and due <= now:
-                    self.publish()
-                    due += 1 / self.rate
+            if self.rate == 0:
+                due = now
+            # What is much too late is left out: it must not fill all of the time.
+            due = max(due, now - LATE_S)
+            while self.rate and due <= now:
+                self.publish()
+                due += 1 / self.rate
+
+    def ask(self, do):
+        """What do() returns; the owner does it."""
+        answers = queue.SimpleQueue()
+        self.asked.put((do, answers))
+        return answers.get()
 
     def set_rate(self, rate):
-        with self.lock:
-            self.rate = rate
+        self.rate = rate
 
     def told(self):
-        with self.lock:
-            chains = list(self.cache.topics.items())
-            return {"next_seq": self.seq, "chains": chains,
-                    "keys": [f"{self.cache.hash_of(t, b):x}" for t, n in chains for b in range(n)]}
+        chains = list(self.cache.topics.items())
+        return {"next_seq": self.seq, "chains": chains,
+                "keys": [f"{self.cache.hash_of(t, b):x}" for t, n in chains for b in range(n)]}
 
 
 def handler(publisher):
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self, body, kind="application/json"):
+        def answer(self, body, kind="application/json", status=200):
             data = (body if isinstance(body, str) else json.dumps(body)).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
@@ -192,12 +206,16 @@ def handler(publisher):
                 self.answer("vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n",
                             "text/plain")
             else:
-                self.answer(publisher.told() if self.path == "/chaos/cache" else {})
+                self.answer(publisher.ask(publisher.told) if self.path == "/chaos/cache" else {})
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            publisher.set_rate(body["rate"])
-            self.answer({})
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.path == "/chaos":
+                rate = json.loads(body)["rate"]
+                publisher.ask(lambda: publisher.set_rate(rate))
+                self.answer({})
+            else:  # nodes ask engines for tokens, which there are none of
+                self.answer({"error": {"message": "not found"}}, status=404)
 
         def log_message(self, *_):
             pass

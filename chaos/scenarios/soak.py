@@ -5,7 +5,6 @@ and quiet, and every node's mirror is compared with every engine's cache, key by
 
     chaos/netns run soak --seed 7 --minutes 30
 """
-import contextlib
 import http.client
 import json
 import pathlib
@@ -18,7 +17,7 @@ import threading
 import time
 
 from . import Skipped, expect, publisher, scenario
-from .hosts import wait_until
+from .hosts import patiently
 from .limits import with_snapshots
 from .world import ADMIN, Engine
 
@@ -30,6 +29,7 @@ RESTART_EVERY_S = 20  # some engine; the same one three times a minute is contes
 QUIET_POINTS = 10   # and one more at the end
 SAMPLE_EVERY_S = 2
 SETTLE_S = 40
+NOBODY_S = 10       # a node may name no worker for so long
 
 
 def python():
@@ -59,10 +59,8 @@ class Publisher(Engine):
                            "--blocks", self.room)
 
     def set_rate(self, rate):
-        self.host.request(self.address, 8000, "POST", "/chaos", {"rate": rate})
-
-    def cache(self):
-        return json.loads(self.host.request(self.address, 8000, "GET", "/chaos/cache")[2])
+        patiently(lambda: self.host.request(self.address, 8000, "POST", "/chaos",
+                                            {"rate": rate}))
 
 
 class Severed:
@@ -186,38 +184,55 @@ class Sizes:
 
 
 class Explainer:
-    """One connection to a node's admin port. Use with `with`."""
+    """Keeps a connection to a node's admin port. Use with `with`."""
 
     def __init__(self, node):
-        self.connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
-        self.connection.sock = node.host.connect("127.0.0.1", ADMIN)
-        # The client writes head and body separately.
-        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.node, self.connection = node, None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.connection.close()
+        self.close()
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def open(self):
+        self.connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
+        self.connection.sock = self.node.host.connect("127.0.0.1", ADMIN)
+        # The client writes head and body separately.
+        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def held(self, topic, blocks):
-        """As ask(), but asks again while the answer names no worker: on a busy machine
-        all workers may fail their probes at once, and the node does not look up
-        workers that are down."""
-        with contextlib.suppress(TimeoutError):
-            return wait_until(lambda: self.ask(topic, blocks), "some worker is up", 10)[0]
-        return {}
-
-    def ask(self, topic, blocks):
         """{worker: how many of the topic's first `blocks` blocks it holds, as the node's
-        mirror says}; leaves out workers that the mirror was not asked about."""
-        tokens = publisher.topic_tokens(topic, 0, blocks)
-        self.connection.request("POST", "/admin/explain", json.dumps(
-            {"model": publisher.MODEL, "prompt": tokens, "max_tokens": 1}),
-            {"content-type": "application/json"})
-        answer = json.loads(self.connection.getresponse().read())
-        return {c["worker"]: c["tokens"] // publisher.BLOCK_TOKENS
-                for c in answer["candidates"] if c["source"] == "mirror"}
+        mirror says}; leaves out workers that the mirror was not asked about. Asks again
+        while the answer names no worker: on a busy machine all workers may fail their
+        probes at once, and the node does not look up workers that are down."""
+        question = json.dumps({"model": publisher.MODEL, "max_tokens": 1,
+                               "prompt": publisher.topic_tokens(topic, 0, blocks)})
+        end = time.monotonic() + NOBODY_S
+        pause = threading.Event()
+        while True:
+            answer = patiently(lambda: self.ask(question))
+            held = {c["worker"]: c["tokens"] // publisher.BLOCK_TOKENS
+                    for c in answer["candidates"] if c["source"] == "mirror"}
+            if held or time.monotonic() > end:
+                return held
+            pause.wait(0.02)
+
+    def ask(self, question):
+        if self.connection is None:
+            self.open()
+        try:
+            self.connection.request("POST", "/admin/explain", question,
+                                    {"content-type": "application/json"})
+            return json.loads(self.connection.getresponse().read())
+        except TimeoutError:
+            self.close()  # a late answer is none to the next question
+            raise
 
 
 class Judge:

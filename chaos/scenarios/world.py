@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from . import hosts
-from .hosts import wait_until
+from .hosts import patiently, wait_until
 
 SERVE, ADMIN, MESH = 8080, 9080, 7946
 NAME = "kvasir.test"  # all nodes, for clients
@@ -131,8 +131,11 @@ class Engine(Place):
 
     def blocks(self):
         """The truth: how many blocks are in its cache."""
-        _, _, body = self.host.request(self.address, 8000, "GET", "/chaos/cache")
-        return len(set(json.loads(body)["keys"]))  # one may be there twice
+        return len(set(self.cache()["keys"]))  # one may be there twice
+
+    def cache(self):
+        return json.loads(patiently(lambda: self.host.request(
+            self.address, 8000, "GET", "/chaos/cache"))[2])
 
 
 class Node(Place):
@@ -153,7 +156,7 @@ class Node(Place):
                            *found, *self.flags, *flags, before=before)
 
     def ask(self, path):
-        status, _, body = self.host.request("127.0.0.1", ADMIN, "GET", path)
+        status, _, body = patiently(lambda: self.host.request("127.0.0.1", ADMIN, "GET", path))
         if status != 200:
             raise AssertionError(f"{self.name}{path} answers {status}: {body[:200]}")
         return body.decode()
@@ -197,9 +200,9 @@ class Node(Place):
     def status(self):
         """What `kvasir status --json` says."""
         with self.host.inside():
-            done = subprocess.run([program("kvasir"), "status", "--json", "--admin",
-                                   f"127.0.0.1:{ADMIN}"], capture_output=True, text=True,
-                                  timeout=hosts.IO_S, check=True)
+            done = patiently(lambda: subprocess.run(
+                [program("kvasir"), "status", "--json", "--admin", f"127.0.0.1:{ADMIN}"],
+                capture_output=True, text=True, timeout=hosts.IO_S, check=True))
         return json.loads(done.stdout)
 
 
