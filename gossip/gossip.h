@@ -32,29 +32,40 @@
  * larger number. A reader that finds a new process mints the next number after
  * all that it ever saw. A node that does not read, and learns of a higher epoch
  * from a living reader of it, drops the old epoch's state at once, so it does not
- * credit a dead process's cache while it fetches the new state. So does a reader
- * whose connection to the engine is broken. If it learns of that epoch from
- * another node, and has a complete state and its names, it waits 3 judge_ms: who
- * begins to read meanwhile may go on where it is. Of two complete epochs of one
- * process that nobody reads, the one that goes further stays, and takes the
- * higher number.
+ * credit a dead process's cache while it fetches the new state. If it learns of
+ * that epoch from another node, and has a complete state and its names, it waits
+ * 3 judge_ms: who begins to read meanwhile may go on where it is. Of two complete
+ * epochs of one process that nobody reads, the one that goes further stays, and
+ * takes the higher number.
  *
  * The live observer wins. The numbers cannot tell which of two processes is
  * alive; only a node that is connected to the process can. So when a reader
- * whose reading leads a whole epoch meets a higher one, it keeps its epoch
+ * whose reading leads its epoch meets a higher one, it keeps its epoch
  * and asks its intake for proof that the process lives (REREAD with `prove`): a
  * replay from the last batch on shows that, and nothing is read again. With the
  * proof, the reader raises its epoch's number above the other one, so that
  * every node that followed the higher number follows again. If the intake finds
  * another process instead, it begins to read that one, and the reader joins the
- * epoch that it met or mints one. Answers are lost, and processes stand still:
- * the reader has 20 judge_ms for an answer (300 where no reader of the other
- * epoch is known), and only time in which it runs counts. After that it follows
- * the number, too, and reads again from the start.
+ * epoch that it met or mints one.
+ *
+ * A reader gives way to proof alone. Answers are lost, processes stand still, and
+ * connections break without a word, to the one engine as well as to the other.
+ * So a reader that has no answer after 20 judge_ms (only time in which it runs
+ * counts), or whose connection is broken, asks those who read the other epoch
+ * (WHO) to prove that their process lives. If one of them does, it follows that
+ * epoch, and reads again from the start. If nobody does, both epochs stay, each
+ * with who reads it, until one of the engines speaks: what a reader drops on the
+ * word of a number may be all that anybody knew of a living engine. Its own intake
+ * is asked again every 20 judge_ms. (A reader that keeps up with a partial epoch of
+ * its own process does not leave a complete one for it at all: what proves the one
+ * proves the other.)
+ *
  * Of two readers that have both proved their epochs 20 times (3 times while the
- * stream is contested, see below), the number decides. An answer counts only if it was begun after the question: every
- * REREAD has a number, and the answer repeats it. A reading that was already under way says nothing about an
- * epoch that arrived later. A stream whose process changes more than 3 times
+ * stream is contested, see below), the number decides. An answer counts only if
+ * it was begun after the question: every REREAD has a number, and the answer
+ * repeats it; a peer's proof counts if it was told after it was asked for. A
+ * reading that was already under way says nothing about an epoch that arrived
+ * later. A stream whose process changes more than 3 times
  * within 60 s is contested: two engines sit behind one address. Only what shows
  * another process counts: a reading of one, a fingerprint that differs, or a
  * peer's whole epoch in place of a whole one. Who takes over from a reader that
@@ -79,10 +90,13 @@
  * other, it keeps its epoch as long as it can prove that.
  *
  * A partial epoch that is complete, because its process cleared its cache
- * meanwhile, counts as a whole one in all this. Between two partial epochs that
- * are not complete, the number decides, unless fingerprints show that both are of
- * one process: then a reader that reads on in the one with more blocks keeps it,
- * and raises its number (20 times at most against the same epoch).
+ * meanwhile, counts as a whole one in all this. Of two partial epochs that are not
+ * complete, a reader keeps its own as it keeps a whole one, by proof, unless
+ * fingerprints show that both are of one process: then a reader that reads on in
+ * the one with more blocks keeps it, and raises its number (20 times at most
+ * against the same epoch), and the other one follows. Whoever does not read, and has
+ * the larger part or one that nothing compares with, waits judge_ms; a reader of
+ * the smaller part joins the larger one on the same terms as a whole one.
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a

@@ -10,6 +10,7 @@
 #include "gossip/codec_internal.h"
 #include "gossip/delta_log_internal.h"
 #include "gossip/gossip.h"
+#include "gossip/rival_internal.h"
 #include "index/base/rng.h"
 
 #define GOSSIP_PART_WORDS  4096U /* of one log record, at most */
@@ -33,9 +34,9 @@ enum gossip_frame_type {
     GOSSIP_FRAME_PAGE,  /* a page, or the reason why there is none */
     GOSSIP_FRAME_GAUGES,
     GOSSIP_FRAME_BELIEF,
-    GOSSIP_FRAME_EXPECT, /* blocks of tokens on their way to a rank */
-    GOSSIP_FRAME_WHO,    /* asks who leads a stream's epoch, or says "I do" */
-    GOSSIP_FRAME_RELAY,  /* a push, and whom it is to be passed on to */
+    GOSSIP_FRAME_EXPECT,    /* blocks of tokens on their way to a rank */
+    GOSSIP_FRAME_WHO,       /* asks who leads a stream's epoch, or for proof */
+    GOSSIP_FRAME_RELAY,     /* a push, and whom it is to be passed on to */
     GOSSIP_FRAME_NAMES_ASK, /* asks for a page of names */
     GOSSIP_FRAME_NAMES,     /* a page of names, or that there is none */
 };
@@ -111,31 +112,6 @@ enum gossip_asked {
     GOSSIP_ASKED_TAKE,  /* no other node reads better */
     GOSSIP_ASKED_PROVE, /* does the leading reading's process live? */
     GOSSIP_ASKED_HEAL,  /* the state is wrong, or no peer can supply it */
-};
-
-/* An epoch that challenges the stream's own. */
-struct gossip_rival {
-    struct gossip_epoch epoch; /* no 0: there is none */
-    uint64_t peer;             /* that showed it last */
-    uint64_t since_us;         /* it was met first, by gossip_awake() */
-    uint64_t pos;              /* of the replica, at that time */
-    uint32_t proofs;           /* that were asked for because of it */
-    bool certain;              /* it is of another process than the reading's */
-};
-
-/* What a peer says of a stream's epoch. */
-struct gossip_met {
-    uint64_t peer;
-    struct gossip_epoch epoch;
-    bool whole;
-    bool complete;  /* the peer's replica is */
-    bool lives;     /* the peer has a live reading that leads it */
-    bool names;     /* the peer has its names as of pos */
-    bool has_print; /* of the batch at pos */
-    bool counts;    /* count is known */
-    uint32_t print;
-    uint64_t pos;
-    uint64_t count; /* of blocks that the peer's replica holds */
 };
 
 /* The open question for records. */
@@ -233,6 +209,8 @@ struct gossip_stream {
     uint32_t level_tries; /* in the epoch, of a reading that was level */
 
     struct gossip_rival rival;
+    bool late;           /* the own proof did not come in time, nor since */
+    bool doubted;        /* a peer waits for this node's proof */
     uint64_t left;       /* id of the epoch that the last takeover ended */
     uint64_t left_pos;   /* the reading could not go on from names up to here */
     uint32_t left_times; /* it was left without names to go on from */
@@ -538,19 +516,7 @@ void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 bool gossip_rebuild(struct gossip *g, struct gossip_stream *s,
                     const char *reason) MUST_CHECK;
 
-/* rival.c: which of two epochs stays */
-
-/* Whether a peer's other epoch takes the place of the stream's own. It may ask
- * the intake for proof, or raise the number of the own epoch. */
-bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
-                       const struct gossip_met *met);
-
-/* The reading that leads proved, after it was asked to, that its process is the
- * living one. */
-void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);
-
-/* The peer went: when it is back, its epoch is met for the first time. */
-void gossip_rival_drop_peer(struct gossip *g, uint64_t peer);
+/* rival.c, see rival_internal.h */
 
 /* The fingerprint of the batch at pos, lower half, if the log has it, or it was
  * read last, or the names are as of it. */
@@ -659,14 +625,6 @@ int gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* As gossip_recv_delta(). The peer's log does not reach back that far. */
 int gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in);
-
-/* who.c: whether an epoch has a living reader */
-
-/* Asks all peers whether a living reader leads the stream's epoch. */
-void gossip_who_ask(struct gossip *g, const struct gossip_stream *s);
-
-/* As gossip_recv_delta(). */
-int gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* vector.c: anti-entropy */
 

@@ -380,6 +380,8 @@ gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
         s->resuming = false;
         s->resumed_us = 0; /* another reading may go on from the same names */
         s->reread = NULL;
+        s->late = false;
+        s->doubted = false;
         s->lag_us = 0;
     }
 }

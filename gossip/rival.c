@@ -1,22 +1,18 @@
 /*
  * Decides which of two epochs a stream keeps when a peer is in another one. The
- * epochs' numbers decide, with four exceptions. A node whose live reading
- * leads keeps its epoch and proves that its process lives. A replica that knows
- * more waits a while for readers that could go on in its epoch. A reading that
- * knows less gives way to an epoch of the same process that goes on. Of two
- * partial epochs of one process the one with more blocks stays. gossip.h has the
- * reasons.
+ * epochs' numbers decide, with four exceptions. A node whose reading leads keeps
+ * its epoch, proves that its process lives, and gives way to proof alone. A
+ * replica that knows more waits a while for readers that could go on in its
+ * epoch. A reading that knows less gives way to an epoch of the same process that
+ * goes on. Of two partial epochs of one process the one with more blocks stays.
+ * gossip.h has the reasons.
  */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
 
-/* How often a whole reading proves itself against the same epoch, and for how
- * many judge_ms it may try. */
+/* How often a reading proves itself against the same epoch, and how many
+ * judge_ms it has for one proof before that of another counts. */
 #define PROOFS 20U
-
-/* For how many judge_ms it may try where no reader of the other epoch is known:
- * the engine may stand still as well as be gone, and nobody can tell. */
-#define PROOFS_UNREAD 300U
 
 /* The same while the stream is contested: two processes take turns soon, and
  * one that is dead does not displace the one that lives. */
@@ -118,38 +114,81 @@ is_overdue(const struct gossip *g, const struct gossip_stream *s)
     return is_known_for(g, s, g->config.judge_ms);
 }
 
+/* The intake was asked for proof, and gave none although it had the time: many
+ * times that of an answer, because answers are lost, and only while this
+ * process ran. */
+static bool
+is_unproved(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
+           gossip_awake(g) - s->asked_us >=
+               PROOFS * gossip_us(g->config.judge_ms);
+}
+
 /* Asks the intake for proof that the reading's process lives; one question at a
- * time. */
+ * time, and again where none came. */
 static void
 challenge(struct gossip *g, struct gossip_stream *s, bool certain)
 {
     s->rival.certain |= certain;
     if (s->answered == s->ask) {
         s->rival.proofs++;
-        gossip_reread(g, s, GOSSIP_ASKED_PROVE, "another epoch is higher");
+    } else if (!is_unproved(g, s)) {
+        return;
     }
+    gossip_reread(g, s, GOSSIP_ASKED_PROVE, "another epoch is higher");
 }
 
-/* The intake was asked for proof, and gave none although it had the time: many
- * times that of an answer, because answers are lost, and only while this
- * process ran. An epoch that nobody is known to read is waited for longer. */
+/* Whether a reading that leads gives way to the rival: our own proof does not
+ * come in time, or cannot, as the connection is broken, and a reader of the
+ * rival has given his since he was asked. If nobody gives one, both epochs stay:
+ * an engine may stand still as well as be gone. */
 static bool
-is_unproved(const struct gossip *g, const struct gossip_stream *s,
-            const struct gossip_met *met)
+is_outproved(struct gossip *g, struct gossip_stream *s)
 {
-    uint32_t times = met->lives ? PROOFS : PROOFS_UNREAD;
+    struct gossip_rival *rival = &s->rival;
 
-    return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
-           gossip_awake(g) - s->asked_us >=
-               times * gossip_us(g->config.judge_ms);
+    CHECK(rival->epoch.no != 0);
+    s->late |= is_unproved(g, s);
+    if (!s->late && s->reading.live) {
+        return false;
+    }
+    if (!rival->proved &&
+        (rival->doubted_us == 0 || gossip_awake(g) - rival->doubted_us >=
+                                       gossip_us(g->config.judge_ms))) {
+        rival->doubted_us = gossip_awake(g);
+        gossip_who_doubt(g, s, rival->epoch.id);
+    }
+    return rival->proved;
 }
 
 void
 gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
 {
+    s->late = false;
+    s->rival.proved = false;
+    s->rival.doubted_us = 0;
+    if (s->doubted) {
+        s->doubted = false;
+        gossip_who_proved(g, s);
+    }
     if (s->rival.epoch.no != 0 && is_above(s, s->rival.epoch) &&
         (s->rival.certain || is_overdue(g, s))) {
         raise_above(g, s, s->rival.peer, s->no_max);
+    }
+}
+
+void
+gossip_rival_shown(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+                   uint64_t id)
+{
+    struct gossip_rival *rival = &s->rival;
+
+    CHECK(peer != 0);
+    if (rival->epoch.no != 0 && rival->epoch.id == id &&
+        rival->doubted_us != 0 && !rival->proved) {
+        rival->proved = true;
+        gossip_vector_send(g, peer, true); /* to meet it again */
     }
 }
 
@@ -161,14 +200,22 @@ tell(struct gossip *g, uint64_t peer)
     }
 }
 
-/* Notes the rival, and says what is known here to readers that may go on in it,
- * for a while: with the names a reader can, once it hears us. True: it is not
- * over. */
-static bool
-waits_for_readers(struct gossip *g, struct gossip_stream *s,
-                  const struct gossip_met *met)
+/* How long a complete epoch is kept for readers: with the names a reader can go
+ * on in it, once it hears us. */
+static uint32_t
+patience_ms(const struct gossip *g, const struct gossip_stream *s)
 {
     bool named = gossip_names_fresh(s) && s->names.pos != 0;
+
+    return named ? 3 * g->config.judge_ms : g->config.judge_ms / 2;
+}
+
+/* Notes the rival, and says what is known here to readers that may go on in it,
+ * for so long. True: it is not over. */
+static bool
+waits_for_readers(struct gossip *g, struct gossip_stream *s,
+                  const struct gossip_met *met, uint32_t ms)
+{
     bool first = meet_rival(g, s, met);
 
     if (first) {
@@ -177,26 +224,83 @@ waits_for_readers(struct gossip *g, struct gossip_stream *s,
     if (first && s->primary != met->peer) {
         tell(g, s->primary);
     }
-    return !is_known_for(
-        g, s, named ? 3 * g->config.judge_ms : g->config.judge_ms / 2);
+    return !is_known_for(g, s, ms);
 }
 
-/* Whether an epoch gives way to one that knows less. It does not while this
- * node has a live reading of it, nor while another reader may still join it. */
+/* Whether the reading that leads gives way to a higher epoch. certain: it is
+ * known to be of another process. */
+static bool
+yields_to_proof(struct gossip *g, struct gossip_stream *s,
+                const struct gossip_met *met, bool certain)
+{
+    uint32_t most =
+        gossip_is_contested(s, g->now_us) ? PROOFS_CONTESTED : PROOFS;
+
+    (void)meet_rival(g, s, met);
+    /* Both prove it: two processes, or one under two ids. */
+    if (is_outproved(g, s) || s->rival.proofs >= most) {
+        return true;
+    }
+    challenge(g, s, certain);
+    return false;
+}
+
+/* Whether the batch at the peer's position was read here, too, or is in the log. */
+static bool
+agrees(const struct gossip_stream *s, const struct gossip_met *met)
+{
+    uint32_t print = 0;
+
+    return met->has_print && gossip_print_at(s, met->pos, &print) &&
+           print == met->print;
+}
+
+/* Whether the peer's replica has more blocks than this one. */
+static bool
+has_more(const struct gossip_stream *s, const struct gossip_met *met)
+{
+    return met->counts && s->digest_known && met->count > s->digest_count;
+}
+
+/* Whether an epoch gives way to one that may know less. It does not while this
+ * node has a reading of it that may live, nor while another reader may still
+ * join it. */
 static bool
 yields_to_less(struct gossip *g, struct gossip_stream *s,
-               const struct gossip_met *met, bool leads)
+               const struct gossip_met *met)
 {
     CHECK(!met->whole);
     if (s->pos == 0 || gossip_is_torn(s)) {
         return true;
     }
-    if (leads && !is_unproved(g, s, met)) {
+    if (gossip_leads(s)) {
         (void)meet_rival(g, s, met);
-        challenge(g, s, true);
-        return false;
+        /* Of one process, and we keep up: what proves theirs proves ours. */
+        bool same = s->reading.live && agrees(s, met);
+        if (same || !is_outproved(g, s)) {
+            challenge(g, s, true);
+            return false;
+        }
     }
-    return !waits_for_readers(g, s, met);
+    return !waits_for_readers(g, s, met, patience_ms(g, s));
+}
+
+/* The same of a part that this node has, and does not read. It is larger, or
+ * nothing compares them. */
+static bool
+yields_part_to_less(struct gossip *g, struct gossip_stream *s,
+                    const struct gossip_met *met)
+{
+    uint32_t print = 0;
+    bool known = met->has_print && gossip_print_at(s, met->pos, &print);
+    bool as_much =
+        met->counts && s->digest_known && met->count >= s->digest_count;
+
+    if (s->pos == 0 || gossip_is_torn(s) ||
+        (known && (as_much || print != met->print))) {
+        return true;
+    }
+    return !waits_for_readers(g, s, met, g->config.judge_ms);
 }
 
 /* The epoch is of the same process, and is read on in, or goes as far as ours, or
@@ -213,11 +317,8 @@ goes_on(const struct gossip_stream *s, const struct gossip_met *met)
     bool known = s->rival.epoch.no != 0 && s->rival.epoch.id == met->epoch.id;
     bool reads = met->lives &&
                  (!s->complete || met->pos >= (known ? s->rival.pos : s->pos));
-    uint32_t print = 0;
 
-    return met->has_print && gossip_print_at(s, met->pos, &print) &&
-           print == met->print &&
-           (reads || named || (!left && met->pos == s->pos));
+    return agrees(s, met) && (reads || named || (!left && met->pos == s->pos));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To
@@ -239,38 +340,44 @@ yields_to_more(struct gossip *g, struct gossip_stream *s,
         return false;
     }
     (void)meet_rival(g, s, met);
-    if (s->pos == 0 || is_unproved(g, s, met)) {
+    if (s->pos == 0 || is_outproved(g, s)) {
         return true;
     }
     challenge(g, s, known);
     return false;
 }
 
-/* Both epochs are partial. Ours, in which this node reads on, stays if it is of
- * the same process and has more blocks. Where records alone tell of the other
- * one, its vector is waited for. */
+/* Both epochs are partial. Of one process the one with more blocks stays. Of two
+ * processes, or where nothing shows which they are of, this node's reading gives
+ * way to proof. Where records alone tell of the other one, its vector is waited
+ * for. */
 static bool
-holds_more(struct gossip *g, struct gossip_stream *s,
-           const struct gossip_met *met)
+yields_to_part(struct gossip *g, struct gossip_stream *s,
+               const struct gossip_met *met)
 {
     uint32_t print = 0;
-    bool same = met->has_print && gossip_print_at(s, met->pos, &print);
+    bool known = met->has_print && gossip_print_at(s, met->pos, &print);
     bool first = meet_rival(g, s, met);
 
     CHECK(!s->whole && !met->whole);
+    if (s->pos == 0) {
+        return true;
+    }
     if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
         gossip_vector_send(g, met->peer, true);
     }
-    if (!same || !met->counts || !s->digest_known) {
-        return s->pos != 0 && !is_known_for(g, s, g->config.judge_ms / 2);
+    if (!known || print != met->print) {
+        return yields_to_proof(g, s, met, known);
     }
-    if (print != met->print || s->digest_count <= met->count ||
-        s->rival.proofs++ >= PROOFS) {
-        return false;
+    if (!met->counts || !s->digest_known) {
+        return is_known_for(g, s, g->config.judge_ms / 2);
+    }
+    if (s->digest_count <= met->count || s->rival.proofs++ >= PROOFS) {
+        return true;
     }
     /* Not above a complete one of which nobody is heard just now. */
     raise_above(g, s, met->peer, met->epoch.no);
-    return true;
+    return false;
 }
 
 /* The epoch is of the same process, goes less far than ours, and nobody reads on
@@ -278,18 +385,14 @@ holds_more(struct gossip *g, struct gossip_stream *s,
 static bool
 is_behind(const struct gossip_stream *s, const struct gossip_met *met)
 {
-    uint32_t print = 0;
-
-    return !met->lives && met->has_print && met->pos < s->pos &&
-           gossip_print_at(s, met->pos, &print) && print == met->print;
+    return !met->lives && met->pos < s->pos && agrees(s, met);
 }
 
 bool
 gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met)
 {
-    /* A broken connection may come back: only a living one knows better. */
-    bool leads = gossip_leads(s) && (s->reading.live || !met->lives);
+    bool leads = gossip_leads(s);
 
     CHECK(!s->removed && met->epoch.no != 0);
     if (s->epoch.no == 0 || MUTANT(NUMBERS_WIN)) {
@@ -297,27 +400,31 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     bool mine = s->whole || s->complete; /* all of its process is known */
     bool theirs = met->whole || met->complete;
-    if (leads && s->reading.live && !mine && theirs) {
+    if (leads && !mine && theirs) {
         return yields_to_more(g, s, met);
     }
     if (s->reading.any && !mine && theirs && met->names && goes_on(s, met)) {
         return true;
     }
+    if (s->reading.any && !mine && !theirs && has_more(s, met) &&
+        goes_on(s, met)) {
+        return true;
+    }
     if (!is_above(s, met->epoch)) {
         return false;
     }
-    if (mine && !theirs) {
-        return yields_to_less(g, s, met, leads);
-    }
-    if (leads && s->reading.live && !mine && !theirs && holds_more(g, s, met)) {
-        return false;
+    if (!theirs) {
+        return mine    ? yields_to_less(g, s, met)
+               : leads ? yields_to_part(g, s, met)
+                       : yields_part_to_less(g, s, met);
     }
     if (!leads && mine && is_behind(s, met)) {
         raise_above(g, s, met->peer, s->no_max); /* who is there follows */
         return false;
     }
     if (!leads && mine && theirs && !met->lives && s->pos != 0 &&
-        gossip_names_fresh(s) && waits_for_readers(g, s, met)) {
+        gossip_names_fresh(s) &&
+        waits_for_readers(g, s, met, patience_ms(g, s))) {
         return false;
     }
     if (!leads || !mine || (!s->whole && goes_on(s, met))) {
@@ -325,12 +432,5 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     /* Two processes, or one that the peer's epoch does not go on with: ours must
      * prove that it lives. */
-    (void)meet_rival(g, s, met);
-    if (is_unproved(g, s, met) ||
-        s->rival.proofs >=
-            (gossip_is_contested(s, g->now_us) ? PROOFS_CONTESTED : PROOFS)) {
-        return true; /* both prove it: two processes, or one under two ids */
-    }
-    challenge(g, s, true);
-    return false;
+    return yields_to_proof(g, s, met, true);
 }

@@ -48,6 +48,8 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     s->primary_pos = 0;
     s->lag_us = 0;
     s->rival = (struct gossip_rival){0};
+    s->late = false;
+    s->doubted = false;
     delta_log_restart(&s->log, 0);
     empty(g, s, reason);
     gossip_names_begin(g, s);

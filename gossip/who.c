@@ -1,26 +1,52 @@
-/* Asks peers whether a living reader leads a stream's epoch, and answers. */
+/* Asks peers whether a living reader leads a stream's epoch, and for proof that
+ * its process lives; and answers. */
 #include "gossip/gossip_internal.h"
 
 enum {
     WHO_ASKS,
-    WHO_LEADS
+    WHO_LEADS,
+    WHO_DOUBTS, /* asks for proof */
+    WHO_PROVED,
 };
 
 static void
-begin_who(struct gossip *g, const struct gossip_stream *s, uint8_t what)
+say(struct gossip *g, uint64_t peer, const struct gossip_stream *s, uint64_t id,
+    uint8_t what)
 {
-    CHECK(what == WHO_ASKS || what == WHO_LEADS);
+    CHECK(what <= WHO_PROVED);
     gossip_frame_begin(g, GOSSIP_FRAME_WHO);
     gossip_put_stream(g, s);
-    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u64(&g->build, id);
     codec_put_u8(&g->build, what);
+    gossip_frame_send(g, peer, GOSSIP_CTL);
 }
 
 void
 gossip_who_ask(struct gossip *g, const struct gossip_stream *s)
 {
-    begin_who(g, s, WHO_ASKS);
-    gossip_frame_send(g, 0, GOSSIP_CTL);
+    say(g, 0, s, s->epoch.id, WHO_ASKS);
+}
+
+void
+gossip_who_doubt(struct gossip *g, const struct gossip_stream *s, uint64_t id)
+{
+    say(g, 0, s, id, WHO_DOUBTS);
+}
+
+void
+gossip_who_proved(struct gossip *g, const struct gossip_stream *s)
+{
+    say(g, 0, s, s->epoch.id, WHO_PROVED);
+}
+
+/* The proof that was asked for serves everybody who doubts. */
+static void
+doubted(struct gossip *g, struct gossip_stream *s)
+{
+    s->doubted = true;
+    if (s->answered == s->ask) {
+        gossip_reread(g, s, GOSSIP_ASKED_PROVE, "a peer doubts it");
+    }
 }
 
 int
@@ -35,14 +61,21 @@ gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in)
         return GOSSIP_E_BAD;
     }
     struct gossip_stream *s = gossip_find(g, name);
-    if (s == NULL || s->epoch.no == 0 || s->epoch.id != id) {
+    if (s == NULL || s->epoch.no == 0) {
         return 0;
     }
-    if (what == WHO_LEADS) {
+    if (what == WHO_PROVED) {
+        gossip_rival_shown(g, s, peer, id);
+    } else if (s->epoch.id != id) {
+        return 0;
+    } else if (what == WHO_LEADS) {
         s->reading.who_lives |= s->reading.who_asked;
-    } else if (gossip_leads(s) && s->reading.live && s->pos >= s->reading.pos) {
-        begin_who(g, s, WHO_LEADS);
-        gossip_frame_send(g, peer, GOSSIP_CTL);
+    } else if (!gossip_leads(s) || !s->reading.live) {
+        return 0;
+    } else if (what == WHO_DOUBTS) {
+        doubted(g, s);
+    } else if (s->pos >= s->reading.pos) {
+        say(g, peer, s, id, WHO_LEADS);
     }
     return 0;
 }

@@ -105,6 +105,9 @@ void model_node_end(struct model_node *node);
 /* Whether its blocks are the living process's, all of them. */
 bool model_node_knows_all(const struct model_node *node);
 
+/* How many blocks it holds, of whichever process. */
+uint64_t model_node_blocks(const struct model_node *node);
+
 /* How many batches of the living process it knows the outcome of, the engine's
  * names of the blocks included. */
 uint64_t model_node_names(const struct model_node *node);

@@ -293,6 +293,17 @@ model_node_knows_all(const struct model_node *node)
            s.epoch.id == model.process && blocks_of(node, &s) == model.count;
 }
 
+uint64_t
+model_node_blocks(const struct model_node *node)
+{
+    uint64_t blocks = 0;
+
+    for (uint32_t i = 0; i < MODEL_KEYS; i++) {
+        blocks += node->held[i];
+    }
+    return blocks;
+}
+
 /* The same with the engine's names of the blocks. Who asks a peer for newer
  * names keeps its own until they are there. */
 uint64_t
@@ -311,15 +322,28 @@ model_node_names(const struct model_node *node)
 
 /* Its life */
 
+/* Small: nodes are made a million times. */
+static struct gossip_config
+model_config(void)
+{
+    struct gossip_config config = gossip_config_default();
+
+    config.workers_max = 1;
+    config.peers_max = MODEL_NODES;
+    config.streams_max = 1;
+    config.sends_max = 256;
+    config.belief_bytes = 256;
+    return config;
+}
+
 /* From its disk, if `from_disk`. */
 void
 model_node_start(struct model_node *node, bool from_disk)
 {
-    struct gossip_config config = gossip_config_default();
+    struct gossip_config config = model_config();
     struct model_disk *disk = &node->disk;
     const struct gossip_status *s = &disk->status;
 
-    config.workers_max = 1;
     node->id = ++model.lives;
     CHECK(gossip_new(&node->g, &config, node->id, model.now_us, node->id) == 0);
     CHECK(gossip_stream_add(node->g, model_stream, model.now_us) == 0);

@@ -93,6 +93,13 @@ Test(gossip_epochs, a_zombie_changes_nothing_and_learns)
     lab_run(&lab, 301 * config.judge_ms); /* it proves nothing */
     cr_assert_eq(lab_held(&lab, 2), 1);
     cr_assert(lab.nodes[2].held[3]);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "nobody does");
+    lab_link(&lab, 0, 1);
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        gossip_local_proved(lab.nodes[1].g, lab_stream, lab.nodes[1].ask,
+                            lab.now_us);
+    }
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 88);
     cr_assert(lab_same(&lab, 0, 2));
 }

@@ -269,17 +269,66 @@ Test(gossip_rivals, a_living_reader_proves_itself_and_forgets_nothing)
     cr_assert_not(lab_status(&lab, 0).contested);
 }
 
-Test(gossip_rivals, who_proves_nothing_in_time_follows_the_higher_number)
+/* What happens meanwhile, if the intakes of these nodes answer. */
+static void
+run_proving(uint32_t one, uint32_t other, uint64_t ms)
+{
+    for (uint64_t i = 0; i < ms; i++) {
+        lab_run(&lab, 1);
+        prove(one);
+        prove(other);
+    }
+}
+
+/* Node 2 reads another process, under a higher number. */
+static void
+meet_another_reader(void)
 {
     lab_unlink(&lab, 0, 2);
     lab_unlink(&lab, 1, 2);
     lab_begin_reading(&lab, 2, 60, true);
     lab_begin_reading(&lab, 2, 61, true);
     lab_link(&lab, 0, 2);
+}
+
+Test(gossip_rivals, who_proves_nothing_gives_way_to_proof_alone)
+{
+    meet_another_reader();
     lab_run(&lab, 19 * config.judge_ms);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "answers are lost");
-    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_not(lab.nodes[2].prove, "answers are lost");
+    lab_run(&lab, 600 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "nobody proves anything");
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    run_proving(2, 2, config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
+
+Test(gossip_rivals, who_was_not_answered_asks_again)
+{
+    meet_another_reader();
+    lab_run(&lab, 19 * config.judge_ms);
+    uint64_t asked = lab.nodes[0].ask;
+    lab_run(&lab, 3 * config.judge_ms);
+    cr_assert_gt(lab.nodes[0].ask, asked);
+    run_proving(0, 0, config.judge_ms);
+    lab_run(&lab, 20 * config.judge_ms);
+    run_proving(0, 0, config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77, "it had its time");
+}
+
+Test(gossip_rivals, a_proof_of_before_the_question_says_nothing)
+{
+    meet_another_reader();
+    lab_run(&lab, 100);
+    gossip_local_proved(lab.nodes[0].g, lab_stream, lab.nodes[0].ask,
+                        lab.now_us); /* raises its number */
+    lab_run(&lab, 100);
+    cr_assert(lab.nodes[2].prove);
+    run_proving(2, 2, config.judge_ms); /* ... and node 2 its own */
+    lab_run(&lab, 30 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 0), 20);
 }
 
 /* Node 2 has an epoch of a higher number, of a process that is dead. */
@@ -295,14 +344,15 @@ meet_a_dead_process(void)
     lab_link(&lab, 0, 2);
 }
 
-Test(gossip_rivals, who_proves_nothing_waits_longer_where_nobody_reads)
+Test(gossip_rivals, who_proves_nothing_keeps_its_epoch_where_nobody_reads)
 {
     meet_a_dead_process();
-    lab_run(&lab, 299 * config.judge_ms);
+    lab_run(&lab, 600 * config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "the engine stands still");
     cr_assert_eq(lab_held(&lab, 0), 20);
-    lab_run(&lab, 2 * config.judge_ms);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+    run_proving(0, 0, config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
 }
 
 Test(gossip_rivals, who_stood_still_has_all_its_time_left)
@@ -362,6 +412,7 @@ Test(gossip_rivals, only_a_proof_that_was_asked_for_counts)
     gossip_local_proved(g, (struct event_stream){.worker = 999},
                         lab.nodes[0].ask, lab.now_us);
     lab_run(&lab, 21 * config.judge_ms);
+    run_proving(2, 2, config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
 }
 
@@ -424,8 +475,26 @@ Test(gossip_rivals, a_broken_connection_follows_who_reads)
     lab_begin_reading(&lab, 2, 60, true);
     lab_begin_reading(&lab, 2, 61, true);
     lab_link(&lab, 0, 2);
-    lab_run(&lab, 100);
+    lab_run(&lab, 10 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77, "it may be dead");
+    run_proving(2, 2, 2 * config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
+
+/* Node 0 is not answered, but keeps up with a part of the same process. */
+Test(gossip_rivals, what_proves_a_part_proves_all_of_the_same_process)
+{
+    part_and_take_over();
+    lab_stop(&lab, 1);
+    lab_link(&lab, 0, 2);
+    lab.severed[0] = true; /* nobody hears it */
+    for (uint32_t i = 30; i < 230; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+        run_proving(2, 2, config.judge_ms / 4);
+    }
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 0), 230);
 }
 
 Test(gossip_rivals, of_two_epochs_of_one_process_the_further_one_stays)
@@ -478,9 +547,10 @@ Test(gossip_rivals, of_two_parts_of_one_process_the_larger_one_stays)
         part_twice_in_the_middle(last);
         uint32_t resets = lab.nodes[0].resets;
         lab_link(&lab, 0, 2);
-        if (last > 109) {
-            lab_run(&lab, 10);
-            lab_read(&lab, 0, 110, EVENT_STORE, 110); /* a moment later */
+        lab_run(&lab, 10);
+        if (last != 109) { /* a moment later */
+            lab_read(&lab, last < 109 ? 2 : 0, last < 109 ? 109 : 110,
+                     EVENT_STORE, last < 109 ? 109 : 110);
         }
         lab_run(&lab, 2 * config.judge_ms);
         for (uint32_t i = 0; i < 3; i += 2) {
@@ -493,7 +563,36 @@ Test(gossip_rivals, of_two_parts_of_one_process_the_larger_one_stays)
     }
 }
 
-Test(gossip_rivals, of_parts_of_two_processes_the_number_decides)
+Test(gossip_rivals, the_larger_part_is_kept_for_who_reads_on)
+{
+    part_twice_in_the_middle(109);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 400);
+        cr_assert_eq(lab_held(&lab, i), 10);
+    }
+}
+
+Test(gossip_rivals, the_smaller_part_is_kept_for_nobody)
+{
+    part_twice_in_the_middle(109);
+    for (uint64_t i = 110; i < 130; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, (uint32_t)i);
+    }
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 500);
+        cr_assert_eq(lab_held(&lab, i), 24);
+    }
+}
+
+/* Node 2 reads another process than node 0, and not from its start. */
+static void
+part_of_two_processes(void)
 {
     uint64_t room[16] = {0};
     struct event_record *record = (struct event_record *)(void *)room;
@@ -505,14 +604,42 @@ Test(gossip_rivals, of_parts_of_two_processes_the_number_decides)
                             lab.now_us);
     }
     lab_link(&lab, 0, 2);
-    lab_run(&lab, config.judge_ms);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
 }
 
-Test(gossip_rivals, a_part_that_nothing_compares_with_gives_way_to_the_number)
+Test(gossip_rivals, of_parts_of_two_processes_the_one_that_lives_stays)
+{
+    const uint64_t ids[3] = {400, 0, 500};
+
+    for (uint32_t lives = 0; lives < 3; lives += 2) {
+        part_of_two_processes();
+        uint32_t resets = lab.nodes[lives].resets;
+        run_proving(lives, lives, 25 * config.judge_ms);
+        for (uint32_t i = 0; i < 3; i += 2) {
+            cr_assert_eq(lab_status(&lab, i).epoch.id, ids[lives]);
+        }
+        cr_assert_eq(lab.nodes[lives].resets, resets);
+        teardown();
+        setup();
+    }
+}
+
+Test(gossip_rivals, of_parts_of_two_processes_none_goes_without_proof)
+{
+    part_of_two_processes();
+    lab_run(&lab, 400 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 400);
+    cr_assert_eq(lab_held(&lab, 0), 10);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 500);
+}
+
+Test(gossip_rivals, a_part_that_nothing_compares_with_proves_itself)
 {
     part_twice_in_the_middle(130);
+    lab_begin_reading(&lab, 2, 501, false);
+    lab_read(&lab, 2, 131, EVENT_STORE, 131);
     lab_link(&lab, 0, 2);
-    lab_run(&lab, 2 * config.judge_ms);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+    run_proving(0, 0, 25 * config.judge_ms);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 400);
+    }
 }
