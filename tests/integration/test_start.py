@@ -1,6 +1,7 @@
 """What clients see of a node that has just begun."""
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
@@ -74,6 +75,23 @@ class Start(Proxy):
         node = self.start("kvasir", *self.arguments(gone))
         self.address = node.at("serve")
         self.assertEqual(self.post().status, 503)
+
+    def test_the_page_of_tasks_names_what_there_is(self):
+        page = (pathlib.Path(__file__).resolve().parents[2] / "deploy/README.md").read_text()
+        reference = self.run_once("kvasir", "check", "--reference").stdout
+        keys = set(re.findall(r"(?m)^([a-z_]+(?:\.[a-z_]+)?)$", reference))
+        sections = {key.partition(".")[0] for key in keys if "." in key}
+        named = {key for key in re.findall(r"`([a-z_]+\.[a-z_]+)", page)
+                 if key.partition(".")[0] in sections and not key.endswith((".yaml", ".conf"))}
+        self.assertGreater(len(named), 10)
+        self.assertEqual(named - keys, set())
+        node = self.start("kvasir", *self.arguments(), "--limits.tenant_requests", "600/min")
+        shown = harness.request(node.at("admin"), "GET", "/metrics").text
+        there = set(re.findall(r"(?m)^# TYPE (\S+)", shown))
+        metrics = set(re.findall(r"kvasir_[a-z_0-9]+", page))
+        self.assertGreater(len(metrics), 10)
+        self.assertEqual({name for name in metrics
+                          if not any(each.startswith(name) for each in there)}, set())
 
     def test_the_log_sums_up_what_it_is(self):
         engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0")
