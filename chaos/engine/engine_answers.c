@@ -147,6 +147,20 @@ engine_post_tokenize(struct engine_server *s, struct httpd_request *request)
 }
 
 void
+engine_post_count(struct engine_server *s, struct httpd_request *request)
+{
+    uint32_t model;
+
+    if (!engine_server_scan(s, request, SCAN_API_MESSAGES) ||
+        !engine_server_find_model(s, request, &model) ||
+        !engine_server_render(s, request, true)) {
+        return;
+    }
+    buf_printf(&s->out, "{\"input_tokens\":%zu}", s->prompt.ids.count);
+    engine_server_answer(s, request, "application/json");
+}
+
+void
 engine_post_detokenize(struct engine_server *s, struct httpd_request *request)
 {
     struct engine_ids *ids = &s->prompt.ids;

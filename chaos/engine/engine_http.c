@@ -194,6 +194,7 @@ static const struct route {
      OF(VLLM) | OF(SGLANG) | OF(TRTLLM) | OF(LLAMACPP), true},
     {HTTP_POST, "/v1/messages", engine_post_messages,
      OF(VLLM) | OF(SGLANG) | OF(LLAMACPP), true},
+    {HTTP_POST, "/v1/messages/count_tokens", engine_post_count, OF(VLLM), true},
     {HTTP_POST, "/v1/chat/completions/render", engine_post_chat_render,
      OF(VLLM)},
     {HTTP_POST, "/v1/responses/render", engine_post_responses_render, OF(VLLM),

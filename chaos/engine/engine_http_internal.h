@@ -212,6 +212,7 @@ void engine_post_responses(struct engine_server *s,
                            struct httpd_request *request);
 void engine_post_messages(struct engine_server *s,
                           struct httpd_request *request);
+void engine_post_count(struct engine_server *s, struct httpd_request *request);
 void engine_post_chat_render(struct engine_server *s,
                              struct httpd_request *request);
 void engine_post_responses_render(struct engine_server *s,

@@ -193,6 +193,7 @@ static const char manual_tail[] =
     "       words are the user's and say `call NAME`, or tool_choice demands "
     "it\n"
     "  POST /v1/responses, /v1/messages              the same in their shapes\n"
+    "  POST /v1/messages/count_tokens (vllm)         the length of the prompt\n"
     "  POST .../render of these four                 the token ids (vllm)\n"
     "  POST /v1/embeddings\n"
     "  POST /rerank, /v1/rerank, /v2/rerank, /score, /v1/score (vllm): how "

@@ -81,6 +81,9 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_bool(json, "responses_as_chats",
                       fleet_board_lacks(board, FLEET_LACKS_RESPONSES, slot,
                                         control_now_us(control)));
+    json_out_put_bool(json, "counts_by_tokenize",
+                      fleet_board_lacks(board, FLEET_LACKS_COUNT, slot,
+                                        control_now_us(control)));
     control_slo_put_worker(board, slot, json);
     control_islands_put_worker(board, slot, json);
     json_out_put_uint(json, "requests", counter_read(&c->requests));

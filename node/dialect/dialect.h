@@ -37,6 +37,9 @@
  *
  * and of both vLLM's cache_salt, priority and chat_template_kwargs.
  *
+ * A count of Messages' tokens is asked of /tokenize, which takes a chat's model,
+ * messages, tools and chat_template_kwargs, and whose answer has a `count`.
+ *
  * cache_control is for caches that need to be told; engines' do not. What has
  * no counterpart (documents that are no text, the vendors' own tools, what is
  * stored) is refused by name, rather than left out.
@@ -65,6 +68,7 @@
 enum dialect {
     DIALECT_MESSAGES,
     DIALECT_RESPONSES,
+    DIALECT_COUNT, /* /v1/messages/count_tokens: a question to /tokenize */
 };
 
 /*
@@ -76,8 +80,8 @@ enum dialect {
 bool dialect_request(enum dialect api, struct slice body, struct slice salt,
                      struct buf *out, const char **why) MUST_CHECK;
 
-/* Adds the answer for a whole chat completion. False: it is none, or out is
- * full. */
+/* Adds the answer for a whole chat completion, or for a count. False: it is
+ * none, or out is full. */
 bool dialect_answer(enum dialect api, struct slice chat, struct buf *out)
     MUST_CHECK;
 

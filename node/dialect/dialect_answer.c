@@ -3,6 +3,7 @@
 #include "node/http/http_status.h"
 #include "node/scan/scan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,20 @@ put_calls(struct buf *out, const struct dialect_value *calls, bool *some)
     return true;
 }
 
+/* What /tokenize answers. */
+static bool
+put_count(struct slice json, struct buf *out)
+{
+    static const char *const names[] = {"count"};
+    struct dialect_value count;
+
+    if (!dialect_members(json, names, 1, &count) || count.kind != PULL_NUMBER) {
+        return false;
+    }
+    buf_printf(out, "{\"input_tokens\":%" PRIu64 "}", dialect_uint(&count));
+    return !out->failed;
+}
+
 bool
 dialect_answer(enum dialect api, struct slice json, struct buf *out)
 {
@@ -76,6 +91,9 @@ dialect_answer(enum dialect api, struct slice json, struct buf *out)
 
     if (api == DIALECT_RESPONSES) {
         return dialect_response_answer(json, out);
+    }
+    if (api == DIALECT_COUNT) {
+        return put_count(json, out);
     }
     if (!dialect_chat_read(json, &chat) || !chat.choice) {
         return false;

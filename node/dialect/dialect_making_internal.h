@@ -44,9 +44,9 @@ void dialect_put_salt(struct dialect_making *m, struct slice salt,
 void dialect_put_stream(struct dialect_making *m,
                         const struct dialect_value *stream);
 
-/* The chat for a body of that API. */
+/* The chat for a body of that API; counts: what decides its tokens alone. */
 void dialect_from_messages(struct dialect_making *m, struct slice body,
-                           struct slice salt);
+                           struct slice salt, bool counts);
 void dialect_from_responses(struct dialect_making *m, struct slice body,
                             struct slice salt);
 

@@ -605,10 +605,6 @@ put_rest(struct dialect_making *m, const struct dialect_value v[IN_MEMBERS],
     dialect_put(out, "top_p", &v[IN_TOP_P]);
     dialect_put(out, "top_k", &v[IN_TOP_K]);
     dialect_put(out, "priority", &v[IN_PRIORITY]);
-    dialect_put(out, "chat_template_kwargs", &v[IN_KWARGS]);
-    if (v[IN_KWARGS].kind == PULL_END) {
-        put_thinking(m, &v[IN_THINKING]);
-    }
     dialect_put_salt(m, salt, &v[IN_SALT]);
     put_user(m, &v[IN_METADATA]);
     put_format(m, &v[IN_OUTPUT]);
@@ -617,8 +613,9 @@ put_rest(struct dialect_making *m, const struct dialect_value v[IN_MEMBERS],
 
 void
 dialect_from_messages(struct dialect_making *m, struct slice body,
-                      struct slice salt)
+                      struct slice salt, bool counts)
 {
+    const struct dialect_value none = {.kind = PULL_END};
     struct dialect_value v[IN_MEMBERS];
 
     if (!dialect_begin(m, body, in_names, IN_MEMBERS, v)) {
@@ -626,7 +623,13 @@ dialect_from_messages(struct dialect_making *m, struct slice body,
     }
     put_messages(m, &v[IN_SYSTEM], &v[IN_MESSAGES]);
     buf_add_text(m->out, "]");
-    put_tools(m, &v[IN_TOOLS], &v[IN_CHOICE]);
-    put_rest(m, v, salt);
+    put_tools(m, &v[IN_TOOLS], counts ? &none : &v[IN_CHOICE]);
+    dialect_put(m->out, "chat_template_kwargs", &v[IN_KWARGS]);
+    if (v[IN_KWARGS].kind == PULL_END) {
+        put_thinking(m, &v[IN_THINKING]);
+    }
+    if (!counts) {
+        put_rest(m, v, salt);
+    }
     buf_add_text(m->out, "}");
 }

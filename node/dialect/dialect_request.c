@@ -90,7 +90,7 @@ dialect_request(enum dialect api, struct slice body, struct slice salt,
     if (api == DIALECT_RESPONSES) {
         dialect_from_responses(&m, body, salt);
     } else {
-        dialect_from_messages(&m, body, salt);
+        dialect_from_messages(&m, body, salt, api == DIALECT_COUNT);
     }
     *why = m.why;
     return m.why == NULL && !out->failed;

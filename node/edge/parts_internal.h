@@ -77,12 +77,13 @@ struct edge_resuming {
 struct edge_dialect {
     bool possible; /* such a request's path has a counterpart */
     enum dialect api;
-    bool on;         /* the attempt's engine gets a chat */
-    bool shown;      /* ... as it has just shown that it needs one */
-    bool streams;    /* its answer is a stream, of which x->says makes ours */
-    bool marks;      /* where it passes as it is, it is marked for caches */
-    const char *why; /* there is no chat for it; static text */
-    char *body;      /* the chat's, made once, or NULL */
+    const char *line; /* the path of the chat, to the end of its line; static */
+    bool on;          /* the attempt's engine gets a chat */
+    bool shown;       /* ... as it has just shown that it needs one */
+    bool streams;     /* its answer is a stream, of which x->says makes ours */
+    bool marks;       /* where it passes as it is, it is marked for caches */
+    const char *why;  /* there is no chat for it; static text */
+    char *body;       /* the chat's, made once, or NULL */
     size_t size;
     struct slice chat; /* in body; empty: it was not made */
     bool salted;       /* it has the tenant's salt, if that has one */

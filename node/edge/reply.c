@@ -168,9 +168,12 @@ struct slice
 reply_error_body(const struct exchange *x, unsigned status, const char *code,
                  const char *message, char out[HTTP_ERROR_ROOM])
 {
-    return x != NULL && x->api == SCAN_API_MESSAGES
-               ? http_error_anthropic(status, message, out)
-               : http_error_body(status, code, message, out);
+    bool anthropic =
+        x != NULL && (x->api == SCAN_API_MESSAGES ||
+                      (x->dialect.possible && x->dialect.api == DIALECT_COUNT));
+
+    return anthropic ? http_error_anthropic(status, message, out)
+                     : http_error_body(status, code, message, out);
 }
 
 void

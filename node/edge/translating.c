@@ -1,7 +1,8 @@
 /*
  * Requests of /v1/messages and /v1/responses for engines that do not know that
  * path: they are sent as chats, and the answers come back as the client's API has
- * them. node/dialect makes the one of the other.
+ * them. node/dialect makes the one of the other. Likewise a count of Messages'
+ * tokens, as a question to /tokenize.
  *
  * Which engines do not know it shows when one is asked: it answers 404, 405 or
  * 501, and gets the same request as a chat. If it takes that, the fleet's board
@@ -17,14 +18,36 @@
 #define ROOM_MORE  4096U /* beyond what the body takes */
 #define ROOM_TIMES 8U    /* arguments of tools are quoted once more */
 
+/* A path, and what is asked for in its place. */
+static const struct {
+    const char *path;
+    const char *instead;
+    const char *line;
+    enum fleet_lack lack;
+} counterparts[] = {
+    [DIALECT_MESSAGES] = {"/v1/messages", "/v1/chat/completions",
+                          "/v1/chat/completions HTTP/1.1\r\n",
+                          FLEET_LACKS_MESSAGES},
+    [DIALECT_RESPONSES] = {"/v1/responses", "/v1/chat/completions",
+                           "/v1/chat/completions HTTP/1.1\r\n",
+                           FLEET_LACKS_RESPONSES},
+    [DIALECT_COUNT] = {"/v1/messages/count_tokens", "/tokenize",
+                       "/tokenize HTTP/1.1\r\n", FLEET_LACKS_COUNT},
+};
+
 void
 translating_init(struct exchange *x)
 {
+    bool counts = slice_equal(x->client->lane->head.path,
+                              SLICE("/v1/messages/count_tokens"));
+
     x->dialect.possible =
         x->method == HTTP_POST &&
-        (x->api == SCAN_API_MESSAGES || x->api == SCAN_API_RESPONSES);
-    x->dialect.api =
-        x->api == SCAN_API_MESSAGES ? DIALECT_MESSAGES : DIALECT_RESPONSES;
+        (x->api == SCAN_API_MESSAGES || x->api == SCAN_API_RESPONSES || counts);
+    x->dialect.api = counts                        ? DIALECT_COUNT
+                     : x->api == SCAN_API_MESSAGES ? DIALECT_MESSAGES
+                                                   : DIALECT_RESPONSES;
+    x->dialect.line = counterparts[x->dialect.api].line;
     x->dialect.marks =
         x->client->lane->messages.cache_control != 0 && x->dialect.possible &&
         x->api == SCAN_API_MESSAGES && x->client->lane->route.model.len != 0 &&
@@ -147,12 +170,11 @@ translating_refuse(struct exchange *x)
 {
     char text[256];
 
-    (void)snprintf(
-        text, sizeof(text),
-        "the engine has no %s, and the request cannot be served by "
-        "/v1/chat/completions: %s",
-        x->dialect.api == DIALECT_MESSAGES ? "/v1/messages" : "/v1/responses",
-        x->dialect.why);
+    (void)snprintf(text, sizeof(text),
+                   "the engine has no %s, and the request cannot be served by "
+                   "%s: %s",
+                   counterparts[x->dialect.api].path,
+                   counterparts[x->dialect.api].instead, x->dialect.why);
     reply_error(x->client, 400, "not_translatable", text);
 }
 
@@ -166,8 +188,7 @@ says_unknown(unsigned status)
 static enum fleet_lack
 lack_of(const struct exchange *x)
 {
-    return x->dialect.api == DIALECT_MESSAGES ? FLEET_LACKS_MESSAGES
-                                              : FLEET_LACKS_RESPONSES;
+    return counterparts[x->dialect.api].lack;
 }
 
 void
@@ -189,7 +210,7 @@ bool
 translating_unknown(struct exchange *x, unsigned status)
 {
     return x->dialect.possible && !x->dialect.on && says_unknown(status) &&
-           (x->dialect.api == DIALECT_MESSAGES || translating_prepare(x));
+           (x->dialect.api != DIALECT_RESPONSES || translating_prepare(x));
 }
 
 void

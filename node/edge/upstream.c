@@ -377,9 +377,11 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
 
     parts[0] = (struct slice){head, x->method_end};
     parts[1] = slice_of(pool->worker.base_path);
-    parts[2] = x->dialect.on ? SLICE("/v1/chat/completions HTTP/1.1\r\n")
-                             : (struct slice){head + x->method_end,
-                                              x->line_end - x->method_end};
+    parts[2] =
+        (struct slice){head + x->method_end, x->line_end - x->method_end};
+    if (x->dialect.on) {
+        parts[2] = slice_of(x->dialect.line);
+    }
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = up->prefills ? (struct slice){x->split.hints, x->split.hints_len}

@@ -89,6 +89,19 @@ error_of(const struct exchange *x, char out[HTTP_ERROR_ROOM])
     return reply_error_body(x, status, http_status_code(status), message, out);
 }
 
+/* An engine that counts no chats: TGI's and llama.cpp's /tokenize know other
+ * bodies, or there is none. */
+static bool
+counts_nothing(const struct exchange *x, bool good)
+{
+    unsigned status = x->whole.status;
+
+    return x->dialect.api == DIALECT_COUNT &&
+           (status < 400 ? !good
+                         : status == 404 || status == 405 || status == 422 ||
+                               status == 501);
+}
+
 /* The message that an answer to a chat becomes. Returns its status. */
 static unsigned
 translate(const struct exchange *x, struct buf *out)
@@ -96,16 +109,26 @@ translate(const struct exchange *x, struct buf *out)
     const struct edge_whole *whole = &x->whole;
     struct slice body = {whole->ptr, whole->len};
     char error[HTTP_ERROR_ROOM];
+    bool good = whole->status < 400 && !whole->over &&
+                dialect_answer(x->dialect.api, body, out);
 
+    if (good) {
+        return 200;
+    }
+    buf_clear(out);
+    if (counts_nothing(x, good)) {
+        buf_add_slice(out, reply_error_body(x, 501, "not_translatable",
+                                            "the engine has no "
+                                            "/v1/messages/count_tokens, and no "
+                                            "/tokenize that counts a chat",
+                                            error));
+        return 501;
+    }
     if (whole->status >= 400) {
         dialect_error(x->dialect.api, whole->status,
                       whole->over ? SLICE("") : body, out);
         return whole->status;
     }
-    if (!whole->over && dialect_answer(x->dialect.api, body, out)) {
-        return 200;
-    }
-    buf_clear(out);
     buf_add_slice(
         out, reply_error_body(x, 502, "bad_answer",
                               whole->over ? "the engine's answer is too large"

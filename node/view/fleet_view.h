@@ -191,6 +191,7 @@ enum fleet_limited {
 enum fleet_lack {
     FLEET_LACKS_MESSAGES,
     FLEET_LACKS_RESPONSES,
+    FLEET_LACKS_COUNT, /* /v1/messages/count_tokens */
     FLEET_LACKS,
 };
 

@@ -98,5 +98,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     try_all(DIALECT_MESSAGES, in);
     try_all(DIALECT_RESPONSES, in);
+    try_all(DIALECT_COUNT, in);
     return 0;
 }

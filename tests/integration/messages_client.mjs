@@ -74,6 +74,11 @@ const steps = {
     assert.deepEqual(got.content.map((b) => b.text), ["I see data:image/png;base64,iVBORw0KGgo="]);
   },
 
+  async "a count of tokens"() {
+    const got = await client.messages.countTokens({ model, messages: [user("hello")] });
+    assert.equal(got.input_tokens, 12);
+  },
+
   async "errors become the client's exceptions"() {
     const refused = async (promise) => promise.then(() => assert.fail("let through"), (e) => e);
     let error = await refused(client.messages.create(ask({ messages: [user("too long")] })));

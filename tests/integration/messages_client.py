@@ -51,6 +51,11 @@ def streamed_tool():
     assert got.content[1].input == {"town": "Oslo"}, got
 
 
+def count():
+    got = client.messages.count_tokens(model=MODEL, messages=[{"role": "user", "content": "hello"}])
+    assert got.input_tokens == 12, got
+
+
 def errors():
     try:
         client.messages.create(**ask(messages=[{"role": "user", "content": "too long"}]))
@@ -65,7 +70,7 @@ def errors():
         assert "ended too early" in str(error), error
 
 
-for step in (message, streamed_message, tool_and_its_result, streamed_tool, errors):
+for step in (message, streamed_message, tool_and_its_result, streamed_tool, count, errors):
     step()
     print("ok", step.__name__, flush=True)
-print("done 5")
+print("done 6")

@@ -250,6 +250,8 @@ class Tokens(EngineCase):
                 self.assertEqual(len(said), 3)
                 self.assertEqual("".join(said), text)
                 self.assertIn(events[-1]["type"], ("response.completed", "message_stop"))
+        self.assertEqual(self.ask({"messages": say}, "/v1/messages/count_tokens"), {
+            "input_tokens": len(self.ask({"messages": say}, "/v1/messages/render")["token_ids"])})
         spoken = self.ask({"input": TEXT}, "/v1/responses/render")["token_ids"]
         self.assertEqual(spoken, self.ask({"messages": say}, "/v1/messages/render")["token_ids"])
         self.assertEqual(self.post("/v1/responses", {"input": TEXT,

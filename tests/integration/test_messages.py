@@ -304,5 +304,69 @@ class Engines(Proxy):
         self.assertEqual(got[-2]["usage"]["output_tokens"], 9)
 
 
+class Count(Proxy):
+    PATH = "/v1/messages/count_tokens"
+    ASK = {"model": "m", "system": "Be kind.", "tools": TOOLS, "tool_choice": {"type": "any"},
+           "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+
+    def engine(self, *flags):
+        return self.start("kvasir-engine", "--port", "0", "--speed", "50", "--model", "m", *flags)
+
+    def count(self, body=None):
+        return self.post(body or self.ASK, path=self.PATH)
+
+    def test_an_engine_that_does_not_know_it_is_asked_by_tokenize(self):
+        seen = []
+
+        def tokenize(peer, request):
+            seen.append(request)
+            if request.target == "/tokenize":
+                peer.json({"count": 17, "max_model_len": 100, "tokens": [1]})
+            else:
+                peer.json({"detail": "Not Found"}, 404)
+        node = self.serve(FakeWorker(self, tokenize))
+        for _ in range(2):
+            got = self.count()
+            self.assertEqual((got.status, got.json()), (200, {"input_tokens": 17}))
+        self.assertEqual([r.target for r in seen], [self.PATH, "/tokenize", "/tokenize"])
+        self.assertEqual(seen[1].json(), {
+            "model": "m", "messages": [{"role": "system", "content": "Be kind."},
+                                       {"role": "user", "content": "hello"}],
+            "tools": [{"type": "function", "function": {
+                "name": "weather", "description": "of a town",
+                "parameters": TOOLS[0]["input_schema"]}}]})
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_translated_total"), 2)
+        told = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        self.assertEqual([(w["counts_by_tokenize"], w["messages_as_chats"]) for w in told],
+                         [(True, False)])
+
+    def test_who_knows_it_is_asked_for_it(self):
+        def knows(peer, request):
+            peer.json({"input_tokens": 3, "own": request.target})
+        self.serve(FakeWorker(self, knows))
+        self.assertEqual(self.count().json(), {"input_tokens": 3, "own": self.PATH})
+
+    def test_it_is_what_the_engine_itself_would_count(self):
+        body = {"model": "m", "messages": [{"role": "user", "content": "how many are these? " * 9}]}
+        new = self.engine()
+        own = harness.request(new.at("http"), "POST", self.PATH, body).json()
+        self.assertGreater(own["input_tokens"], 20)
+        for flags in (("--apis", "chats"), ("--engine", "sglang")):
+            self.serve(self.engine(*flags).url("http"), count=1)
+            self.assertEqual(self.count(body).json(), own, flags)
+
+    def test_what_no_tokenize_counts_is_said_by_name(self):
+        for flags in (("--engine", "tgi"), ("--engine", "llamacpp")):
+            self.serve(self.engine(*flags).url("http"), count=1)
+            got = self.count()
+            self.assertEqual(got.status, 501, got.text)
+            self.assertEqual(got.json()["type"], "error")
+            self.assertIn("/v1/messages/count_tokens", got.json()["error"]["message"])
+        documents = [{"type": "document", "source": {"type": "url", "url": "http://a/b.pdf"}}]
+        got = self.count({"model": "m", "messages": [{"role": "user", "content": documents}]})
+        self.assertEqual(got.status, 400, got.text)
+        self.assertIn("/tokenize", got.json()["error"]["message"])
+
+
 if __name__ == "__main__":
     harness.main()

@@ -38,8 +38,11 @@ text_of(const json_t *vector, const char *key)
 static enum dialect
 api_of(const json_t *vector)
 {
-    return strcmp(text_of(vector, "api"), "responses") == 0 ? DIALECT_RESPONSES
-                                                            : DIALECT_MESSAGES;
+    const char *api = text_of(vector, "api");
+
+    return strcmp(api, "responses") == 0 ? DIALECT_RESPONSES
+           : strcmp(api, "count") == 0   ? DIALECT_COUNT
+                                         : DIALECT_MESSAGES;
 }
 
 static void
