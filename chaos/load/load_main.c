@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chaos/base/whole_file.h"
 #include "chaos/load/load_run_internal.h"
 #include "node/node.h"
 
@@ -27,10 +28,9 @@ print_result(struct load_run *run)
     } else {
         load_report_table(&report, &out);
     }
-    bool done = !out.failed && fwrite(out.ptr, 1, out.len, stdout) == out.len &&
-                fflush(stdout) == 0;
+    int error = whole_file_write("-", &out);
     buf_fini(&out);
-    return done;
+    return error == 0;
 }
 
 static int

@@ -78,32 +78,6 @@ make_mix(const struct plan_options *options, struct plan_mix *mix,
     return EXIT_FINE;
 }
 
-static bool
-write_to(FILE *to, struct buf *out)
-{
-    bool done = !out->failed && fwrite(out->ptr, 1, out->len, to) == out->len &&
-                fflush(to) == 0;
-    buf_clear(out);
-    return done;
-}
-
-static int
-print_svg(const char *path, const struct plan *plan, const char *name,
-          struct buf *out)
-{
-    FILE *to = fopen(path, "wb");
-
-    if (to == NULL) {
-        return complain(path, strerror(errno), EXIT_FAILED);
-    }
-    plan_report_svg(plan, name, out);
-    bool written = write_to(to, out);
-    if (fclose(to) != 0 || !written) {
-        return complain(path, "cannot be written", EXIT_FAILED);
-    }
-    return EXIT_FINE;
-}
-
 static int
 make_plan(const struct plan_options *options, const struct plan_mix *mix,
           const struct plan_seen *seen, struct buf *out)
@@ -120,8 +94,15 @@ make_plan(const struct plan_options *options, const struct plan_mix *mix,
     if (plan_make(&setup, &plan) != 0) {
         return complain("", "out of memory", EXIT_FAILED);
     }
-    int code = options->svg != NULL ? print_svg(options->svg, &plan, name, out)
-                                    : EXIT_FINE;
+    int code = EXIT_FINE;
+    if (options->svg != NULL) {
+        plan_report_svg(&plan, name, out);
+        int error = whole_file_write(options->svg, out);
+        buf_clear(out);
+        code = error == 0
+                   ? EXIT_FINE
+                   : complain(options->svg, strerror(-error), EXIT_FAILED);
+    }
     if (options->json) {
         plan_report_json(&plan, name, out);
     } else {
@@ -170,8 +151,10 @@ main(int argc, char **argv)
     if (code == EXIT_FINE && !options.paper) {
         code = make_plan(&options, &mix, &seen, &out);
     }
-    if (code != EXIT_USAGE && out.len > 0 && !write_to(stdout, &out)) {
-        code = complain("result", "cannot be written", EXIT_FAILED);
+    if (code != EXIT_USAGE && out.len > 0) {
+        int error = whole_file_write("-", &out);
+        code = error == 0 ? code
+                          : complain("result", strerror(-error), EXIT_FAILED);
     }
     buf_fini(&out);
     plan_mix_fini(&mix);

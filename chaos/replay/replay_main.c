@@ -100,43 +100,31 @@ play(const struct replay_options *options, const struct replay_load *load,
     return 0;
 }
 
-static bool
-write_to(FILE *to, struct buf *out)
-{
-    bool done = !out->failed && fwrite(out->ptr, 1, out->len, to) == out->len &&
-                fflush(to) == 0;
-    buf_clear(out);
-    return done;
-}
-
+/* The result goes to stdout, even where the plot finds no place. */
 static int
 print(const struct replay_options *options, const struct replay_report *report)
 {
     struct buf out;
-    int code = EXIT_FINE;
+    int error = 0;
 
     buf_init(&out, RESULT_BYTES_MAX);
     if (options->svg != NULL) {
-        FILE *to = fopen(options->svg, "wb");
         replay_report_svg(report, &out);
-        if (to == NULL || !write_to(to, &out)) {
-            code = complain(options->svg, "cannot be written", EXIT_FAILED);
-        }
-        if (to != NULL && fclose(to) != 0) {
-            code = EXIT_FAILED;
-        }
+        error = whole_file_write(options->svg, &out);
+        buf_clear(&out);
     }
-    buf_clear(&out);
+    int code = error == 0
+                   ? EXIT_FINE
+                   : complain(options->svg, strerror(-error), EXIT_FAILED);
     if (options->json) {
         replay_report_json(report, &out);
     } else {
         replay_report_table(report, &out);
     }
-    if (!write_to(stdout, &out)) {
-        code = complain("result", "cannot be written", EXIT_FAILED);
-    }
+    error = whole_file_write("-", &out);
     buf_fini(&out);
-    return code;
+    return error == 0 ? code
+                      : complain("result", strerror(-error), EXIT_FAILED);
 }
 
 static int
