@@ -281,6 +281,32 @@ plan_saving(uint32_t whole, uint32_t split)
     return whole > 0 && split > 0 ? 1 - (double)split / whole : 0;
 }
 
+/* A fleet with a pool that is late keeps no promise, whatever its size. */
+static uint32_t
+engines_of(const struct plan_fleet *fleet, enum plan_way way)
+{
+    for (uint32_t i = 0; i < fleet->pools_count; i++) {
+        if (fleet->pools[i].corrected.late) {
+            return 0;
+        }
+    }
+    return fleet->engines[way];
+}
+
+const struct plan_fleet *
+plan_answer(const struct plan *plan, enum plan_way *way)
+{
+    *way = plan->setup.requests > 0 ? PLAN_BY_PLAY : PLAN_BY_CORRECTED;
+    uint32_t whole = engines_of(&plan->whole, *way);
+    uint32_t split = engines_of(&plan->split, *way);
+
+    if (whole == 0 && split == 0) {
+        return NULL;
+    }
+    return split > 0 && (whole == 0 || split < whole) ? &plan->split
+                                                      : &plan->whole;
+}
+
 double
 plan_cost(const struct plan_setup *setup, uint32_t engines)
 {

@@ -103,6 +103,12 @@ int plan_fleet_play(const struct plan_setup *setup,
  * them is not known. */
 double plan_saving(uint32_t whole, uint32_t split);
 
+/* What to buy: of the fleets whose engines are known by the best way, the one
+ * that needs fewer, one fleet where both need as many. NULL: no number of these
+ * engines keeps the promises. */
+const struct plan_fleet *plan_answer(const struct plan *plan,
+                                     enum plan_way *way);
+
 /* What so many engines cost in a year. */
 double plan_cost(const struct plan_setup *setup, uint32_t engines);
 

@@ -150,9 +150,8 @@ static const char manual_tail[] =
     "\n"
     "--json prints one object: the setup; one_fleet and two_pools, each with\n"
     "pools, engines (closed, corrected, played) and latency of both horizons;\n"
-    "thresholds; what_if; seen, of a mix. With --paper: rows of table, what, "
-    "paper,\n"
-    "reconstructed, measured.\n"
+    "thresholds; what_if; seen, of a mix; buy. With --paper: rows of table,\n"
+    "what, paper, reconstructed, measured.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or input.\n";
 

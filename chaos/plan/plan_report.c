@@ -242,11 +242,38 @@ put_what_ifs(const struct plan *plan, struct buf *out)
     }
 }
 
+/* What a buyer asks. */
+static void
+put_answer(const struct plan *plan, struct buf *out)
+{
+    const struct plan_setup *s = &plan->setup;
+    enum plan_way way;
+    const struct plan_fleet *fleet = plan_answer(plan, &way);
+
+    if (fleet == NULL) {
+        buf_add_text(out,
+                     "\nNo number of these engines keeps both promises for 99 "
+                     "%: see \"too slow\".\nOther engines (--engine), longer "
+                     "times, or prompts that are cached may.\n");
+        return;
+    }
+    buf_printf(out, "\nBuy ");
+    put_count(out, 0, fleet->engines[way]);
+    buf_printf(out, " engine%s (", fleet->engines[way] > 1 ? "s" : "");
+    uint64_t gpus = (uint64_t)fleet->engines[way] * s->engine.gpus;
+    put_count(out, 0, gpus);
+    buf_add_text(out, gpus > 1 ? " GPUs), $" : " GPU), $");
+    put_count(out, 0, (uint64_t)llround(plan_cost(s, fleet->engines[way])));
+    buf_printf(out, " a year, as %s: %s.\n",
+               fleet == &plan->whole ? "one fleet" : "two pools", ways[way]);
+}
+
 void
 plan_report_table(const struct plan *plan, const char *name, struct buf *out)
 {
     put_head(plan, name, out);
     put_sizes(plan, out);
+    put_answer(plan, out);
     if (plan->setup.requests > 0) {
         put_latencies(plan, out);
     }
@@ -377,6 +404,29 @@ json_sensitivity(struct json_out *json, const struct plan *plan)
 }
 
 static void
+json_answer(struct json_out *json, const struct plan *plan)
+{
+    enum plan_way way;
+    const struct plan_fleet *fleet = plan_answer(plan, &way);
+
+    json_out_key(json, "buy");
+    if (fleet == NULL) {
+        json_out_null(json);
+        return;
+    }
+    json_out_object_begin(json);
+    json_out_put_uint(json, "engines", fleet->engines[way]);
+    json_out_put_uint(json, "gpus",
+                      (uint64_t)fleet->engines[way] * plan->setup.engine.gpus);
+    plan_json_number(json, "usd_a_year",
+                     plan_cost(&plan->setup, fleet->engines[way]));
+    json_out_put_text(json, "as",
+                      fleet == &plan->whole ? "one_fleet" : "two_pools");
+    json_out_put_text(json, "by", ways[way]);
+    json_out_object_end(json);
+}
+
+static void
 json_seen(struct json_out *json, const struct plan_seen *seen)
 {
     json_out_key(json, "seen");
@@ -415,6 +465,7 @@ plan_report_json(const struct plan *plan, const char *name, struct buf *out)
     json_out_put_uint(&json, "max_len", s->max_len);
     json_out_put_uint(&json, "seed", s->seed);
     json_seen(&json, &s->seen);
+    json_answer(&json, plan);
     json_fleet(&json, plan, "one_fleet", &plan->whole);
     json_fleet(&json, plan, "two_pools", &plan->split);
     json_sensitivity(&json, plan);

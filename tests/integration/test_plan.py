@@ -79,6 +79,29 @@ class Plan(unittest.TestCase):
             root = xml.etree.ElementTree.parse(svg).getroot()
             self.assertTrue(root.tag.endswith("svg"))
 
+    def test_what_to_buy_is_said_in_a_line(self):
+        args = ("--cdf", "-", "--rate", 20, *FLAT)
+        cdf = b"[[256, 0.5], [1024, 1]]"
+        made = self.make(*args, stdin=cdf)
+        buy = made["buy"]
+        self.assertEqual((buy["engines"], buy["by"]),
+                         (made[buy["as"]]["engines"]["corrected"], "corrected"))
+        self.assertAlmostEqual(buy["usd_a_year"], buy["gpus"] * 2.21 * 8760, delta=1)
+        page = plan(*args, stdin=cdf).stdout.decode()
+        self.assertRegex(page, rf"\nBuy {buy['engines']} engines? \({buy['gpus']} GPUs?\), \$")
+        self.assertLessEqual(len(page.splitlines()), 40)
+        late = ("--slo-ttft-ms", 1)
+        self.assertIsNone(self.make(*args, *late, stdin=cdf)["buy"])
+        self.assertIn("No number of these engines",
+                      plan(*args, *late, stdin=cdf).stdout.decode())
+
+    def test_a_plot_without_a_place_is_said(self):
+        told = plan("--cdf", "-", *FLAT, "--svg", "/nowhere/plan.svg", stdin=CDF)
+        self.assertEqual(told.returncode, 1)
+        self.assertEqual(told.stderr,
+                         b"kvasir plan: /nowhere/plan.svg: No such file or directory\n")
+        self.assertIn(b"engines needed", told.stdout)
+
     def test_the_paper_is_reproduced(self):
         rows = self.make("--paper", "--requests", 0)["rows"]
         engines = [(r["paper"], r["reconstructed"]) for r in rows
