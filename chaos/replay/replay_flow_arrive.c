@@ -25,6 +25,7 @@ read_prompt(struct replay_world *world, const struct replay_request *request)
         .keys = world->keys,
         .blocks = request->prompt_tokens / block,
         .tokens = request->prompt_tokens,
+        .answer = request->output_tokens,
         .family = request->family,
     };
 

@@ -101,7 +101,13 @@ note_times(struct replay_world *world, const struct replay_flight *flight,
     uint32_t gaps = out->usage.completion_tokens - 1;
     uint64_t itl_us = gaps > 0 ? (out->at_us - out->usage.first_us) / gaps : 0;
 
+    const struct replay_request *request =
+        &world->load->requests[flight - world->flights];
+    uint64_t total = (uint64_t)request->prompt_tokens + request->output_tokens;
+    unsigned pool = total > world->setup.short_len;
+
     CHECK(out->usage.completion_tokens > 0 && at < world->load->count);
+    world->pool_us[pool][world->result.pool[pool].finished++] = ttft_us;
     world->ttft_us[at] = ttft_us;
     world->whole_us[at] = out->at_us - flight->arrived_us;
     if (gaps > 0 && flight->lease.taken && !world->setup.answers_whole) {

@@ -71,6 +71,12 @@ admit(struct replay_node *node, uint32_t engine)
         worker_set_add(prefills ? &node->view.prefill : &node->view.decode,
                        engine);
     }
+    if (node->config.short_engines != 0) {
+        bool is_short = engine < node->config.short_engines;
+        node->view.tells_len = true;
+        node->view.max_len[engine] =
+            is_short ? node->config.short_len : UINT32_MAX;
+    }
     node->view.worker[engine] = worker;
     node->view.identity[engine] = worker->identity;
     worker_set_add(&node->view.present, engine);
@@ -250,6 +256,14 @@ read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
     CHECK(prompt->blocks <= node->config.depth_max);
     route_read_nothing(scratch);
     scratch->blocks.prefix_key = prompt->family;
+    if (node->config.short_engines != 0) { /* its length counts */
+        scratch->prompts = true;
+        scratch->scan.api = SCAN_API_CHAT;
+        scratch->scan.shape = SCAN_MESSAGES;
+        scratch->scan.prompts = 1;
+        scratch->scan.has_max_tokens = true;
+        scratch->scan.max_tokens = prompt->answer;
+    }
     if (node->config.events) {
         token_match_set(&scratch->tokens, prompt->root, &tokens);
         return;

@@ -30,6 +30,8 @@ struct replay_node_config {
     uint32_t engines;
     uint32_t prefill; /* the first ones compute prompts for the others; 0: all
                          engines do all of a request */
+    uint32_t short_engines; /* the first ones take short_len tokens at most */
+    uint32_t short_len;
     uint32_t engine_blocks; /* of each one's cache */
     uint32_t block_tokens;
     uint32_t depth_max;   /* blocks of the longest prompt */
@@ -50,6 +52,7 @@ struct replay_prompt {
     const uint64_t *keys; /* of the full blocks */
     uint32_t blocks;
     uint32_t tokens;
+    uint32_t answer; /* tokens that it allows */
     uint64_t family; /* for rendezvous hashing */
 };
 

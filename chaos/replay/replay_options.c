@@ -58,6 +58,14 @@ static const struct flag table[] = {
      "split: prompt tokens passed on per second"},
     {"split-tokens", FLAG_COUNT, AT(split_tokens), 0, 1000000000, "N",
      ELECT_TEXT(ELECT_SPLIT_TOKENS), "policy.split_tokens"},
+    {"short", FLAG_COUNT, AT(short_engines), 0, WORKERS_MAX - 1, "N", "0",
+     "two pools: so many engines, the first ones, take no\n"
+     "more than --short-len tokens of prompt and answer,\n"
+     "which is policy.pool_threshold, too; 0: one pool"},
+    {"short-len", FLAG_COUNT, AT(short_len), 1, 1000000000, "N",
+     ELECT_TEXT(ELECT_POOL_THRESHOLD),
+     "longest of those that --json tells of as short, and\n"
+     "that --short takes"},
     {"kv-tokens", FLAG_COUNT, AT(kv_tokens), 0, 1e9, "N", "0",
      "tokens in one engine's cache; 0: the workload's,\n"
      "307,328 for a trace"},
@@ -280,6 +288,33 @@ fill_cluster(struct replay_options *o)
     }
 }
 
+/* Two pools are for policies that count tokens. */
+static int
+check_pools(const struct replay_options *o, char *fault, size_t size)
+{
+    if (o->short_engines == 0) {
+        return 0;
+    }
+    if (o->short_engines >= o->engines) {
+        (void)snprintf(fault, size,
+                       "--short: no engine is left for long requests "
+                       "(--engines)");
+        return FLAGS_E_BAD;
+    }
+    for (uint32_t i = 0; i < o->policies_count; i++) {
+        enum replay_policy policy = o->policies[i];
+        if (policy != REPLAY_KVASIR && policy != REPLAY_SLO &&
+            policy != REPLAY_SHARES) {
+            (void)snprintf(fault, size,
+                           "--short: %s does not count tokens; --policy may "
+                           "have kvasir, slo and shares",
+                           replay_policy_name(policy));
+            return FLAGS_E_BAD;
+        }
+    }
+    return 0;
+}
+
 int
 replay_options_parse(struct replay_options *options, char **argv, char *fault,
                      size_t fault_size)
@@ -316,7 +351,7 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
                        "--prefill: no engine is left to go on (--engines)");
         return FLAGS_E_BAD;
     }
-    return r;
+    return r == 0 ? check_pools(options, fault, fault_size) : r;
 }
 
 static const char manual_head[] =
@@ -393,7 +428,8 @@ static const char manual_tail[] =
     "engines\n"
     "did a half each), lost (records an index had no room for), ttft_p50_ms,\n"
     "_p90_, _p99_, whole_p50_ms, _p99_ (arrival to last token),\n"
-    "itl_p50_ms, _p99_, within_slo (requests), busy_ms (of all engines),\n"
+    "itl_p50_ms, _p99_, short and long (of --short-len: finished,\n"
+    "ttft_p50_ms, _p99_), within_slo (requests), busy_ms (of all engines),\n"
     "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open; with\n"
     "--islands inside and across.\n"
     "\n"
@@ -429,6 +465,7 @@ replay_options_setup(const struct replay_options *options,
 
     elect.recompute_weight = (uint32_t)options->recompute_weight;
     elect.split_tokens = (uint32_t)options->split_tokens;
+    elect.pool_threshold = (uint32_t)options->short_len;
     if (policy == REPLAY_SHARES) {
         elect.recompute_weight = 0;
         elect.cache_threshold_permille = SHARES_THRESHOLD;
@@ -445,6 +482,8 @@ replay_options_setup(const struct replay_options *options,
         .metrics_us = REPLAY_METRICS_US,
         .expected_ms = (uint32_t)options->expected_ms,
         .prefill = (uint32_t)options->prefill,
+        .short_engines = (uint32_t)options->short_engines,
+        .short_len = (uint32_t)options->short_len,
         .transfer_tokens_per_s = (uint32_t)options->transfer_tokens_per_s,
         .sequential = options->sequential,
         .slo_ttft_ms = (uint32_t)options->slo_ttft_ms,

@@ -43,6 +43,8 @@ struct replay_options {
     uint64_t prefill; /* 0: half of the engines */
     uint64_t transfer_tokens_per_s;
     uint64_t split_tokens;
+    uint64_t short_engines; /* 0: one pool */
+    uint64_t short_len;
     uint64_t expected_ms;
     uint64_t slo_ttft_ms;
     uint64_t slo_itl_ms;

@@ -227,6 +227,14 @@ put_json_row(struct json_out *json, const struct replay_row *row)
     json_out_put_milli(json, "whole_p99_ms", r->whole_p99_us);
     json_out_put_milli(json, "itl_p50_ms", r->itl_p50_us);
     json_out_put_milli(json, "itl_p99_ms", r->itl_p99_us);
+    for (unsigned i = 0; i < 2; i++) {
+        json_out_key(json, i == 0 ? "short" : "long");
+        json_out_object_begin(json);
+        json_out_put_uint(json, "finished", r->pool[i].finished);
+        json_out_put_milli(json, "ttft_p50_ms", r->pool[i].ttft_p50_us);
+        json_out_put_milli(json, "ttft_p99_ms", r->pool[i].ttft_p99_us);
+        json_out_object_end(json);
+    }
     json_out_put_uint(json, "within_slo", r->within_slo);
     json_out_put_milli(json, "busy_ms", r->busy_us);
     json_out_put_milli(json, "took_ms", r->took_us);

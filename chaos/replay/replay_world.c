@@ -154,6 +154,9 @@ open_engines(struct replay_world *world)
         struct replay_engine *e = &world->engines[i];
         struct engine_config own =
             at_speed(&config, world->setup.speed_permille[i]);
+        if (i < world->setup.short_engines) {
+            own.request_tokens_max = world->setup.short_len;
+        }
         int error = engine_init(&e->engine, &own, 0, world->setup.seed);
         e->wake_us = VIRTUAL_TIME_NEVER;
         e->readers = readers_of(world, i);
@@ -178,6 +181,8 @@ open_nodes(struct replay_world *world)
         .engine_blocks = setup->engine.blocks_max,
         .block_tokens = block,
         .depth_max = replay_load_longest_prompt(world->load) / block + 16,
+        .short_engines = setup->short_engines,
+        .short_len = setup->short_len,
         .expected_ms = setup->expected_ms,
         .events = replay_knows_events(world),
         .islands = setup->islands,
@@ -229,12 +234,16 @@ open_memory(struct replay_world *world)
     if (world->setup.islands > 1) {
         world->side_us = calloc(count, sizeof(*world->side_us));
     }
+    for (unsigned i = 0; i < 2; i++) {
+        world->pool_us[i] = calloc(count, sizeof(*world->pool_us[i]));
+    }
     world->whole_us = calloc(count, sizeof(*world->whole_us));
     world->itl_us = calloc(count, sizeof(*world->itl_us));
     world->tokens = calloc(longest, sizeof(*world->tokens));
     world->keys = calloc(longest, sizeof(*world->keys));
     return world->flights == NULL || world->ttft_us == NULL ||
                    (world->setup.islands > 1 && world->side_us == NULL) ||
+                   world->pool_us[0] == NULL || world->pool_us[1] == NULL ||
                    world->whole_us == NULL || world->itl_us == NULL ||
                    world->tokens == NULL || world->keys == NULL
                ? -ENOMEM
@@ -301,6 +310,8 @@ replay_world_fini(struct replay_world *world)
     free(world->flights);
     free(world->ttft_us);
     free(world->side_us);
+    free(world->pool_us[0]);
+    free(world->pool_us[1]);
     free(world->whole_us);
     free(world->itl_us);
     free(world->tokens);
@@ -380,6 +391,13 @@ replay_world_result(struct replay_world *world, struct replay_result *result)
     result->ttft_p50_us = at_permille(world->ttft_us, count, 500);
     result->ttft_p90_us = at_permille(world->ttft_us, count, 900);
     result->ttft_p99_us = at_permille(world->ttft_us, count, 990);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t part = result->pool[i].finished;
+        uint64_t *us = world->pool_us[i];
+        qsort(us, part, sizeof(*us), compare);
+        result->pool[i].ttft_p50_us = at_permille(us, part, 500);
+        result->pool[i].ttft_p99_us = at_permille(us, part, 990);
+    }
     result->whole_p50_us = at_permille(world->whole_us, count, 500);
     result->whole_p99_us = at_permille(world->whole_us, count, 990);
     result->itl_p50_us = at_permille(world->itl_us, world->itl_count, 500);

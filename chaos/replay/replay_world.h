@@ -98,6 +98,9 @@ struct replay_setup {
     uint32_t metrics_us;
     uint32_t expected_ms;
     uint32_t prefill; /* split: engines for prompts, the first ones; 0: half */
+    uint32_t short_engines; /* the first ones take short_len tokens at most;
+                               kvasir, slo and shares alone */
+    uint32_t short_len;     /* of prompt and answer */
     uint32_t transfer_tokens_per_s; /* of a prompt, from one to the other; 0: it
                                        takes no time */
     bool sequential;                /* one node, one request at a time */
@@ -166,6 +169,11 @@ struct replay_result {
     uint64_t whole_p99_us;
     uint64_t itl_p50_us; /* a request's mean time between two tokens */
     uint64_t itl_p99_us;
+    struct {
+        uint64_t finished;
+        uint64_t ttft_p50_us;
+        uint64_t ttft_p99_us;
+    } pool[2];           /* of short requests, and of long ones */
     uint64_t within_slo; /* finished requests that met both times of the SLO */
     uint64_t busy_us;    /* of all engines */
     uint64_t took_us;    /* first arrival to last token */
@@ -231,6 +239,7 @@ struct replay_world {
     uint64_t *ttft_us; /* of finished requests */
     uint64_t *side_us; /* the same: of those inside from the first on, of those
                           across from the last on; NULL: one island */
+    uint64_t *pool_us[2]; /* the same of short ones, and of long ones */
     uint64_t *whole_us;
     uint64_t *itl_us; /* of those with two tokens or more: itl_count */
     uint64_t itl_count;

@@ -172,3 +172,18 @@ Test(chaos_replay_options, the_manual_names_what_there_is)
     }
     buf_fini(&out);
 }
+
+Test(chaos_replay_options, two_pools_are_for_policies_that_count_tokens)
+{
+    must_refuse("--short 8 --policy kvasir",
+                "--short: no engine is left for long requests (--engines)");
+    must_refuse("--short 2 --policy kvasir,dynamo",
+                "--short: dynamo does not count tokens; --policy may have "
+                "kvasir, slo and shares");
+    cr_assert_eq(parse("--short 2 --short-len 4096 --policy kvasir,slo"), 0);
+    struct replay_setup replay =
+        replay_options_setup(&options, REPLAY_KVASIR, 1000);
+    cr_expect_eq(replay.short_engines, 2);
+    cr_expect_eq(replay.short_len, 4096);
+    cr_expect_eq(replay.elect.pool_threshold, 4096);
+}

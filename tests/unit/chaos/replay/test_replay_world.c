@@ -88,6 +88,32 @@ play(const struct replay_setup *replay)
     return result;
 }
 
+/* Two long prompts come at once, and then a short one: with one pool it waits
+ * behind one of them, with two it has an engine to itself. */
+Test(chaos_replay_world,
+     two_pools_keep_short_requests_from_waiting_for_long_ones)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 2);
+
+    for (uint64_t i = 0; i < 10; i++) {
+        add(i * 20000, 3 * i, 960, 2);
+        add(i * 20000, 3 * i + 1, 960, 2);
+        add(i * 20000 + 100, 3 * i + 2, 32, 2);
+    }
+    replay.short_len = 100;
+    struct replay_result one = play(&replay);
+    replay.short_engines = 1;
+    replay.elect.pool_threshold = 100;
+    struct replay_result two = play(&replay);
+    cr_expect_eq(one.pool[0].finished, 10);
+    cr_expect_eq(one.pool[1].finished, 20);
+    cr_expect_eq(two.pool[0].finished, 10);
+    cr_expect_eq(two.refused, 0); /* an engine refuses what is too long */
+    cr_expect_eq(two.pool[0].ttft_p99_us, 1032);
+    cr_expect_gt(one.pool[0].ttft_p50_us, 1500);
+    cr_expect_gt(two.pool[1].ttft_p99_us, one.pool[1].ttft_p99_us);
+}
+
 /*
  * The first computes its 64 tokens in one step (1,064 us) and a second token in
  * another (1,000 us). The second finds 3 of its 4 blocks, as the last token is
