@@ -128,12 +128,24 @@ add_worker(struct control *control, struct httpd_request *request)
 {
     char fault[ADMIN_FAULT_MAX];
     char id[CONFIG_LABEL_MAX];
-    unsigned status = admin_add_worker(control, httpd_body(request), id, fault);
+    uint32_t ttl_ms;
+    unsigned status =
+        admin_add_worker(control, httpd_body(request), id, &ttl_ms, fault);
 
-    admin_access_log(&control->access, request, slice_of(id),
-                     status != 0 ? fault : NULL);
+    if (status != 0 || ttl_ms == 0) { /* it comes again and again */
+        admin_access_log(&control->access, request, slice_of(id),
+                         status != 0 ? fault : NULL);
+    }
     if (status != 0) {
         httpd_error(request, status, "worker_refused", fault);
+        return;
+    }
+    if (ttl_ms != 0) {
+        char text[CONFIG_LABEL_MAX + 64];
+        (void)snprintf(text, sizeof text, "{\"id\":\"%s\",\"ttl_ms\":%u}\n", id,
+                       (unsigned)ttl_ms);
+        httpd_answer(request, 200, "application/json", SLICE(""),
+                     slice_of(text));
         return;
     }
     answer_json(control, request, admin_put_workers);

@@ -74,10 +74,11 @@ void admin_gone(void *context, struct httpd_request *request);
 void admin_answer(struct httpd_request *request, const char *content_type,
                   const struct buf *body);
 
-/* POST /admin/workers: adds the worker that body describes. 0, or the status
- * of an error with *fault. id: the worker's, as far as it was read. */
+/* POST /admin/workers: adds the worker that body describes, or renews it. 0, or
+ * the status of an error with *fault. id: the worker's, as far as it was read.
+ * *ttl_ms: for how long, or 0. */
 unsigned admin_add_worker(struct control *control, struct slice body,
-                          char id[CONFIG_LABEL_MAX],
+                          char id[CONFIG_LABEL_MAX], uint32_t *ttl_ms,
                           char fault[ADMIN_FAULT_MAX]) ON_CONTROL;
 
 /* /metrics: Prometheus text. */

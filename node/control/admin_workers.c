@@ -1,8 +1,10 @@
-/* POST /admin/workers: a JSON object with the keys of one worker. */
+/* POST /admin/workers: a JSON object with the keys of one worker, and a ttl if
+ * the engine announces itself. */
 #include <stdio.h>
 
 #include "node/config/config_access.h"
 #include "node/control/admin.h"
+#include "node/control/control_announced.h"
 #include "node/control/control_roster.h"
 #include "node/text/json_pull.h"
 
@@ -19,10 +21,22 @@ first_line(const struct config_errors *errors, char fault[ADMIN_FAULT_MAX])
                    line.len != 0 ? line.ptr : "");
 }
 
+static bool
+take_ttl(struct slice text, uint32_t *ttl_ms, struct config_errors *errors)
+{
+    if (!control_announced_ttl(text, ttl_ms)) {
+        buf_add_text(&errors->text,
+                     "worker: ttl: expected a duration from 1s to 1h\n");
+        errors->count++;
+        return false;
+    }
+    return true;
+}
+
 /* One member of the object: true while all is well. */
 static bool
 take_member(struct json_pull *pull, struct config_worker *worker,
-            struct config_errors *errors)
+            uint32_t *ttl_ms, struct config_errors *errors)
 {
     char key[64];
     char value[VALUE_MAX];
@@ -35,15 +49,17 @@ take_member(struct json_pull *pull, struct config_worker *worker,
     if (key_len < 0 || value_len < 0) {
         return false;
     }
-    (void)config_worker_set(
-        worker, (struct slice){.ptr = key, .len = (size_t)key_len},
-        (struct slice){.ptr = value, .len = (size_t)value_len}, "worker",
-        errors);
+    struct slice name = {.ptr = key, .len = (size_t)key_len};
+    struct slice text = {.ptr = value, .len = (size_t)value_len};
+    if (slice_equal(name, SLICE("ttl"))) {
+        return take_ttl(text, ttl_ms, errors);
+    }
+    (void)config_worker_set(worker, name, text, "worker", errors);
     return errors->count == 0;
 }
 
 static bool
-read_worker(struct slice body, struct config_worker *worker,
+read_worker(struct slice body, struct config_worker *worker, uint32_t *ttl_ms,
             struct config_errors *errors)
 {
     struct json_pull pull;
@@ -54,7 +70,7 @@ read_worker(struct slice body, struct config_worker *worker,
         return false;
     }
     while ((token = json_pull_next(&pull)) == PULL_KEY) {
-        if (!take_member(&pull, worker, errors)) {
+        if (!take_member(&pull, worker, ttl_ms, errors)) {
             return false;
         }
     }
@@ -64,7 +80,7 @@ read_worker(struct slice body, struct config_worker *worker,
 
 static unsigned ON_CONTROL
 add(struct control *control, const struct config_worker *worker,
-    char fault[ADMIN_FAULT_MAX])
+    uint32_t ttl_ms, char fault[ADMIN_FAULT_MAX])
 {
     const struct ranges *deny = &control->node->config->workers_deny;
 
@@ -77,7 +93,8 @@ add(struct control *control, const struct config_worker *worker,
     if (config_access_denies(deny, worker, fault)) {
         return 403;
     }
-    int outcome = control_roster_put(control, worker);
+    int outcome = ttl_ms != 0 ? control_announce(control, worker, ttl_ms)
+                              : control_roster_put(control, worker);
     switch (outcome) {
     case 0:
         return 0;
@@ -101,22 +118,24 @@ add(struct control *control, const struct config_worker *worker,
 
 unsigned
 admin_add_worker(struct control *control, struct slice body,
-                 char id[CONFIG_LABEL_MAX], char fault[ADMIN_FAULT_MAX])
+                 char id[CONFIG_LABEL_MAX], uint32_t *ttl_ms,
+                 char fault[ADMIN_FAULT_MAX])
 {
     struct config_errors errors;
     struct config_worker worker = {.ranks = 1,
                                    .bootstrap_port = CONFIG_BOOTSTRAP_PORT};
     unsigned status = 400;
 
+    *ttl_ms = 0;
     config_errors_init(&errors);
-    if (read_worker(body, &worker, &errors)) {
-        status = add(control, &worker, fault);
+    if (read_worker(body, &worker, ttl_ms, &errors)) {
+        status = add(control, &worker, *ttl_ms, fault);
     } else if (errors.count != 0) {
         first_line(&errors, fault);
     } else {
         (void)snprintf(fault, ADMIN_FAULT_MAX,
                        "expected a JSON object of strings: url, and perhaps "
-                       "id, events, replay, island, pool, role");
+                       "id, events, replay, island, pool, role, ttl");
     }
     memcpy(id, worker.id, sizeof worker.id);
     config_errors_fini(&errors);

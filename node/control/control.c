@@ -259,6 +259,7 @@ on_work(uv_timer_t *timer)
     finish_sweeps(control);
     control_speed_tell(control, now_us);
     control_roster_work(control);
+    control_announced_look(control);
     control_models_sweep(&control->models);
     control_models_judge(&control->models, now_us);
     control_models_compare(&control->models, &control->hints, now_us);

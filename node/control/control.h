@@ -17,6 +17,7 @@
 #include "node/control/admin_access.h"
 #include "node/control/admin_alias.h"
 #include "node/control/admin_live.h"
+#include "node/control/control_announced.h"
 #include "node/control/control_islands.h"
 #include "node/control/control_jwt.h"
 #include "node/control/control_limits.h"
@@ -98,6 +99,7 @@ struct control {
     struct control_reload *reload; /* borrowed */
     struct control_models models;
     struct control_queue queue;
+    struct control_announced announced;
     struct control_jwt jwt;
     struct control_limits limits;
 };

@@ -2,6 +2,7 @@
 #include "node/control/control_roster.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "node/base/log.h"
 #include "node/config/config_mesh.h"
@@ -115,6 +116,27 @@ control_roster_put(struct control *control, const struct config_worker *worker)
     return outcome;
 }
 
+/* The roster applies it; an operator's draining goes on. */
+int
+control_roster_renew(struct control *control,
+                     const struct config_worker *worker)
+{
+    uint32_t slot = fleet_find(control->fleet, slice_of(worker->id));
+    struct config_worker whole = *worker;
+    struct fleet_status status = {.draining = false};
+
+    roster_apply_complete(control->workers, &whole);
+    bool drains = slot != WORKER_NONE &&
+                  fleet_status(control->fleet, slot, &status) &&
+                  status.draining;
+    int outcome =
+        roster_apply_put(control->workers, &whole, control_now_us(control));
+    if (outcome == 0 && drains) {
+        (void)!control_roster_drain(control, slice_of(worker->id), true);
+    }
+    return outcome <= 0 ? outcome : FLEET_E_FULL;
+}
+
 /* Whether a worker has this id, here or in the roster alone; as a text. */
 static bool
 is_there(const struct control *control, struct slice id,
@@ -192,6 +214,7 @@ control_roster_has(const struct control *control,
 
     roster_apply_complete(control->workers, &whole);
     return slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
+           strcmp(status.config->from, whole.from) == 0 &&
            roster_step(status.config, false, &whole, false) == ROSTER_KEEP;
 }
 

@@ -35,6 +35,11 @@ void control_roster_work(struct control *control) ON_CONTROL;
 int control_roster_put(struct control *control,
                        const struct config_worker *worker)
     MUST_CHECK ON_CONTROL;
+/* The same for a worker that is there and was announced: as it is now, or named
+ * by another node. */
+int control_roster_renew(struct control *control,
+                         const struct config_worker *worker)
+    MUST_CHECK ON_CONTROL;
 bool control_roster_drain(struct control *control, struct slice id,
                           bool draining) MUST_CHECK ON_CONTROL;
 bool control_roster_remove(struct control *control, struct slice id)

@@ -279,6 +279,16 @@ fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
 }
 
 void
+fleet_named(struct fleet *fleet, uint32_t slot, const char *from)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
+    CHECK(strlen(from) < sizeof s->config.from);
+    (void)snprintf(s->config.from, sizeof s->config.from, "%s", from);
+}
+
+void
 fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us)
 {
     struct fleet_slot *s = &fleet->slot[slot];

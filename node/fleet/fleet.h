@@ -186,6 +186,9 @@ void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
                  uint64_t now_us);
 
+/* Says anew what named a present worker (`from` of its configuration). */
+void fleet_named(struct fleet *fleet, uint32_t slot, const char *from);
+
 /* Ends the draining of a present worker: it takes requests again. Harmless for
  * a worker that does not drain. */
 void fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us);

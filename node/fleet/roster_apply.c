@@ -29,16 +29,22 @@ _Static_assert(ROSTER_ID_MAX == CONFIG_LABEL_MAX, "ids are the same");
 
 /* The decision */
 
+/* Whoever named it, and names it now. */
 static bool
-same(const struct config_worker *a, const struct config_worker *b)
+same(const struct config_worker *left, const struct config_worker *right)
 {
+    struct config_worker a = *left;
+    struct config_worker b = *right;
     struct buf texts[2];
-    bool equal = strcmp(a->id, b->id) == 0;
+    bool equal = strcmp(a.id, b.id) == 0;
+
+    a.from[0] = '\0';
+    b.from[0] = '\0';
 
     buf_init(&texts[0], ROSTER_SPEC_MAX);
     buf_init(&texts[1], ROSTER_SPEC_MAX);
-    roster_spec_put(a, true, &texts[0]);
-    roster_spec_put(b, true, &texts[1]);
+    roster_spec_put(&a, true, &texts[0]);
+    roster_spec_put(&b, true, &texts[1]);
     equal = equal && !texts[0].failed && !texts[1].failed &&
             slice_equal(buf_slice(&texts[0]), buf_slice(&texts[1]));
     buf_fini(&texts[0]);
@@ -323,6 +329,9 @@ follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
         roster_step(there, status.draining, entry->removed ? NULL : &worker,
                     entry->draining);
     take(apply, step, slot, now_us);
+    if (there != NULL && step != ROSTER_REPLACE && step != ROSTER_REMOVE) {
+        fleet_named(apply->fleet, slot, worker.from);
+    }
     if ((step == ROSTER_ADD || step == ROSTER_REPLACE) &&
         !add(apply, &worker, entry->draining, quiet, now_us)) {
         return step == ROSTER_ADD ? ROSTER_KEEP : ROSTER_REMOVE;

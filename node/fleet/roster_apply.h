@@ -36,7 +36,7 @@
 struct roster_apply;
 
 enum roster_step {
-    ROSTER_KEEP,    /* nothing to do */
+    ROSTER_KEEP,    /* nothing to do, but for who names it (`from`) */
     ROSTER_ADD,     /* add it, and drain it if the entry says so */
     ROSTER_REPLACE, /* remove it, then as ROSTER_ADD */
     ROSTER_DRAIN,

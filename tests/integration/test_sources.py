@@ -1,4 +1,4 @@
-"""Workers that are named while the node runs: by a DNS server and by files.
+"""Workers that are named while the node runs: by a DNS server, by files, by themselves.
 Which of them the node has, and what becomes of those that are named no more."""
 import json
 import threading
@@ -288,6 +288,67 @@ class Files(Sources):
         reload()
         self.has(node, self.two)
         self.assertEqual(self.status(node)["worker_sources"], [])
+
+
+class Announced(Sources):
+    def announce(self, node, worker, ttl, **more):
+        return harness.request(node.at("admin"), "POST", "/admin/workers",
+                               {"url": worker.url, "ttl": ttl, **more})
+
+    def froms(self, node):
+        return {w["id"]: w["from"] for w in self.workers(node)}
+
+    def all_know(self, nodes, froms):
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.froms(node) == froms, f"workers are {froms}")
+
+    def test_an_engine_that_falls_silent_is_removed_from_all_nodes(self):
+        nodes = self.three()
+        one, two = FakeWorker(self, echo), FakeWorker(self, echo)
+        answer = self.announce(nodes[0], one, "1h", pool="p")
+        self.assertEqual((answer.status, answer.json()), (200, {"id": one.id, "ttl_ms": 3600000}))
+        self.all_know(nodes, {one.id: "announced:3600000ms:a"})
+        # Renewed at another node, it is the same worker, and that node counts now.
+        self.assertEqual(self.announce(nodes[1], one, "1h", pool="p").status, 200)
+        self.all_know(nodes, {one.id: "announced:3600000ms:b"})
+        self.assertEqual(nodes[2].log().count("worker_added"), 1)
+        # Once it says less, and then nothing, it is gone.
+        self.assertEqual(self.announce(nodes[2], two, "1h").status, 200)
+        self.assertEqual(self.announce(nodes[2], one, "1s", pool="p").status, 200)
+        self.all_know(nodes, {two.id: "announced:3600000ms:c"})
+        self.assertIn("worker_silent", nodes[2].log())
+
+    def test_the_others_count_for_a_node_that_is_dead(self):
+        nodes = self.three()
+        one = FakeWorker(self, echo)
+        self.assertEqual(self.announce(nodes[0], one, "2s").status, 200)
+        harness.wait_until(lambda: one.id in self.froms(nodes[2]), "it is told")
+        nodes[0].kill()
+        self.all_know(nodes[1:], {})
+
+    def test_an_operators_word_outlasts_a_renewal(self):
+        node = self.run_node()
+        one = FakeWorker(self, echo)
+        self.assertEqual(self.announce(node, one, "1h").status, 200)
+        harness.wait_until(lambda: self.states(node) == {one.id: "healthy"}, "it is there")
+        harness.request(node.at("admin"), "POST", f"/admin/workers/{one.id}/drain")
+        self.assertEqual(self.announce(node, one, "2h").status, 400)
+        self.assertEqual(self.announce(node, one, "30m").status, 200)
+        harness.wait_until(lambda: self.states(node) == {one.id: "drained"}, "it drains on")
+        # One that says something else of itself is another worker.
+        self.assertEqual(self.announce(node, one, "30m", pool="p").status, 200)
+        harness.wait_until(lambda: [w["labels"] for w in self.workers(node)] == [{"pool": "p"}],
+                           "it is as it says")
+
+    def test_what_others_named_is_not_the_engines(self):
+        one = FakeWorker(self, echo)
+        node = self.run_node("--worker", one.url)
+        self.assertEqual(self.announce(node, one, "1m").status, 409)
+        self.assertEqual(self.announce(node, one, "1m", id="other").status, 409)
+        for ttl in ("", "0", "1", "999ms", "61m", "soon"):
+            answer = self.announce(node, FakeWorker(self, echo), ttl)
+            self.assertEqual(answer.status, 400, answer.text)
+            self.assertIn("from 1s to 1h", answer.text)
 
 
 if __name__ == "__main__":
