@@ -132,21 +132,22 @@ tok_five_until(unsigned unwanted)
     return unwanted == 0 ? TOK_FIVE : (size_t)__builtin_ctz(unwanted) / 3 * 3;
 }
 
-/* A place up to which text[at, ...) is characters from U+5000 to U+9FFF, all of
- * them letters without a case that compose with nothing: most of Chinese.
- * text[at] is the beginning of a character; the text is well-formed. */
+/* A place up to which text[at, ...) is characters from U+5000 to U+9FFF, or to
+ * U+8FFF if the last lead is e8 and not e9, all of them letters without a case
+ * that compose with nothing: most of Chinese. text[at] is the beginning of a
+ * character; the text is well-formed. */
 static inline size_t
-tok_han_until(struct slice text, size_t at)
+tok_han_until(struct slice text, size_t at, unsigned last)
 {
 #ifdef __SSE2__
     bool is_han =
-        (uint8_t)text.ptr[at] >= 0xe5 && (uint8_t)text.ptr[at] <= 0xe9;
+        (uint8_t)text.ptr[at] >= 0xe5 && (uint8_t)text.ptr[at] <= last;
     size_t passed = is_han ? TOK_FIVE : 0;
 
     while (passed == TOK_FIVE && text.len - at > TOK_FIVE) {
         __m128i bytes = _mm_loadu_si128((const void *)(text.ptr + at));
         __m128i from = _mm_sub_epi8(bytes, _mm_set1_epi8((char)0xe5));
-        __m128i over = _mm_subs_epu8(from, _mm_set1_epi8(0xe9 - 0xe5));
+        __m128i over = _mm_subs_epu8(from, _mm_set1_epi8((char)(last - 0xe5)));
         unsigned fits = (unsigned)_mm_movemask_epi8(
             _mm_cmpeq_epi8(over, _mm_setzero_si128()));
         passed = tok_five_until(~fits & TOK_FIVE_LEADS);
@@ -154,6 +155,7 @@ tok_han_until(struct slice text, size_t at)
     }
 #endif
     (void)text;
+    (void)last;
     return at;
 }
 

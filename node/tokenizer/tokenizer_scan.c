@@ -36,7 +36,7 @@ run_of(const struct tok_classes *classes, struct slice text, size_t at,
             at++;
         } else {
             size_t han = (flag & (TOK_LETTER | TOK_LOWER)) != 0
-                             ? tok_han_until(text, at)
+                             ? tok_han_until(text, at, 0xe9)
                              : at;
             if (han > at) {
                 at = han;
@@ -334,6 +334,9 @@ deepseek_run(const struct tok_classes *classes, struct slice text, size_t at,
 {
     while (deepseek_kind(classes, text, at, chinese) == kind) {
         at += utf8_len((uint8_t)text.ptr[at]);
+        if (chinese && at < text.len && kind == DEEPSEEK_LETTER) {
+            at = tok_han_until(text, at, 0xe8);
+        }
     }
     return at;
 }
