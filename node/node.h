@@ -31,6 +31,7 @@
 #include "node/peers/resolve.h"          /* IWYU pragma: export */
 #include "node/route/dispatch.h"         /* IWYU pragma: export */
 #include "node/route/route.h"            /* IWYU pragma: export */
+#include "node/scale/scale.h"            /* IWYU pragma: export */
 #include "node/scan/scan.h"              /* IWYU pragma: export */
 #include "node/text/json_out.h"          /* IWYU pragma: export */
 #include "node/text/json_pull.h"         /* IWYU pragma: export */

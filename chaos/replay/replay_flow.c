@@ -2,6 +2,7 @@
 #include "chaos/replay/replay_flow_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,36 @@ replay_schedule(struct replay_world *world, uint64_t at_us,
     return outcome == 0 ? 0 : -ENOMEM;
 }
 
+/*
+ * When a request comes that would at an even rate come at that time. Rates swing
+ * as 1 - a cos(2 pi t / T), so up to t the part t - a T / (2 pi) sin(2 pi t / T)
+ * has come; that is solved for t by halving.
+ */
+static uint64_t
+waved(const struct replay_setup *setup, uint64_t at_us)
+{
+    const double round = 6.283185307179586;
+    double wave = (double)setup->wave_us;
+    double depth = wave * setup->swing_permille / 1000 / round;
+    double low = 0;
+    double high = (double)at_us + depth;
+
+    if (setup->wave_us == 0) {
+        return at_us;
+    }
+    low = (double)at_us > depth ? (double)at_us - depth : 0;
+    for (unsigned i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        double come = middle - depth * sin(round * middle / wave);
+        if (come < (double)at_us) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (uint64_t)high;
+}
+
 int
 replay_flow_begin(struct replay_world *world)
 {
@@ -40,9 +71,9 @@ replay_flow_begin(struct replay_world *world)
          i < world->load->count && error == 0 && !setup->sequential; i++) {
         const struct replay_request *r = &world->load->requests[i];
         if (r->after == REPLAY_NONE) {
+            uint64_t at_us = r->at_us * 1000 / setup->load_permille;
             error =
-                replay_schedule(world, r->at_us * 1000 / setup->load_permille,
-                                KIND_ARRIVE, i, 0);
+                replay_schedule(world, waved(setup, at_us), KIND_ARRIVE, i, 0);
         }
     }
     if (setup->sequential) {
@@ -53,6 +84,9 @@ replay_flow_begin(struct replay_world *world)
     }
     if (error == 0) {
         error = replay_schedule(world, setup->metrics_us, KIND_METRICS, 0, 0);
+    }
+    if (error == 0 && setup->scaler != REPLAY_SCALE_FIXED) {
+        error = replay_schedule(world, REPLAY_SCALE_US, KIND_SCALE, 0, 0);
     }
     return error;
 }
@@ -173,6 +207,11 @@ happen(struct replay_world *world, const struct virtual_event *event)
         return replay_tell_queued(world, event->who);
     case KIND_QUEUED:
         replay_hear_queued(world, event);
+        return 0;
+    case KIND_SCALE:
+        return replay_scale_look(world);
+    case KIND_COMES:
+        replay_scale_comes(world, event->who);
         return 0;
     case KIND_REACHED:
         return replay_reach(world, event->who);

@@ -117,6 +117,8 @@ note_times(struct replay_world *world, const struct replay_flight *flight,
     if (gaps > 0) {
         world->itl_us[world->itl_count++] = itl_us;
     }
+    world->fleet.answers++;
+    world->fleet.late += ttft_us > world->setup.slo_ttft_ms * UINT64_C(1000);
     if (world->side_us != NULL) {
         struct replay_result *result = &world->result;
         struct replay_side *side =

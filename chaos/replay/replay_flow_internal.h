@@ -28,6 +28,8 @@ enum replay_kind {
     KIND_SOON,    /* node who tells what waits, between such times */
     KIND_QUEUED,  /* record what, of what waits for node who, reaches peers */
     KIND_METRICS, /* nodes look how full engines are */
+    KIND_SCALE,   /* somebody looks whether engines are to come or go */
+    KIND_COMES,   /* engine who, which was asked for, is there */
     KIND_REACHED, /* request who reaches its engine on another island */
 };
 

@@ -156,6 +156,9 @@ replay(const struct replay_options *options, const struct replay_load *load)
         .requests = load->count,
         .sharing_permille = (uint32_t)sharing,
         .bound_share = bound,
+        .scaler = options->wave_s > 0 || options->scaler != REPLAY_SCALE_FIXED
+                      ? options->scaler_name
+                      : NULL,
         .rows = rows,
         .rows_count = count,
     };

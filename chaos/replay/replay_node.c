@@ -394,6 +394,37 @@ replay_node_stepped(struct replay_node *node, const struct fleet_lease *lease,
 }
 
 void
+replay_node_serve(struct replay_node *node, uint32_t engine, bool on)
+{
+    CHECK(engine < node->config.engines);
+    if (on) {
+        worker_set_add(&node->view.eligible, engine);
+    } else {
+        worker_set_remove(&node->view.eligible, engine);
+    }
+}
+
+uint32_t
+replay_node_capacity(const struct replay_node *node,
+                     const struct worker_set *engines)
+{
+    uint64_t sum = 0;
+    uint32_t known = 0;
+
+    if (gauge_read(&node->board->slo) == 0) {
+        return 0;
+    }
+    WORKER_SET_EACH (slot, engines) {
+        uint32_t within = gauge_read(&node->board->slo_requests[slot]);
+        if (within != 0 && within < SPEED_ANY) {
+            sum += within;
+            known++;
+        }
+    }
+    return known != 0 ? (uint32_t)(sum / known) : 0;
+}
+
+void
 replay_node_speed(struct replay_node *node, uint64_t now_us)
 {
     struct speed_slo slo[WORKERS_MAX];

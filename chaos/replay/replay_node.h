@@ -125,6 +125,14 @@ void replay_node_timed(struct replay_node *node,
 void replay_node_stepped(struct replay_node *node,
                          const struct fleet_lease *lease, uint32_t load,
                          uint64_t us);
+/* The engine takes requests from now on, or none any more. */
+void replay_node_serve(struct replay_node *node, uint32_t engine, bool on);
+
+/* Requests in flight that one of the engines is good for within the SLO; 0: not
+ * known, or there is none. */
+uint32_t replay_node_capacity(const struct replay_node *node,
+                              const struct worker_set *engines);
+
 /* What was learned of engines' speeds decides from now on. */
 void replay_node_speed(struct replay_node *node, uint64_t now_us);
 

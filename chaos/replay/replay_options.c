@@ -32,6 +32,21 @@ static const struct flag table[] = {
     {"same-speed", FLAG_SWITCH, AT(same_speed), 0, 0, NULL, NULL,
      "nodes take all engines for equally fast, and learn\n"
      "nothing of their speeds"},
+    {"scale", FLAG_TEXT, AT(scaler_name), 0, 0, "RULE", "fixed",
+     "who says how many engines there are: fixed, the rule\n"
+     "of scale.mode, or a plain one on the queue"},
+    {"scale-max", FLAG_COUNT, AT(scale_max), 0, WORKERS_MAX, "N", "0",
+     "engines at most; 0: four times as many as --engines,\n"
+     "with which it begins"},
+    {"provision-s", FLAG_COUNT, AT(provision_s), 1, 86400, "S", "120",
+     "how long an engine takes to come"},
+    {"cool-down-s", FLAG_COUNT, AT(cool_down_s), 1, 86400, "S", "300",
+     "how long one fewer must be enough"},
+    {"wave-s", FLAG_COUNT, AT(wave_s), 0, 864000, "S", "0",
+     "arrivals swing about their rate, once in S seconds;\n"
+     "0: they do not"},
+    {"swing", FLAG_REAL, AT(swing), 0, 1, "PART", "0.6",
+     "by so much of it"},
     {"islands", FLAG_TEXT, AT(island_list), 0, 0, "LIST", "1",
      "how many conversations come to each island, such as\n"
      "3,1; engines and nodes are on them in turn"},
@@ -221,21 +236,28 @@ read_islands(struct replay_options *o, char *fault, size_t size)
     return 0;
 }
 
+/* Engines and nodes that are not as a fleet's are. */
+static bool
+is_apart(const struct replay_options *o)
+{
+    bool apart = o->sequential;
+
+    for (uint32_t i = 0; i < o->policies_count; i++) {
+        enum replay_policy policy = o->policies[i];
+        apart = apart || policy == REPLAY_SPLIT || policy == REPLAY_GREEDY ||
+                policy == REPLAY_SOONEST || policy == REPLAY_STICKY;
+    }
+    return apart;
+}
+
 /* Once all else is known. */
 static int
 check_islands(const struct replay_options *o, char *fault, size_t size)
 {
-    bool odd = o->sequential;
-
     if (o->islands <= 1) {
         return 0;
     }
-    for (uint32_t i = 0; i < o->policies_count; i++) {
-        enum replay_policy policy = o->policies[i];
-        odd = odd || policy == REPLAY_SPLIT || policy == REPLAY_GREEDY ||
-              policy == REPLAY_SOONEST || policy == REPLAY_STICKY;
-    }
-    if (odd) {
+    if (is_apart(o)) {
         (void)snprintf(fault, size,
                        "--islands: not with --sequential, nor with split, "
                        "all_seeing_greedy, soonest and sticky; see --policy");
@@ -244,6 +266,24 @@ check_islands(const struct replay_options *o, char *fault, size_t size)
     if (o->islands > o->nodes || o->islands > o->engines) {
         (void)snprintf(fault, size,
                        "--islands: each needs a node and an engine");
+        return FLAGS_E_BAD;
+    }
+    return 0;
+}
+
+static int
+check_scale(struct replay_options *o, char *fault, size_t size)
+{
+    if (!replay_scaler_find(slice_of(o->scaler_name), &o->scaler)) {
+        (void)snprintf(fault, size, "--scale: unknown rule %s; see --help",
+                       o->scaler_name);
+        return FLAGS_E_BAD;
+    }
+    if (o->scaler != REPLAY_SCALE_FIXED && (is_apart(o) || o->islands > 1)) {
+        (void)snprintf(fault, size,
+                       "--scale: not with --sequential, --islands, nor with "
+                       "split, all_seeing_greedy, soonest and sticky; see "
+                       "--policy");
         return FLAGS_E_BAD;
     }
     return 0;
@@ -341,6 +381,9 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
     if (r == 0) {
         r = check_islands(options, fault, fault_size);
     }
+    if (r == 0) {
+        r = check_scale(options, fault, fault_size);
+    }
     if (r == 0 && options->kv_tokens < options->block_tokens) {
         (void)snprintf(fault, fault_size,
                        "--kv-tokens: less than one block (--block-tokens)");
@@ -411,6 +454,12 @@ static const char manual_tail[] =
     "            it, or it would wait too long there; imbalanced: balance,\n"
     "            because loads were too far apart\n"
     "\n"
+    "With --scale or --wave-s a table has what engines were paid for, from the "
+    "moment\n"
+    "in which they were asked for, the most at one time, changes, and how "
+    "many of\n"
+    "these took back the one before.\n"
+    "\n"
     "With --islands a second table has the requests that stayed on their "
     "island\n"
     "(inside) and those that left it (across). --link-ms 0: nodes do not know "
@@ -431,7 +480,8 @@ static const char manual_tail[] =
     "itl_p50_ms, _p99_, short and long (of --short-len: finished,\n"
     "ttft_p50_ms, _p99_), within_slo (requests), busy_ms (of all engines),\n"
     "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open; with\n"
-    "--islands inside and across.\n"
+    "--islands inside and across; engine_ms, engines_most, scale_changes,\n"
+    "scale_turns.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
 
@@ -455,6 +505,29 @@ replay_options_help(struct buf *out)
         buf_printf(out, "  %-13s %s\n", t->name, t->meaning);
     }
     buf_add_text(out, manual_tail);
+}
+
+/* Places for engines that come, beside those that are there. */
+static void
+set_scale(struct replay_setup *setup, const struct replay_options *options)
+{
+    uint32_t most = options->scale_max != 0 ? (uint32_t)options->scale_max
+                                            : 4 * setup->engines;
+    uint64_t places = (uint64_t)REPLAY_SCALE_PLACES * setup->engines;
+
+    setup->scaler = options->scaler;
+    setup->begin = setup->engines;
+    setup->rule = (struct scale_config){
+        .min = 1,
+        .max = most < WORKERS_MAX ? most : WORKERS_MAX,
+        .target_permille = 800,
+        .step = 2,
+        .provision_ms = (uint32_t)options->provision_s * 1000,
+        .cool_down_ms = (uint32_t)options->cool_down_s * 1000,
+    };
+    if (options->scaler != REPLAY_SCALE_FIXED) {
+        setup->engines = places < WORKERS_MAX ? (uint32_t)places : WORKERS_MAX;
+    }
 }
 
 struct replay_setup
@@ -501,6 +574,11 @@ replay_options_setup(const struct replay_options *options,
     };
     memcpy(setup.speed_permille, options->speed_permille,
            sizeof(setup.speed_permille));
+    if (options->wave_s > 0) {
+        setup.wave_us = options->wave_s * UINT64_C(1000000);
+        setup.swing_permille = (uint32_t)lround(options->swing * 1000);
+    }
+    set_scale(&setup, options);
     memcpy(setup.island_weight, options->island_weight,
            sizeof(setup.island_weight));
     return setup;

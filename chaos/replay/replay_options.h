@@ -29,6 +29,12 @@ struct replay_options {
     const char *speed_list;
     const char *svg; /* file, or NULL */
     const char *island_list;
+    const char *scaler_name;
+    uint64_t scale_max; /* 0: four times engines */
+    uint64_t provision_s;
+    uint64_t cool_down_s;
+    uint64_t wave_s; /* 0: none */
+    double swing;
     uint64_t away_ms;
     uint64_t link_ms;
     uint64_t nodes;
@@ -64,6 +70,7 @@ struct replay_options {
     uint32_t loads_permille[REPLAY_LOADS_MAX];
     uint32_t loads_count;
     uint16_t speed_permille[WORKERS_MAX];
+    enum replay_scaler scaler;
     uint32_t islands;
     uint32_t island_weight[REPLAY_ISLANDS_MAX];
 };

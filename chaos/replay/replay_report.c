@@ -146,6 +146,35 @@ put_islands(struct buf *out, const struct replay_report *report)
     }
 }
 
+/* Nothing where engines and load stay as they are. */
+static void
+put_scaled(struct buf *out, const struct replay_report *report)
+{
+    if (report->scaler == NULL) {
+        return;
+    }
+    buf_add_text(out,
+                 "\nload  policy            engines engine    most changes "
+                 "turns  within   TTFT ms\n"
+                 "                          by  hours                   "
+                 "       SLO %       p99\n");
+    for (uint32_t i = 0; i < report->rows_count; i++) {
+        const struct replay_row *row = &report->rows[i];
+        const struct replay_scaled *s = &row->result.scaled;
+        uint64_t hours = s->engine_us / 36000000; /* hundredths */
+        buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s %7s",
+                   row->load_permille / 1000, row->load_permille % 1000 / 10,
+                   replay_policy_name(row->policy), report->scaler);
+        buf_printf(out,
+                   " %4" PRIu64 ".%02" PRIu64 " %6" PRIu32 " %7" PRIu32
+                   " %5" PRIu32 " ",
+                   hours / 100, hours % 100, s->most, s->changes, s->turns);
+        put_share(out, row->result.within_slo, row->result.sent);
+        put_time(out, row->result.ttft_p99_us);
+        buf_add_text(out, "\n");
+    }
+}
+
 void
 replay_report_table(const struct replay_report *report, struct buf *out)
 {
@@ -179,6 +208,7 @@ replay_report_table(const struct replay_report *report, struct buf *out)
         refused = report->rows[i].result.refused;
     }
     put_islands(out, report);
+    put_scaled(out, report);
     if (refused > 0) {
         buf_printf(out,
                    "\n%" PRIu64 " requests were refused: longer than an "
@@ -242,6 +272,10 @@ put_json_row(struct json_out *json, const struct replay_row *row)
     json_out_put_milli(json, "requests_per_s", request_rate_milli(r));
     json_out_put_milli(json, "imbalance", r->imbalance_permille);
     json_out_put_uint(json, "most_open", r->peak);
+    json_out_put_milli(json, "engine_ms", r->scaled.engine_us);
+    json_out_put_uint(json, "engines_most", r->scaled.most);
+    json_out_put_uint(json, "scale_changes", r->scaled.changes);
+    json_out_put_uint(json, "scale_turns", r->scaled.turns);
     if (r->inside.finished + r->across.finished > 0) {
         put_json_side(json, "inside", &r->inside);
         put_json_side(json, "across", &r->across);

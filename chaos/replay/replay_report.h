@@ -32,6 +32,8 @@ struct replay_report {
                              clairvoyant eviction over pooled memory finds */
     const struct replay_row *rows; /* by load, then policy */
     uint32_t rows_count;
+    const char
+        *scaler; /* NULL: engines are fixed, and nothing is said of them */
 };
 
 /* A table for people, one line per policy. */

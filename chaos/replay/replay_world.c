@@ -280,6 +280,9 @@ replay_world_init(struct replay_world *world, const struct replay_setup *setup,
     if (error == 0) {
         error = open_nodes(world);
     }
+    if (error == 0 && setup->scaler != REPLAY_SCALE_FIXED) {
+        replay_scale_begin(world);
+    }
     if (error == 0) {
         error = replay_flow_begin(world);
     }
@@ -380,6 +383,12 @@ replay_world_result(struct replay_world *world, struct replay_result *result)
     uint64_t count = world->result.finished;
 
     CHECK(world->left == 0);
+    if (world->setup.scaler != REPLAY_SCALE_FIXED) {
+        replay_scale_end(world);
+    } else {
+        world->result.scaled.engine_us = world->setup.engines * world->last_us;
+        world->result.scaled.most = world->setup.engines;
+    }
     CHECK(count + world->result.refused == world->load->count);
     *result = world->result;
     if (count > 0) {

@@ -53,6 +53,7 @@
 #include "chaos/engine/engine_model.h"
 #include "chaos/replay/replay_load.h"
 #include "chaos/replay/replay_node.h"
+#include "chaos/replay/replay_scale.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
@@ -116,8 +117,17 @@ struct replay_setup {
      * nodes of one island, by these weights. 0 or 1: there is but one. */
     uint32_t islands;
     uint32_t island_weight[REPLAY_ISLANDS_MAX];
-    uint32_t away_us;            /* to another island and back */
-    uint32_t link_ms;            /* what nodes count that as */
+    uint32_t away_us; /* to another island and back */
+    uint32_t link_ms; /* what nodes count that as */
+    /* Engines come and go (replay_scale.h): the first `begin` of them are there
+     * from the start. */
+    enum replay_scaler scaler;
+    uint32_t begin;
+    struct scale_config rule;
+    /* Arrivals swing about their rate, by so much of it, once in wave_us; 0: they
+     * do not. The first is in the valley. */
+    uint64_t wave_us;
+    uint32_t swing_permille;
     struct elect_config elect;   /* but for its policy */
     struct engine_config engine; /* requests_max, request_tokens_max and events
                                     are the world's affair */
@@ -183,6 +193,7 @@ struct replay_result {
     uint32_t peak;               /* most requests open at one engine */
     struct replay_side inside;   /* these two where there are islands */
     struct replay_side across;
+    struct replay_scaled scaled; /* where engines come and go */
 };
 
 struct replay_engine {
@@ -250,6 +261,7 @@ struct replay_world {
     uint32_t *told_queued;  /* tokens, node by node, by engine */
     uint32_t *heard_queued; /* the same, when the others have heard it */
     struct elect_state oracle;
+    struct replay_fleet fleet;
     struct replay_result result;
 };
 

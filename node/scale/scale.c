@@ -45,13 +45,19 @@ raise_to(struct scale_choice *choice, uint64_t need, enum scale_why why)
     }
 }
 
+/* Whether requests wait that have not just come. */
+static bool
+has_queue(const struct scale_signals *s)
+{
+    return (uint64_t)s->waiting + s->queued > s->ready;
+}
+
 /* Whether these engines could take no more. */
 static bool
 is_full(const struct scale_signals *s)
 {
-    return s->waiting > 0 || s->queued > 0 ||
-           (s->capacity != 0 &&
-            s->requests >= (uint64_t)s->capacity * s->ready);
+    return has_queue(s) || (s->capacity != 0 &&
+                            s->requests >= (uint64_t)s->capacity * s->ready);
 }
 
 static void
@@ -68,7 +74,7 @@ weigh(const struct scale_config *config, const struct scale_signals *s,
                  asked * 1000 * 1000 / s->capacity / config->target_permille,
                  SCALE_REQUESTS);
     }
-    if (s->waiting > 0 || s->queued > 0) {
+    if (has_queue(s)) {
         raise_to(choice, s->ready * asked * 1000 / running, SCALE_QUEUE);
     }
     raise_to(choice, (uint64_t)s->ready * s->kv_permille * 1000 / SCALE_KV_FULL,
@@ -168,8 +174,7 @@ look_down(struct scale_group *group, const struct scale_config *config,
     uint64_t wait_us = config->cool_down_ms * UINT64_C(1000);
     uint64_t fewer = s->engines > 0 ? s->engines - 1 : 0;
 
-    bool unmeasured =
-        s->capacity == 0 && s->kv_permille == 0 && s->requests > 0;
+    bool unmeasured = s->capacity == 0 && !group->kv_seen && s->requests > 0;
 
     choice->why = SCALE_FITS;
     if (unmeasured || s->engines <= config->min || s->ready < s->engines ||
@@ -213,6 +218,7 @@ scale_look(struct scale_group *group, const struct scale_config *config,
         choice->why = SCALE_UNKNOWN;
         return;
     }
+    group->kv_seen = group->kv_seen || s->kv_permille > 0;
     weigh(config, s, choice);
     remember(group, choice->need_milli, now_us);
     uint64_t then = forecast(group, now_us, config->provision_ms);

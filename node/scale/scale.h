@@ -7,8 +7,9 @@
  *
  *   requests  in flight and waiting, by what one engine can have in flight (its
  *             limit, or what it keeps slo.itl with), at `target` of that
- *   queue     while requests wait: the present engines, times what is asked of
- *             them by what they run. This is known without a limit
+ *   queue     while more requests wait than there are engines: the present
+ *             engines, times what is asked of them by what they run. This is known
+ *             without a limit. Fewer may just have come
  *   kv        the present engines, times their caches' share in use by
  *             SCALE_KV_FULL: engines that are full interrupt requests
  *   slo       one more than there are, when more than SCALE_LATE of the first
@@ -114,6 +115,7 @@ struct scale_group {
     uint64_t spare_since_us; /* since when one fewer is enough; 0: it is not */
     uint64_t changed_us;     /* when they were last more or fewer; 0: never */
     uint64_t asked_us;       /* when more were last asked for; 0: never */
+    bool kv_seen;            /* engines tell of their caches */
     uint32_t asked;          /* for how many in all, then */
 };
 

@@ -103,6 +103,31 @@ Test(chaos_replay_options, islands_have_weights_nodes_and_engines)
                 "--islands: each needs a node and an engine");
 }
 
+Test(chaos_replay_options, engines_come_and_go_by_a_rule)
+{
+    struct replay_setup replay;
+
+    cr_assert_eq(parse("--engines 4"), 0);
+    replay = replay_options_setup(&options, REPLAY_KVASIR, 1000);
+    cr_assert_eq(replay.scaler, REPLAY_SCALE_FIXED);
+    cr_assert_eq(replay.engines, 4);
+    cr_assert_eq(parse("--engines 4 --scale rule --policy slo --provision-s 7 "
+                       "--wave-s 600"),
+                 0);
+    replay = replay_options_setup(&options, REPLAY_SLO, 1000);
+    cr_assert_eq(replay.scaler, REPLAY_SCALE_RULE);
+    cr_assert_eq(replay.begin, 4);
+    cr_assert_eq(replay.engines, 32);
+    cr_assert_eq(replay.rule.max, 16);
+    cr_assert_eq(replay.rule.provision_ms, 7000);
+    cr_assert_eq(replay.wave_us, 600000000);
+    cr_assert_eq(replay.swing_permille, 600);
+    must_refuse("--scale magic", "--scale: unknown rule magic; see --help");
+    must_refuse("--scale queue --policy sticky",
+                "--scale: not with --sequential, --islands, nor with split, "
+                "all_seeing_greedy, soonest and sticky; see --policy");
+}
+
 Test(chaos_replay_options, a_workload_brings_its_cluster)
 {
     cr_assert_eq(parse("--workload x37"), 0);

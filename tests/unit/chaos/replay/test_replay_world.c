@@ -301,6 +301,81 @@ Test(chaos_replay_world, a_burst_leaves_its_island_unless_it_is_walled_in)
     cr_assert_eq(result.across.finished, 0);
 }
 
+/* One engine, and up to four when the rule asks for them. */
+static struct replay_setup
+scaled(enum replay_scaler by)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 2, 8);
+
+    replay.scaler = by;
+    replay.begin = 1;
+    replay.slo_ttft_ms = 50;
+    replay.rule = (struct scale_config){.min = 1,
+                                        .max = 4,
+                                        .target_permille = 800,
+                                        .step = 2,
+                                        .provision_ms = 5000,
+                                        .cool_down_ms = 30000};
+    return replay;
+}
+
+/* 200 requests a second for 20 seconds are more than two engines do, each of which
+ * runs eight for 101 ms; then one a second. */
+static void
+add_a_rush(void)
+{
+    for (uint32_t i = 0; i < 4000; i++) {
+        add(i * 5000, i % 40, 64, 100);
+    }
+    for (uint32_t i = 0; i < 200; i++) {
+        add(20000000 + i * UINT64_C(1000000), i % 40, 64, 100);
+    }
+}
+
+Test(chaos_replay_world, engines_come_for_a_rush_and_go_after_it)
+{
+    add_a_rush();
+    for (unsigned by = REPLAY_SCALE_RULE; by < REPLAY_SCALERS; by++) {
+        struct replay_setup replay = scaled((enum replay_scaler)by);
+        struct replay_result result = play(&replay);
+        cr_assert_eq(result.finished, load.count, "%u", by);
+        cr_assert_gt(result.scaled.most, 2, "%u", by);
+        cr_assert_leq(result.scaled.most, 4, "%u", by);
+        cr_assert_gt(result.scaled.turns, 0, "%u: up, and down", by);
+        cr_assert(by != REPLAY_SCALE_RULE || result.scaled.turns == 1);
+        cr_assert_lt(result.scaled.engine_us, 3 * result.took_us, "%u", by);
+    }
+}
+
+Test(chaos_replay_world, what_is_asked_for_is_paid_for_from_then_on)
+{
+    struct replay_setup replay = scaled(REPLAY_SCALE_RULE);
+
+    replay.rule.provision_ms = 3600000; /* it never comes */
+    add_a_rush();
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.scaled.most, 3, "one step, and no more meanwhile");
+    cr_assert_gt(result.scaled.engine_us, 2 * result.took_us);
+}
+
+Test(chaos_replay_world, a_wave_has_a_valley_and_a_crest)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        add(i * 7000, 1, 16, 4); /* 4 ms each */
+    }
+    struct replay_result even = play(&replay);
+    replay.wave_us = 7000000;
+    replay.swing_permille = 900;
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.finished, 1000);
+    cr_assert_eq(even.peak, 1);
+    cr_assert_gt(result.peak, 1, "they come twice as fast on the crest");
+    cr_assert_lt(result.took_us, even.took_us + even.took_us / 50,
+                 "and as many in all");
+}
+
 Test(chaos_replay_world, load_brings_arrivals_closer)
 {
     struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);

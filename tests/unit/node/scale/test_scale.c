@@ -66,6 +66,37 @@ Test(node_scale, what_waits_asks_for_more_without_a_known_limit)
     cr_expect_eq(choice.need_milli, 5000);
 }
 
+Test(node_scale, a_little_of_caches_that_are_told_of_is_little)
+{
+    struct scale_signals s = busy(4, 1);
+
+    s.capacity = 0;
+    s.kv_permille = 1; /* told of, once */
+    (void)look(s);
+    s.kv_permille = 0;
+    while (look(s) == SCALE_COOLS) {
+        cr_assert_eq(choice.desired, 4);
+    }
+    cr_expect_eq(choice.why, SCALE_IDLE);
+}
+
+Test(node_scale, one_that_has_just_come_is_no_queue)
+{
+    struct scale_signals s = busy(4, 1);
+
+    s.waiting = 1;
+    while (look(s) == SCALE_COOLS) {
+        cr_assert_eq(choice.desired, 4);
+    }
+    cr_expect_eq(choice.why, SCALE_IDLE);
+    s = busy(4, 12);
+    s.capacity = 0;
+    s.waiting = 4;
+    cr_expect_neq(look(s), SCALE_QUEUE);
+    s.waiting = 5;
+    cr_expect_eq(look(s), SCALE_QUEUE);
+}
+
 Test(node_scale, full_caches_late_answers_and_refusals_ask_for_more)
 {
     struct scale_signals s = busy(3, 1);
