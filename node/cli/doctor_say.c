@@ -274,7 +274,7 @@ say_events(struct page *page, const struct doctor_found *found)
                        "%" PRIu64 " messages, %" PRIu64 " events in them said "
                        "nothing\n",
                        e->messages, e->dropped);
-            hint(page, "kvasir_events_drop_* of a running node say why");
+            hint(page, "kvasir_events_dropped_total of a running node say why");
         }
     }
     say_replay(page, found);

@@ -228,13 +228,9 @@ struct stream_family {
 VALUE(live, s->state == KV_STREAM_LIVE)
 VALUE(partial, s->state == KV_STREAM_PARTIAL)
 VALUE(blocks, s->blocks)
-VALUE(seq, s->seq >> 8)
 VALUE(trust, s->trust_permille)
 VALUE(answers, s->accuracy.answers)
 VALUE(exact, s->accuracy.exact)
-VALUE(over_tokens, s->accuracy.over_tokens)
-VALUE(under_tokens, s->accuracy.under_tokens)
-VALUE(more, s->accuracy.more)
 #undef VALUE
 /* clang-format on */
 
@@ -244,7 +240,6 @@ static const struct stream_family stream_families[] = {
     {"kvasir_events_partial", "gauge",
      "1 while the engine is followed, but what it stored before is not known",
      partial},
-    {"kvasir_events_seq", "gauge", "Last batch applied", seq},
     {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
     {"kvasir_mirror_trust_ratio", "gauge", "How far its mirror is trusted",
      trust, 1000},
@@ -252,12 +247,6 @@ static const struct stream_family stream_families[] = {
      "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
      "Answers with exactly the predicted cached tokens", exact},
-    {"kvasir_accuracy_over_tokens_total", "counter",
-     "Cached tokens that were predicted and not there", over_tokens},
-    {"kvasir_accuracy_under_tokens_total", "counter",
-     "Cached tokens that were there and not predicted", under_tokens},
-    {"kvasir_accuracy_more_total", "counter",
-     "Answers that found more than was known of a partial stream", more},
 };
 
 static void
@@ -293,24 +282,38 @@ put_families(struct control *control, struct buf *out)
     }
 }
 
-/* One counter of the intake, over all streams. */
-static void ON_CONTROL
-put_counter(struct control *control, struct buf *out, const char *name,
-            const char *help, size_t offset)
-{
-    const struct mirror_writer *writer = ingest_writer(control->ingest);
-    struct mirror_writer_status status;
+#define DROP "drop_" /* begins the names of reasons to drop an event */
 
-    prom_out_head(out, name, "counter", help);
-    for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
-        const struct intake_numbers *numbers = intake_numbers(
-            ingest_intake(control->ingest), status.worker, status.rank);
-        if (numbers != NULL) {
-            const char *kv = (const char *)&numbers->kv;
-            put_series(control, out, name, &status,
-                       counter_read(
-                           (const struct counter *)(const void *)(kv + offset)),
-                       1);
+/* Counters of the intake, each of all streams; those of events that were dropped
+ * are one family, by reason. */
+static void ON_CONTROL
+put_counters_of_all(struct control *control, struct buf *out)
+{
+#define ROW(name, help) {#name, help, offsetof(struct kv_counters, name)},
+    static const struct {
+        const char *name;
+        const char *help;
+        size_t at;
+    } counters[] = {KV_COUNTERS(ROW)};
+#undef ROW
+    const struct intake *intake = ingest_intake(control->ingest);
+    char name[64];
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        if (strncmp(counters[i].name, DROP, sizeof DROP - 1) != 0) {
+            (void)snprintf(name, sizeof name, "kvasir_events_%s_total",
+                           counters[i].name);
+            prom_out_single(out, name, "counter", counters[i].help,
+                            intake_total(intake, counters[i].at));
+        }
+    }
+    prom_out_head(out, "kvasir_events_dropped_total", "counter",
+                  "Events dropped, by what was wrong with them");
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        if (strncmp(counters[i].name, DROP, sizeof DROP - 1) == 0) {
+            buf_printf(out, "kvasir_events_dropped_total{reason=\"%s\"}",
+                       counters[i].name + sizeof DROP - 1);
+            prom_out_value(out, intake_total(intake, counters[i].at), 1);
         }
     }
 }
@@ -415,11 +418,7 @@ void
 admin_put_event_metrics(struct control *control, struct buf *out)
 {
     put_families(control, out);
-#define PUT(name, help)                                              \
-    put_counter(control, out, "kvasir_events_" #name "_total", help, \
-                offsetof(struct kv_counters, name));
-    KV_COUNTERS(PUT)
-#undef PUT
+    put_counters_of_all(control, out);
 #define PUT(name, help)                                               \
     put_sse_counter(control, out, "kvasir_sse_" #name "_total", help, \
                     offsetof(struct kv_sse_stats, name));

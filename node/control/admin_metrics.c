@@ -40,8 +40,6 @@ VALUE(kv_usage, gauge_read(&node->board->kv_usage_permille[slot]))
 VALUE(slowness, gauge_read(&node->board->slowness_permille[slot]))
 VALUE(requests, counter_read(&node->board->counters[slot].requests))
 VALUE(failures, counter_read(&node->board->counters[slot].failures))
-VALUE(streams_severed, counter_read(&node->board->counters[slot].streams_severed))
-VALUE(belief_blocks, radix_worker_blocks(node->belief, slot))
 #undef VALUE
 /* clang-format on */
 
@@ -69,10 +67,6 @@ static const struct family families[] = {
      requests},
     {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
      failures},
-    {"kvasir_worker_streams_severed_total", "counter",
-     "Answers severed after their first byte", streams_severed},
-    {"kvasir_worker_belief_blocks", "gauge",
-     "Prompt blocks the worker is believed to hold", belief_blocks},
 };
 
 static void

@@ -305,6 +305,26 @@ source_of(const struct intake *intake, uint32_t slot)
     return slot < WORKERS_MAX ? intake->by_slot[slot] : NULL;
 }
 
+static uint64_t
+count_at(const struct kv_counters *counters, size_t offset)
+{
+    const char *at = (const char *)counters + offset;
+
+    return counter_read((const struct counter *)(const void *)at);
+}
+
+/* A counter over all ranks of a worker. */
+static uint64_t
+sum_ranks(const struct intake_source *source, size_t offset)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t rank = 0; rank < source->worker.ranks; rank++) {
+        sum += count_at(&source->ranks[rank].numbers.kv, offset);
+    }
+    return sum;
+}
+
 int
 intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
 {
@@ -314,12 +334,22 @@ intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
         return 0;
     }
     uint32_t ranks = source->worker.ranks;
+    struct kv_counters counts;
+#define SUM(name, help)       \
+    counter_set(&counts.name, \
+                sum_ranks(source, offsetof(struct kv_counters, name)));
+    KV_COUNTERS(SUM)
+#undef SUM
     int outcome = intake_send_command(
         intake,
         &(struct intake_command){
             .kind = INTAKE_REMOVE, .slot = slot, .generation = generation});
     if (outcome == 0) {
         intake->by_slot[slot] = NULL; /* the thread may have freed it */
+#define KEEP(name, help) \
+    counter_add(&intake->gone.name, counter_read(&counts.name));
+        KV_COUNTERS(KEEP)
+#undef KEEP
         intake->ranks_count -= ranks;
     }
     return outcome;
@@ -386,6 +416,19 @@ intake_numbers(const struct intake *intake, uint32_t slot, uint32_t rank)
     return source != NULL && rank < source->worker.ranks
                ? &source->ranks[rank].numbers
                : NULL;
+}
+
+uint64_t
+intake_total(const struct intake *intake, size_t offset)
+{
+    uint64_t total = count_at(&intake->gone, offset);
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (intake->by_slot[slot] != NULL) {
+            total += sum_ranks(intake->by_slot[slot], offset);
+        }
+    }
+    return total;
 }
 
 void

@@ -157,6 +157,10 @@ struct intake_numbers {
 const struct intake_numbers *intake_numbers(const struct intake *intake,
                                             uint32_t slot, uint32_t rank);
 
+/* A counter of struct kv_counters, by its offset, of all ranks that were ever
+ * followed. */
+uint64_t intake_total(const struct intake *intake, size_t offset);
+
 /* Of the ledger, as of the last second. */
 void intake_ledger_stats(const struct intake *intake,
                          struct ledger_stats *stats);

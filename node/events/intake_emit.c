@@ -91,10 +91,11 @@ note(void *context, enum decoder_note what, uint64_t seq)
                                "a node takes; its stream is read anew"));
         break;
     case DECODER_UNREADABLE:
-        LOG_WARNING("events_unreadable", KV("worker", id), KV("rank", number),
-                    KV("seq", seq),
-                    KV("hint", "kvasir_events_drop_* say what is wrong; is the "
-                               "engine newer than this node?"));
+        LOG_WARNING(
+            "events_unreadable", KV("worker", id), KV("rank", number),
+            KV("seq", seq),
+            KV("hint", "kvasir_events_dropped_total say what is wrong; is the "
+                       "engine newer than this node?"));
         break;
     }
 }

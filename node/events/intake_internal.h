@@ -128,6 +128,7 @@ struct intake {
     uint32_t loaded_count;
     struct intake_loaded loaded[WORKERS_MAX];
     struct intake_source *by_slot[WORKERS_MAX];
+    struct kv_counters gone; /* of ranks that are not followed any more */
 
     /* The thread's. */
     struct intake_source *sources;

@@ -54,8 +54,9 @@
 #define KV_DROPPED_FILL 512  /* bits of a half that are set when it ages */
 #define KV_FULL_EVENTS  4096 /* that were stored since memory was full */
 
-/* X(name, help): one per stream, exported as
- * kvasir_events_NAME_total{worker,rank}. */
+/* X(name, help): one per stream. /admin/workers has them by stream; metrics have
+ * their totals, kvasir_events_NAME_total, and of drop_REASON
+ * kvasir_events_dropped_total{reason}. */
 #define KV_COUNTERS(X)                                                         \
     X(batches, "Batches applied")                                              \
     X(events, "Events read")                                                   \

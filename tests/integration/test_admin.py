@@ -121,6 +121,32 @@ class Admin(harness.Case):
         self.assertEqual(told.returncode, 2)
         self.assertIn("cannot be read", told.stderr)
 
+    def test_counts_of_events_outlive_their_worker(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0")
+        node = self.serve("--worker", f"{engine.url('http')},id=e,events={engine.ready['events']},"
+                                      f"replay={engine.ready['replay']}")
+        prompt = {"model": "kvasir/stand-in", "prompt": list(range(100)), "max_tokens": 1}
+        self.assertEqual(harness.request(engine.at("http"), "POST", "/v1/completions",
+                                         prompt).status, 200)
+
+        def stored():
+            return harness.metric(node.at("admin"), "kvasir_events_blocks_stored_total")
+
+        harness.wait_until(lambda: stored() == 6, "its blocks were heard of")
+        self.assertEqual(self.status(node, "DELETE", "/admin/workers/e"), 200)
+        harness.wait_until(lambda: harness.metric(
+            node.at("admin"), "kvasir_mirror_worker_blocks") is None, "it is gone")
+        self.assertEqual(stored(), 6)
+
+    def test_256_workers_make_fewer_than_5000_series(self):
+        words = [word for i in range(256) for word in (
+            "--worker", f"http://127.0.0.1:{i + 1},id=w{i},events=tcp://127.0.0.1:1,"
+                        "replay=tcp://127.0.0.1:1")]
+        node = self.serve(*words)
+        harness.wait_until(lambda: sum(key.startswith("kvasir_mirror_trust_ratio") for key in
+                                       harness.metrics(node.at("admin"))) == 256, "all are there")
+        self.assertLess(len(harness.metrics(node.at("admin"))), 5000)
+
     def test_what_can_be_read_can_be_asked_for_by_head(self):
         node = self.serve("--admin.metrics", "127.0.0.1:0")
         for port in "admin", "metrics":
