@@ -472,6 +472,7 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
     if (node->config.events) {
         uint64_t known = expectations_depth(node->expectations, node->mirror,
                                             engine, keys, count);
+        turns_heard(&node->turns, known != 0);
         if (known != 0) {
             twice_add(&node->twice, engine, known * node->config.block_tokens,
                       now_us);
@@ -543,6 +544,8 @@ void
 replay_node_work(struct replay_node *node, uint64_t now_us)
 {
     role_is_control();
+    turns_put(&node->turns, &node->config.place, &node->view, now_us / 1000,
+              node->board);
     if (node->config.events) {
         (void)mirror_work(node->mirror, WORK_BUDGET);
         (void)expectations_work(node->expectations, WORK_BUDGET, now_us);

@@ -43,6 +43,7 @@ struct replay_node_config {
     uint32_t island;  /* the node's */
     uint32_t away_us;
     uint32_t link_ms;
+    struct turns_place place; /* among the nodes */
     bool events; /* engines publish events; otherwise there is only belief */
 };
 
@@ -89,6 +90,7 @@ struct replay_node {
     struct speed speed;
     struct island_cost *cost; /* of the ways to engines; NULL: one island */
     struct twice twice;
+    struct turns turns;
     uint32_t peers_said[WORKERS_MAX]; /* tokens that wait for peers' requests */
     struct gauge rank_inflight[WORKERS_MAX];
     struct route_world world;
@@ -173,7 +175,7 @@ void replay_node_unseen(struct replay_node *node, uint32_t requests);
 void replay_node_pressure(struct replay_node *node, uint32_t engine,
                           uint32_t permille);
 
-/* Background work of the indexes. */
+/* Background work of the indexes, and whose turn it is. */
 void replay_node_work(struct replay_node *node, uint64_t now_us);
 
 /* Verifies the indexes; false and *reason (static text) when broken. */

@@ -213,6 +213,7 @@ open_nodes(struct replay_world *world)
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         config.island = setup->islands > 1 ? i % setup->islands : 0;
+        config.place = (struct turns_place){i, world->nodes_count};
         int error = replay_node_init(&world->nodes[i], &config,
                                      rng_mix(setup->seed + i));
         if (error != 0) {

@@ -325,6 +325,9 @@ on_look(uv_check_t *look)
     role_is_control();
     uint64_t now_us = control_now_us(control);
     bool tells = hints_tick(&control->hints, now_us);
+    if (tells) {
+        hints_turn(&control->hints, snapshot_wall_ms());
+    }
     control_limits_look(&control->limits, &control->hints, tells, now_us);
     tell_when_due(control, now_us);
     look_at_queue(control, now_us);
@@ -452,6 +455,7 @@ open_hints(struct control *control)
         .text = node->text_expectations,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
+        .ticket = (uint32_t)key_digest(slice_of(node->config->name)) | 1,
     };
 
     hints_init(&control->hints, &world);

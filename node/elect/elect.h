@@ -106,6 +106,11 @@
  * hash. Where there is no key, or all near-equals are above that bound, chance
  * decides. Different prompts have different hashes, so nodes do not herd.
  *
+ * But two different ones meet as often as two draws do. So where near-equals
+ * have a share that is this node's for the moment (turn, view/turns.h), they
+ * are narrowed to it: prompts that somebody holds, and new ones as long as peers
+ * get others than this node.
+ *
  * With an SLO (slo.ttft, slo.itl), those that would miss it are left out, if one
  * that keeps it costs at most twice the least cost. So a part of a prompt is
  * computed again where waiting for it would be too long; where nobody answers in
@@ -244,6 +249,10 @@ struct elect_input {
     /* An array like load; NULL where only kvasir decides: then nothing is
      * hashed. */
     const uint64_t *identity;
+    /* Workers that this node takes first among near-equals (view/turns.h);
+     * NULL: none. turn_new: new prefixes, too. kvasir only. */
+    const struct worker_set *turn;
+    bool turn_new;
     /* Thousandths of a worker's requests that did not fail; composite only, or
      * NULL: all. */
     const uint16_t *success;

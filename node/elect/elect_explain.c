@@ -92,6 +92,8 @@ candidate_verdict(const struct elect_config *config,
     if (plan->weighed) {
         return worker_set_has(&plan->near, row->worker)
                    ? "near-equal, not drawn"
+               : worker_set_has(&plan->equal, row->worker)
+                   ? "near-equal, another node's turn"
                    : "higher cost";
     }
     if (row->overlap < plan->overlap_min) {

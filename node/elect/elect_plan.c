@@ -241,6 +241,21 @@ leave_late(const struct elect_config *config, const struct elect_input *input,
     }
 }
 
+/* Of near-equals those that are this node's for the moment, if any are. A
+ * session's worker is one by hash, on all nodes. */
+static void
+take_turn(const struct elect_input *input, struct elect_plan *plan)
+{
+    if (input->turn == NULL || input->hashed ||
+        (plan->cold && !input->turn_new)) {
+        return;
+    }
+    struct worker_set own = worker_set_and(&plan->near, input->turn);
+    if (!worker_set_empty(&own)) {
+        plan->near = own;
+    }
+}
+
 static void
 plan_kvasir(const struct elect_config *config, const struct elect_input *input,
             struct elect_plan *plan)
@@ -286,6 +301,7 @@ begin(const struct elect_config *config, const struct elect_input *input,
     plan->roomy = without_pressure(config, input);
     plan->usable = plan->roomy;
     worker_set_clear(&plan->near);
+    worker_set_clear(&plan->equal);
     plan->mode = ELECT_POLICY;
     plan->imbalanced = false;
     plan->weighed = false;
@@ -338,6 +354,8 @@ elect_plan_make(const struct elect_config *config,
     }
     if (config->policy == ELECT_KVASIR) {
         plan_kvasir(config, input, plan);
+        plan->equal = plan->near;
+        take_turn(input, plan);
         CHECK(!worker_set_empty(&plan->near));
         return;
     }

@@ -14,6 +14,7 @@ struct elect_plan {
     struct worker_set roomy;  /* candidates without those under pressure */
     struct worker_set usable; /* of these, who would answer in time */
     struct worker_set near;   /* near-equals: the choice is one of these */
+    struct worker_set equal;  /* kvasir: these, and those of others' turn */
     enum elect_mode mode;
     bool imbalanced;
     bool weighed;         /* costs decided; else there are none */

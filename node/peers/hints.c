@@ -1,19 +1,14 @@
-/*
- * Hints: load, decisions and expectations, from lanes to gossip and from gossip
- * to the board, the belief and the expectations.
- */
+/* Load, decisions and expectations: from lanes to gossip, and from gossip to
+ * the board, the belief and the expectations. */
 #include "node/peers/hints.h"
 
 #include "index/base/rng.h"
 #include "index/base/role.h"
 #include "node/view/accuracy.h"
 
-#define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
-#define RANK_SALT  UINT64_C(0x72616e6b00000000)
-#define OPEN_SALT  UINT64_C(0x6f70656e00000000)
-#define FILES_SALT \
-    UINT64_C(0x66696c6573000000) /* a node has files; with their
-                                                   version: these */
+#define RANK_SALT     UINT64_C(0x72616e6b00000000)
+#define OPEN_SALT     UINT64_C(0x6f70656e00000000)
+#define FILES_SALT    UINT64_C(0x66696c6573000000)
 #define DISTRUST_SALT UINT64_C(0x646973740000)
 #define RATE_US       UINT64_C(500000) /* over which the rate is evened out */
 /* A tenth longer than gossip waits between two frames: so gauges never wait
@@ -28,7 +23,7 @@ rank_identity(uint64_t worker, uint32_t rank)
     return rng_mix(worker ^ (RANK_SALT | rank));
 }
 
-/* The gauge of files of that version; 0: of any. */
+/* The gauge of files of that version; 0: of any files. */
 static uint64_t
 files_identity(uint64_t version)
 {
@@ -224,8 +219,9 @@ tell_own(struct hints *hints, uint64_t now_us)
 
     measure_rate(hints, now_us);
     struct gossip_gauge rate = {
-        .inflight = (uint32_t)((hints->rate_milli + 500) / 1000)};
-    tell(hints, NODE_GAUGE, &rate, now_us);
+        .inflight = (uint32_t)((hints->rate_milli + 500) / 1000),
+        .queued_tokens = hints->world.ticket};
+    tell(hints, HINTS_NODE_GAUGE, &rate, now_us);
     tell_workers(hints, view, now_us);
     WORKER_SET_EACH (slot, &ranked) {
         struct gossip_gauge gauge = {
@@ -250,6 +246,7 @@ static void
 clear_board(struct hints *hints)
 {
     gauge_set(&hints->world.board->unseen, 0);
+    gauge_set(&hints->world.board->turn, FLEET_NO_TURN);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         gauge_set(&hints->world.board->peers[slot], 0);
         gauge_set(&hints->world.board->peers_open[slot], 0);
@@ -282,7 +279,8 @@ put_peers(struct hints *hints, uint64_t now_us)
     const struct fleet_view *view = view_of(hints);
     struct fleet_board *board = hints->world.board;
     CHECK(hints->gossip != NULL);
-    uint64_t rate = gossip_gauge_others(hints->gossip, NODE_GAUGE).inflight;
+    uint64_t rate =
+        gossip_gauge_others(hints->gossip, HINTS_NODE_GAUGE).inflight;
 
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         struct gossip_gauge others = {.inflight = 0};
@@ -681,6 +679,7 @@ hear_twice(struct hints *hints, const struct gossip_belief *belief,
             hints->heard = UINT64_MAX; /* the board is behind */
         }
     }
+    turns_heard(&hints->turns, known != 0);
 }
 
 static void ON_CONTROL

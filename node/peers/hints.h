@@ -29,6 +29,9 @@
  * it is open, at all workers alike. Peers' queued tokens are as old as their
  * last gauges; elections weigh them with the prompt's own (elect.h).
  *
+ * Turns. With its rate a node tells its ticket, a number that is another one on
+ * each node; those that tell one take turns (turns.h).
+ *
  * Circuits. A node tells, as a gauge beside the worker's, that its breaker of
  * the worker is not closed; the board says how many peers told so
  * (fleet_outlier.c).
@@ -86,7 +89,10 @@
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
+#include "node/view/turns.h"
 #include "node/view/twice.h"
+
+#define HINTS_NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: a node's own */
 
 #define HINTS_SOON_TOKENS 512U
 #define HINTS_SOON_US     UINT64_C(5000)
@@ -113,6 +119,8 @@ struct hints_world {
     struct expectations *text;         /* the same, by slot of the fleet */
     const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
     struct gauge *rank_peers;          /* the same, of peers */
+    uint32_t ticket; /* this node's among its peers' (turns.h), another one than
+                        theirs; 0: it takes no turns */
 };
 
 struct hints_stats {
@@ -151,6 +159,7 @@ struct hints {
                                    to be open, or 0 */
     uint32_t queued_told[WORKERS_MAX]; /* by slot: waiting tokens as told */
     struct twice twice;
+    struct turns turns;
     struct hints_stats stats;
 };
 
@@ -171,6 +180,10 @@ void hints_attach(struct hints *hints, struct hub *hub);
  * changed gossip. True: the own numbers were told. */
 bool hints_tick(struct hints *hints, uint64_t now_us);
 uint64_t hints_deadline(const struct hints *hints);
+
+/* Puts on the board whose turn it is. Call it after hints_tick(), each time that
+ * the own numbers were told. wall_ms: since 1970. */
+void hints_turn(struct hints *hints, uint64_t wall_ms);
 
 /* The version of this node's models' files (0: it has none), for peers. */
 void hints_set_files(struct hints *hints, uint64_t version);

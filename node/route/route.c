@@ -546,6 +546,11 @@ read_learned(struct route_scratch *scratch, const struct route_world *world,
     if (fleet_board_slowness(board, candidates, scratch->slowness)) {
         input->slowness = scratch->slowness;
     }
+    enum fleet_turn turn = world->elect->policy == ELECT_KVASIR
+                               ? fleet_board_turn(board, &scratch->turn)
+                               : FLEET_NO_TURN;
+    input->turn = turn != FLEET_NO_TURN ? &scratch->turn : NULL;
+    input->turn_new = turn == FLEET_TURN_ALL;
     if (world->elect->policy == ELECT_KVASIR &&
         fleet_board_slo(board, candidates, scratch->slo_tokens,
                         scratch->slo_requests)) {

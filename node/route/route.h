@@ -72,6 +72,7 @@ struct route_scratch {
     uint32_t slowness[WORKERS_MAX];
     uint32_t slo_tokens[WORKERS_MAX];
     uint32_t slo_requests[WORKERS_MAX];
+    struct worker_set turn;
     struct elect_slo slo; /* these two */
     uint16_t kv_usage[WORKERS_MAX];
     uint16_t success[WORKERS_MAX];

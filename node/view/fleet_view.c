@@ -298,6 +298,35 @@ read_each(const struct gauge *gauges, const struct worker_set *set,
     }
 }
 
+void
+fleet_board_turn_set(struct fleet_board *board, const struct worker_set *mine)
+{
+    for (unsigned i = 0; i < WORKERS_MAX / FLEET_TURN_BITS; i++) {
+        uint64_t bits =
+            mine->word[i * FLEET_TURN_BITS / 64] >> (i * FLEET_TURN_BITS % 64);
+        gauge_set(&board->turn_bits[i],
+                  (int32_t)(bits & ((1U << FLEET_TURN_BITS) - 1)));
+    }
+}
+
+enum fleet_turn
+fleet_board_turn(const struct fleet_board *board, struct worker_set *mine)
+{
+    enum fleet_turn turn = (enum fleet_turn)gauge_read(&board->turn);
+
+    CHECK_SLOW(turn <= FLEET_TURN_ALL);
+    if (turn == FLEET_NO_TURN) {
+        return turn;
+    }
+    worker_set_clear(mine);
+    for (unsigned i = 0; i < WORKERS_MAX / FLEET_TURN_BITS; i++) {
+        mine->word[i * FLEET_TURN_BITS / 64] |=
+            (uint64_t)gauge_read(&board->turn_bits[i])
+            << (i * FLEET_TURN_BITS % 64);
+    }
+    return turn;
+}
+
 bool
 fleet_board_slo(const struct fleet_board *board, const struct worker_set *set,
                 uint32_t *tokens, uint32_t *requests)

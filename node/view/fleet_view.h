@@ -187,6 +187,15 @@ enum fleet_limited {
     FLEET_SET,     /* all, the configured one */
 };
 
+/* Which requests take the workers of this node's turn first (turns.h). */
+enum fleet_turn {
+    FLEET_NO_TURN,
+    FLEET_TURN_HELD, /* those of whose prompt some worker holds enough */
+    FLEET_TURN_ALL,
+};
+
+#define FLEET_TURN_BITS 16U /* workers of one gauge */
+
 /* Paths that an engine may not know, and which it can be spared. */
 enum fleet_lack {
     FLEET_LACKS_MESSAGES,
@@ -253,6 +262,9 @@ struct fleet_board {
     /* Requests that peers have probably sent out to all workers since they told
      * `peers`. */
     _Alignas(64) struct gauge unseen;
+    /* This node's workers of the moment, as bits; and enum fleet_turn. */
+    _Alignas(64) struct gauge turn_bits[WORKERS_MAX / FLEET_TURN_BITS];
+    struct gauge turn;
     struct fleet_counters counters[WORKERS_MAX];
 };
 
@@ -379,6 +391,14 @@ void fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
 bool fleet_board_slo(const struct fleet_board *board,
                      const struct worker_set *set, uint32_t *tokens,
                      uint32_t *requests);
+
+/* This node's workers of the moment (turns.h). */
+void fleet_board_turn_set(struct fleet_board *board,
+                          const struct worker_set *mine);
+
+/* The same for an election; FLEET_NO_TURN: nothing was written. */
+enum fleet_turn fleet_board_turn(const struct fleet_board *board,
+                                 struct worker_set *mine);
 
 /* How slow each worker of the set is, into an array of WORKERS_MAX by slot, for
  * elect.h; false: all alike, and nothing was written. */

@@ -540,6 +540,58 @@ Test(node_elect, a_new_prefix_goes_where_all_nodes_would_send_it)
     cr_assert_eq(pick().hashed, ELECT_NOT_HASHED);
 }
 
+static struct worker_set
+workers_of(uint32_t a, uint32_t b)
+{
+    struct worker_set set = {{0}};
+
+    worker_set_add(&set, a);
+    worker_set_add(&set, b);
+    return set;
+}
+
+Test(node_elect, near_equals_are_taken_in_turn)
+{
+    struct worker_set turn = workers_of(2, 5);
+
+    set_up_tokens(8, 1000);
+    holds(1, 900);
+    holds(2, 900);
+    holds(3, 900);
+    struct worker_set seen = ever_picked();
+    cr_assert_eq(worker_set_count(&seen), 3);
+    scene.input.turn = &turn;
+    seen = ever_picked();
+    cr_assert_eq(worker_set_count(&seen), 1);
+    cr_assert(worker_set_has(&seen, 2), "5 holds nothing");
+    scene.queued[2] = 1000;
+    cr_assert_neq(pick().worker, 2, "a turn outweighs no cost");
+    scene.queued[2] = 0;
+    scene.input.hashed = true; /* a session's is one on all nodes */
+    scene.input.prefix_key = 1;
+    while (pick().worker == 2) {
+        scene.input.prefix_key++;
+    }
+}
+
+Test(node_elect, new_prefixes_are_taken_in_turn_where_nodes_get_others)
+{
+    struct worker_set turn = workers_of(2, 5);
+
+    set_up_tokens(8, 1000);
+    scene.input.turn = &turn;
+    scene.input.prefix_key = 1;
+    while (worker_set_has(&turn, pick().worker)) {
+        scene.input.prefix_key++;
+    }
+    cr_assert_eq(pick().hashed, ELECT_HASH_FIRST, "all nodes would send it");
+    scene.input.turn_new = true;
+    for (uint64_t key = 1; key < 100; key++) {
+        scene.input.prefix_key = rng_mix(key);
+        cr_assert(worker_set_has(&turn, pick().worker));
+    }
+}
+
 /* Loads of 9 and 13 are near-equals, as 10,000 tokens to compute cost 60,000. Of
  * 40 and of 41 requests with this one, 5/4 of the mean are 12.5 and 12.8. */
 Test(node_elect, a_new_prefix_passes_over_who_has_too_much)

@@ -75,6 +75,23 @@ Test(node_elect_explain, costs_are_told)
     cr_assert_eq(rows[2].cost, 0); /* no candidate */
 }
 
+Test(node_elect_explain, who_waits_for_another_nodes_turn_is_told)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(4);
+    struct worker_set turn = {{0}};
+
+    worker_set_add(&turn, 1);
+    input.turn = &turn;
+    holds(1, 9);
+    holds(2, 9);
+    holds(3, 5);
+    size_t count = explain(&config, &input);
+    cr_assert_str_eq(verdict_of(1, count), "chosen");
+    cr_assert_str_eq(verdict_of(2, count), "near-equal, another node's turn");
+    cr_assert_str_eq(verdict_of(3, count), "higher cost");
+}
+
 /* Cold and hot prefixes, held prefixes too short to count. */
 Test(node_elect_explain, a_cost_is_the_sum_of_its_columns)
 {

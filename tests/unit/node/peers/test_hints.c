@@ -647,10 +647,14 @@ Test(node_hints, only_what_is_new_is_told)
     pass(6);
     cr_assert_eq(depth(1), 80);
     cr_assert_eq(nodes[0].hints.stats.expected_told, 2);
+    cr_assert_eq(nodes[1].hints.turns.apart, 2);
     dispatch(1, 0, 80); /* which it knows from its peer */
     cr_assert_eq(nodes[1].hints.stats.expected_told, 0);
     dispatch(1, 0, 100);
     cr_assert_eq(nodes[1].hints.stats.expected_told, 1);
+    dispatch(0, 0, 100); /* before it hears of that */
+    pass(6);
+    cr_assert_eq(nodes[1].hints.turns.apart, 0);
 }
 
 Test(node_hints, peers_hear_in_which_order_prompts_were_sent)
