@@ -58,8 +58,8 @@ static const struct flag flags[] = {
     {"window-groups", FLAG_COUNT, AT(window_groups), 1, SHAPE_WINDOWS_MAX, "N",
      "1", "groups of the cache that are for windows"},
     {"eagle", FLAG_CHOICE, AT(eagle), 0, 0, "off|on", "off",
-     "vllm: the last block that is found is computed again,\n"
-     "as where EAGLE or MTP drafts; not with windows"},
+     "vllm: the last block that is found is computed\n"
+     "again, as where EAGLE or MTP drafts; not with windows"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},
@@ -92,8 +92,8 @@ static const struct flag flags[] = {
      "off: vLLM's renderers answer 403, as they do without\n"
      "its --enable-scale-out"},
     {"apis", FLAG_CHOICE, AT(apis), 0, 0, "all|chats", "all",
-     "chats: no /v1/responses and no /v1/messages, as older\n"
-     "releases"},
+     "chats: no /v1/responses and no /v1/messages, as\n"
+     "older releases"},
     {"split", FLAG_CHOICE, AT(split), 0, 0, "off|both|prefill|decode", "off",
      "parts of split requests that it plays: vllm by\n"
      "kv_transfer_params, unless off; sglang by\n"
