@@ -95,7 +95,7 @@
  * fingerprints show that both are of one process: then a reader that reads on in
  * the one with more blocks keeps it, and raises its number (20 times at most
  * against the same epoch), and the other one follows. Whoever does not read, and has
- * the larger part or one that nothing compares with, waits judge_ms; a reader of
+ * what fingerprints show to be the larger part, waits judge_ms; a reader of
  * the smaller part joins the larger one on the same terms as a whole one.
  *
  * Partial readings. A reader that can no longer see the process's first batch

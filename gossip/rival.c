@@ -285,19 +285,16 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
     return !waits_for_readers(g, s, met, patience_ms(g, s));
 }
 
-/* The same of a part that this node has, and does not read. It is larger, or
- * nothing compares them. */
+/* The same of a part that this node has, and does not read: it is kept for a
+ * while if it is known to be the larger one of the same process. */
 static bool
 yields_part_to_less(struct gossip *g, struct gossip_stream *s,
                     const struct gossip_met *met)
 {
-    uint32_t print = 0;
-    bool known = met->has_print && gossip_print_at(s, met->pos, &print);
-    bool as_much =
-        met->counts && s->digest_known && met->count >= s->digest_count;
+    bool larger =
+        met->counts && s->digest_known && met->count < s->digest_count;
 
-    if (s->pos == 0 || gossip_is_torn(s) ||
-        (known && (as_much || print != met->print))) {
+    if (s->pos == 0 || gossip_is_torn(s) || !larger || !agrees(s, met)) {
         return true;
     }
     return !waits_for_readers(g, s, met, g->config.judge_ms);
@@ -406,8 +403,9 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (s->reading.any && !mine && theirs && met->names && goes_on(s, met)) {
         return true;
     }
+    /* To a part that a takeover ended only with a reader: it leads nowhere. */
     if (s->reading.any && !mine && !theirs && has_more(s, met) &&
-        goes_on(s, met)) {
+        (met->lives || s->left != met->epoch.id) && goes_on(s, met)) {
         return true;
     }
     if (!is_above(s, met->epoch)) {
