@@ -59,7 +59,8 @@ static const struct flag flags[] = {
      "1", "groups of the cache that are for windows"},
     {"eagle", FLAG_CHOICE, AT(eagle), 0, 0, "off|on", "off",
      "vllm: the last block that is found is computed\n"
-     "again, as where EAGLE or MTP drafts; not with windows"},
+     "again, as where EAGLE or MTP drafts; without\n"
+     "windows"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},
