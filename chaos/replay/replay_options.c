@@ -27,8 +27,8 @@ static const struct flag table[] = {
      "no time: one request after the other, at one node,\n"
      "each answered by one token"},
     {"speeds", FLAG_TEXT, AT(speed_list), 0, 0, "LIST", "1",
-     "how fast engines are, as multiples of the timing: the\n"
-     "first, the second, ...; over and over"},
+     "how fast engines are, as multiples of the timing:\n"
+     "the first, the second, ...; over and over"},
     {"same-speed", FLAG_SWITCH, AT(same_speed), 0, 0, NULL, NULL,
      "nodes take all engines for equally fast, and learn\n"
      "nothing of their speeds"},
@@ -496,8 +496,8 @@ replay_options_help(struct buf *out)
     buf_add_text(out,
                  "\nworkloads (engines and KV tokens they are meant for)\n");
     for (uint32_t i = 0; (w = replay_workload_at(i)) != NULL; i++) {
-        buf_printf(out, "  %-9s %s; %g/s at x1 (%u x %u)\n", w->name,
-                   w->purpose, w->rate_milli / 1000.0, w->engines,
+        buf_printf(out, "  %-9s %s;\n            %g/s at x1 (%u x %u)\n",
+                   w->name, w->purpose, w->rate_milli / 1000.0, w->engines,
                    w->kv_tokens);
     }
     buf_add_text(out, "\ntimings\n");

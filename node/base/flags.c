@@ -390,6 +390,34 @@ flags_parse(const struct flags *flags, void *options, char *const *argv,
 
 /* The manual */
 
+#define HELP_WIDTH  80U
+#define HELP_INDENT 28U
+
+/* The default, behind a text that ends at that column; where it does not fit, on
+ * lines of its own, which end at commas. */
+static void
+put_preset(const char *preset, size_t column, struct buf *out)
+{
+    if (column + strlen(preset) + 3 <= HELP_WIDTH) {
+        buf_printf(out, " (%s)", preset);
+        return;
+    }
+    buf_printf(out, "\n%*s(", (int)HELP_INDENT, "");
+    column = HELP_INDENT + 1;
+    while (*preset != '\0') {
+        size_t len = strcspn(preset, ",");
+        len += preset[len] == ',';
+        if (column + len + 1 > HELP_WIDTH && column > HELP_INDENT + 1) {
+            buf_printf(out, "\n%*s", (int)HELP_INDENT + 1, "");
+            column = HELP_INDENT + 1;
+        }
+        buf_add(out, preset, len);
+        column += len;
+        preset += len;
+    }
+    buf_add_text(out, ")");
+}
+
 static void
 help_flag(const struct flag *flag, struct buf *out)
 {
@@ -410,7 +438,7 @@ help_flag(const struct flag *flag, struct buf *out)
         buf_printf(out, "  %-24s  %.*s", left, len, line);
         left[0] = '\0';
         if (end == NULL && flag->preset != NULL) {
-            buf_printf(out, " (%s)", flag->preset);
+            put_preset(flag->preset, HELP_INDENT + (size_t)len, out);
         }
         buf_add_text(out, "\n");
         line = end != NULL ? end + 1 : NULL;

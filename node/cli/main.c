@@ -45,7 +45,7 @@ print_help(FILE *to, int code)
     }
     (void)fprintf(to, "\n"
                       "`kvasir COMMAND --help` describes a command, "
-                      "`kvasir --version` prints the version.\n"
+                      "`kvasir --version` the program.\n"
                       "Exit codes: 0 success, 1 failure while running, 2 bad "
                       "usage or configuration.\n");
     return fflush(to) == 0 ? code : CMD_FAILED;

@@ -131,6 +131,11 @@ class CommandLine(ReplayCase):
         lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
         self.assertEqual(len(lines), 9)
 
+    def test_its_manual_fits_into_80_columns(self):
+        told = replay("--help").stdout.decode()
+        self.assertIn("(kvasir,", told, "long defaults have lines of their own")
+        self.assertLessEqual(max(map(len, told.splitlines())), 80)
+
     def test_bad_usage_and_bad_traces_are_one_line(self):
         for args, stdin, said in (
                 (("--policy", "best"), b"", "--policy: unknown policy best; see --help"),
