@@ -84,7 +84,7 @@ put_hex(const uint8_t *bytes, size_t count, char *out)
 }
 
 /* Who asked, and for what. */
-static void
+static void ON_CONTROL
 add_origin(struct line *line, const struct control *control,
            const struct fact_request *fact, char text[INET6_ADDRSTRLEN])
 {
