@@ -27,7 +27,7 @@ is_of(const struct control_source *source, const struct fleet_status *status)
 }
 
 /* listed: what the list says of it, or NULL. */
-static struct source_there
+static struct source_there ON_CONTROL
 look(const struct control_source *source, const char *id,
      const struct config_worker *listed)
 {
