@@ -377,13 +377,14 @@ dispatch_result_of(const struct dispatch_failure *failure)
 }
 
 /* The engine closed a kept connection while our request was on its way: that
- * says nothing about the engine, so it is tried once more on a new
- * connection. */
+ * says nothing about the engine, so it is tried once more on a new connection.
+ * One that has got all of it is ending: what may be sent once more goes to
+ * another. */
 static bool
 is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
 {
     return failure->fault == DISPATCH_CLOSED && failure->kept && !d->fresh &&
-           may_send_again(d);
+           !d->sent && may_send_again(d);
 }
 
 /* learned: an answer of success has begun. Repeating it is harmless. */

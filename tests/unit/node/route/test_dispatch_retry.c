@@ -252,8 +252,10 @@ Test(dispatch_retry, what_somebody_may_have_read_is_a_send)
     role_is_lane();
     start(false);
     deliver();
+    uint32_t first = rig.d.choice.lease.slot;
     dispatch_failed(&rig.d, &dead);
     deliver();
+    cr_assert_neq(rig.d.choice.lease.slot, first, "it is ending");
     dispatch_failed(&rig.d, &dead);
     cr_assert_eq(pull(), DISPATCH_REFUSE);
     end(DISPATCH_REFUSED);
