@@ -106,21 +106,22 @@ least_rounds(const struct config_island *island, const struct fleet_view *view,
 }
 
 static struct island_cost
-cost_of(const struct config_island *island, struct slice label,
+cost_of(const struct config_island *island, struct slice theirs,
         uint32_t least_us, uint32_t own_us)
 {
-    struct slice name = slice_of(island->name);
+    struct slice ours = slice_of(island->name);
     struct island_cost cost = {0};
 
-    if (label.len == 0 || slice_equal(label, name)) {
+    if (theirs.len == 0 || slice_equal(theirs, ours)) {
         return cost;
     }
     if (least_us != UINT32_MAX && least_us > own_us) {
         cost.away_us = least_us - own_us;
     }
-    cost.link_us = island_link_us(&island->links, name, label);
+    cost.link_us = island_link_us(&island->links, ours, theirs);
     if (cost.link_us == UINT32_MAX) {
-        bool around = island_within(name, label) || island_within(label, name);
+        bool around =
+            island_within(ours, theirs) || island_within(theirs, ours);
         cost.link_us = around ? 0 : cost.away_us;
     }
     return cost;

@@ -12,7 +12,7 @@
 #define BACK_MS     (24 * MIX_HOUR_MS)
 #define LEAST       0.5 /* requests of a row that stays */
 #define CELL_BYTES  26U /* place, three numbers */
-#define HOUR_BYTES  8U
+#define HOUR_BYTES  ((size_t)8)
 #define NUMBER_MAX  1e15 /* of what is saved */
 #define OTHERS      MIX_ROWS_MAX
 #define ROW_SAVED   (MIX_CELLS * CELL_BYTES)

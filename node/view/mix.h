@@ -27,6 +27,7 @@
 #define NODE_MIX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "index/base/buf.h"
@@ -36,7 +37,7 @@
 #define MIX_ROWS_MAX   32U
 #define MIX_PROMPTS    48U
 #define MIX_ANSWERS    40U
-#define MIX_CELLS      (MIX_PROMPTS * MIX_ANSWERS)
+#define MIX_CELLS      ((size_t)MIX_PROMPTS * MIX_ANSWERS)
 #define MIX_HOURS      168U /* a week */
 #define MIX_TENANT_MAX 64U
 #define MIX_TOKENS_MAX (UINT32_C(1) << 24) /* a prompt, or an answer */

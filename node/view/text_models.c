@@ -7,7 +7,7 @@
 #include "index/base/pack.h"
 #include "index/index.h"
 
-#define KIND_BYTES 12U /* weight, mean, distance */
+#define KIND_BYTES ((size_t)12) /* weight, mean, distance */
 
 static struct slice
 shortened(struct slice model)
