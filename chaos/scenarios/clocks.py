@@ -69,12 +69,14 @@ def wrong_wall_clock(world, say):
     cache_is_back(outcome)
 
 
-def time_passes(world, node, seconds):
+def time_passes(world, load, node, seconds):
     """For the others, while that node is away: they have forgotten it then.
     It passes for all at once: who is an hour ahead would be told of a node that
-    died just now."""
+    died just now. So it would be by what they still tell each other of that
+    death; hence the time before."""
     others = [n for n in world.nodes if n is not node]
     world.sees(others, node.name, "dead")
+    load.run_for(2)
     for other in others:
         other.freeze()
     for other in world.nodes:
@@ -106,7 +108,7 @@ def back_after_an_hour(world, say):
     node.kill()
     world.nodes[0].say("DELETE", f"/{removed.name}")
     reset.misbehave(restart=1)
-    time_passes(world, node, HOUR_S)
+    time_passes(world, load, node, HOUR_S)
     load.run_for(2)
     load.mark("healed")
     node.start()
