@@ -64,6 +64,18 @@ want_of(enum config_type type, struct slice text)
 
 _Static_assert(CONFIG_LABEL_MAX == 64, "as the text says");
 
+static void
+describe_number(const struct config_key *key, bool example, struct buf *out)
+{
+    const char *what = key->type == CONFIG_COUNT      ? "a number"
+                       : key->type == CONFIG_SIZE     ? "a size"
+                       : key->type == CONFIG_DURATION ? "a duration"
+                                                      : "a decimal of at most "
+                                                        "three places";
+
+    describe_range(key, what, example, out);
+}
+
 void
 config_value_describe(const struct config_key *key, struct slice text,
                       struct buf *out)
@@ -72,17 +84,10 @@ config_value_describe(const struct config_key *key, struct slice text,
 
     switch (key->type) {
     case CONFIG_COUNT:
-        describe_range(key, "a number", text.len != 0, out);
-        break;
     case CONFIG_SIZE:
-        describe_range(key, "a size", text.len != 0, out);
-        break;
     case CONFIG_DURATION:
-        describe_range(key, "a duration", text.len != 0, out);
-        break;
     case CONFIG_RATIO:
-        describe_range(key, "a decimal of at most three places", text.len != 0,
-                       out);
+        describe_number(key, text.len != 0, out);
         break;
     case CONFIG_CHOICE:
         describe_choice(key, out);

@@ -560,13 +560,27 @@ print_ranges(const struct ranges *ranges, struct buf *out)
     }
 }
 
+static void
+print_url(enum config_type type, const char *at, struct buf *out)
+{
+    char text[URL_TEXT_MAX];
+    struct url url;
+
+    memcpy(&url, at, sizeof url);
+    if (url.host[0] != '\0') {
+        buf_printf(out, "%s%s%s",
+                   type == CONFIG_LISTEN ? ""
+                   : type == CONFIG_TCP  ? "tcp://"
+                                         : url_scheme(&url),
+                   url_authority(&url, text), url.path);
+    }
+}
+
 void
 config_value_print(const struct config_key *key, const void *from,
                    struct buf *out)
 {
     const char *at = (const char *)from + key->offset;
-    char text[URL_TEXT_MAX];
-    struct url url;
 
     switch (key->type) {
     case CONFIG_COUNT:
@@ -592,14 +606,7 @@ config_value_print(const struct config_key *key, const void *from,
     case CONFIG_LISTEN:
     case CONFIG_WEB:
     case CONFIG_TCP:
-        memcpy(&url, at, sizeof url);
-        if (url.host[0] != '\0') {
-            buf_printf(out, "%s%s%s",
-                       key->type == CONFIG_LISTEN ? ""
-                       : key->type == CONFIG_TCP  ? "tcp://"
-                                                  : url_scheme(&url),
-                       url_authority(&url, text), url.path);
-        }
+        print_url(key->type, at, out);
         break;
     case CONFIG_PLACES:
         config_joins_print((const void *)at, out);
