@@ -1,7 +1,8 @@
 /*
  * The admin port: what the node knows and does, as JSON and as metrics.
  *
- * Every answer but /metrics is JSON, every list sorted and stable.
+ * Every answer but /metrics, /admin/live and the page is JSON, every list sorted
+ * and stable.
  *
  * Role: shell. Owns: nothing. Thread: control.
  * Limits: answers up to ADMIN_BYTES_MAX. Errors: HTTP statuses.
