@@ -66,7 +66,7 @@ enum top_number {
     X(QUEUED_TOKENS, "kvasir_worker_queued_tokens")          \
     X(RUNNING, "kvasir_worker_running")                      \
     X(WAITING, "kvasir_worker_waiting")                      \
-    X(KV_PERMILLE, "kvasir_worker_kv_usage_permille")        \
+    X(KV_USAGE, "kvasir_worker_kv_usage_ratio")              \
     X(WORKER_REQUESTS, "kvasir_worker_requests_total")       \
     X(WORKER_FAILURES, "kvasir_worker_failures_total")       \
     X(WORKER_SEVERED, "kvasir_worker_streams_severed_total") \

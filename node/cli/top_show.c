@@ -322,14 +322,14 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
            struct buf *out)
 {
     const struct top_figure *n = worker->number;
-    struct top_figure kv = n[TOP_KV_PERMILLE];
+    struct top_figure kv = n[TOP_KV_USAGE];
     struct top_figure blocks =
         n[TOP_HELD_BLOCKS].known ? n[TOP_HELD_BLOCKS] : n[TOP_BELIEVED_BLOCKS];
     struct top_figure failed = worker_grown(pair, worker, TOP_WORKER_FAILURES);
     struct top_figure severed = worker_grown(pair, worker, TOP_WORKER_SEVERED);
     char text[6][FIGURE_ROOM];
 
-    kv.value /= 1000;
+    severed.known = failed.known; /* no series: none */
     buf_printf(
         out, "%-*s %-5s %6s %6s %5s %5s", width, worker->id,
         !n[TOP_ELIGIBLE].known       ? "-"

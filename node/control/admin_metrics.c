@@ -18,6 +18,7 @@ struct family {
     uint64_t (*value)(const struct node_shared *node,
                       const struct fleet_view *view, uint32_t slot);
     uint64_t per; /* of the value make 1; 0: one */
+    bool sparse;  /* no series where the value is 0 */
 };
 
 /* clang-format off */
@@ -40,6 +41,8 @@ VALUE(kv_usage, gauge_read(&node->board->kv_usage_permille[slot]))
 VALUE(slowness, gauge_read(&node->board->slowness_permille[slot]))
 VALUE(requests, counter_read(&node->board->counters[slot].requests))
 VALUE(failures, counter_read(&node->board->counters[slot].failures))
+VALUE(streams_severed, counter_read(&node->board->counters[slot].streams_severed))
+VALUE(belief_blocks, radix_worker_blocks(node->belief, slot))
 #undef VALUE
 /* clang-format on */
 
@@ -67,6 +70,12 @@ static const struct family families[] = {
      requests},
     {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
      failures},
+    {"kvasir_worker_streams_severed_total", "counter",
+     "Answers severed after their first byte; none: no series", streams_severed,
+     .sparse = true},
+    {"kvasir_worker_belief_blocks", "gauge",
+     "Prompt blocks the worker is believed to hold; none: no series",
+     belief_blocks, .sparse = true},
 };
 
 static void
@@ -78,11 +87,14 @@ put_workers(struct control *control, struct buf *out)
         const struct family *f = &families[i];
         prom_out_head(out, f->name, f->type, f->help);
         WORKER_SET_EACH (slot, &view->present) {
+            uint64_t value = f->value(control->node, view, slot);
+            if (f->sparse && value == 0) {
+                continue;
+            }
             buf_printf(out, "%s{worker=\"", f->name);
             prom_out_label(out, view->worker[slot]->id);
             buf_add_text(out, "\"}");
-            prom_out_value(out, f->value(control->node, view, slot),
-                           f->per != 0 ? f->per : 1);
+            prom_out_value(out, value, f->per != 0 ? f->per : 1);
         }
     }
 }
