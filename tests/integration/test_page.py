@@ -92,6 +92,8 @@ class Page(Proxy):
     def test_events_tell_what_happened_before_and_what_happens(self):
         self.begin()
         self.assertEqual(self.post().status, 200)
+        # A request is written down after its last byte has left.
+        harness.wait_until(lambda: self.get("/admin/decisions").json(), "it is written down")
         events = Events(self, self.admin)
         self.assertEqual(events.answer.getheader("content-type"), "text/event-stream")
         name, history = events.next()
