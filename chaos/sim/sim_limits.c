@@ -264,8 +264,8 @@ gate_of(struct sim_world *w, uint32_t node)
 
     CHECK(limits_view_find(publish_get(&desk->shared.limits), TENANT,
                            SLICE("m"), &gates));
-    CHECK(gates.tenant[w->tenants->of] != NULL);
-    return gates.tenant[w->tenants->of];
+    CHECK(gates.at[LIMITS_TENANT][w->tenants->of] != NULL);
+    return gates.at[LIMITS_TENANT][w->tenants->of];
 }
 
 void

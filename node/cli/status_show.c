@@ -449,7 +449,8 @@ put_limits(struct buf *out, const struct json_value *root)
                             "   USED       OF    REFUSED\n"
                           : "");
     for (uint32_t i = 0; i < count; i++) {
-        put_cell(out, status_text(&rows[i], "tenant"), 16);
+        struct slice tenant = status_text(&rows[i], "tenant");
+        put_cell(out, tenant.len != 0 ? tenant : SLICE("(all)"), 16);
         put_cell(out, status_text(&rows[i], "model"), 16);
         put_cell(out, status_text(&rows[i], "of"), 10);
         buf_printf(out, "%9.0f %8.0f %10.0f\n", status_number(&rows[i], "used"),

@@ -47,6 +47,7 @@
 #define CONFIG_JOINS_MAX         32  /* places to look for other nodes */
 #define CONFIG_MODELS_MAX        32  /* models that are named one by one */
 #define CONFIG_MODEL_NAME_MAX    192 /* a model's name and its NUL */
+#define CONFIG_LIMIT_MODEL_MAX   128 /* the same, of one with limits */
 #define CONFIG_LANES_MAX         64
 #define CONFIG_CHOICES_MAX       16 /* models with a choice of their own */
 #define CONFIG_ALIASES_MAX       32 /* other names of models */
@@ -334,6 +335,18 @@ struct config_limits {
     uint32_t tenant_concurrent; /* 0: none */
 };
 
+/* What all tenants together may ask for of one model. */
+struct config_model_limit {
+    char name[CONFIG_LIMIT_MODEL_MAX];   /* with a * at its end all that begin
+                                          so, together */
+    struct limits_rate rate[LIMITS_OFS]; /* amount 0: none */
+};
+
+struct config_model_limits {
+    uint32_t count;
+    struct config_model_limit model[CONFIG_MODELS_MAX];
+};
+
 struct config_timeouts {
     uint32_t head_ms;          /* from a connection's first byte to its head */
     uint32_t body_ms;          /* between two pieces of a request body */
@@ -471,6 +484,7 @@ struct config {
     struct config_tokens tokens;
     struct config_usage usage;
     struct config_limits limits;
+    struct config_model_limits model_limits;
     struct config_timeouts timeouts;
     struct config_health health;
     struct config_breaker breaker;

@@ -2,6 +2,7 @@
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_limits_internal.h"
 #include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -44,6 +45,7 @@ want_of(enum config_type type, struct slice text)
         [CONFIG_MODELS] = config_models_want,
         [CONFIG_ALIASES] = config_aliases_want,
         [CONFIG_SLOS] = config_slos_want,
+        [CONFIG_LIMITS] = config_limits_want,
         [CONFIG_LINKS] = config_links_want,
     };
 
@@ -134,6 +136,7 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_MODELS:
     case CONFIG_ALIASES:
     case CONFIG_SLOS:
+    case CONFIG_LIMITS:
     case CONFIG_LINKS:
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
@@ -161,7 +164,7 @@ config_type_word(enum config_type type)
         [CONFIG_ALIASES] = "ALIASES",   [CONFIG_ORIGINS] = "ORIGINS",
         [CONFIG_SLOS] = "SLOS",         [CONFIG_CHOICES] = "CHOICES",
         [CONFIG_SAMPLE] = "SHARE",      [CONFIG_ISLAND] = "ISLAND",
-        [CONFIG_LINKS] = "LINKS",
+        [CONFIG_LINKS] = "LINKS",       [CONFIG_LIMITS] = "LIMITS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

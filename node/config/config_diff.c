@@ -60,6 +60,7 @@ static const char *const live_keys[] = {
     "limits.tenant_requests",
     "limits.tenant_tokens",
     "limits.tenant_concurrent",
+    "limits.models",
     "timeouts.head",
     "timeouts.body",
     "timeouts.body_total",

@@ -185,6 +185,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_WEB:
     case CONFIG_TCP:
     case CONFIG_SLOS:
+    case CONFIG_LIMITS:
     case CONFIG_LINKS:
         put_type(json, "string", NULL);
         break;

@@ -350,6 +350,8 @@ static const struct config_key node_keys[] = {
      "The same for tokens: of a prompt as this node counts them and of the longest answer that the request allows, and once it has ended what its engine reported."},
     {"limits.tenant_concurrent", CONFIG_COUNT, AT(limits.tenant_concurrent), "0", 0, LIMITS_AMOUNT_MAX, NULL,
      "The same for requests that are open at one time. 0: any number."},
+    {"limits.models", CONFIG_LIMITS, AT(model_limits), "none", 0, 0, NULL,
+     "What all tenants together may ask for of single models, as they name them (an alias counts as what it is called): one, two or three of requests, tokens and concurrent; a name with a * at its end is of all models that begin so, together. The first that fits a request counts, beside its tenant's limits."},
 
     {"timeouts.head", CONFIG_DURATION, AT(timeouts.head_ms), "10s", 10, HOUR, NULL,
      "From a request's first byte to the end of its head; then it is answered 408."},

@@ -51,6 +51,8 @@ enum config_type {
     CONFIG_SLOS,    /* struct config_slos: NAME=500ms/50ms between blanks, or
                        none */
     CONFIG_RATE,    /* struct limits_rate: 600/min, or none */
+    CONFIG_LIMITS,  /* struct config_model_limits: NAME=tokens:9000/min between
+                       blanks, or none */
     CONFIG_ORIGINS, /* char[CONFIG_ORIGINS_MAX], https://HOST between blanks,
                        or * */
     CONFIG_SAMPLE,  /* uint32_t: off (0), errors (UINT32_MAX), all (1), or

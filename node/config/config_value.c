@@ -6,6 +6,7 @@
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_choices_internal.h"
 #include "node/config/config_joins_internal.h"
+#include "node/config/config_limits_internal.h"
 #include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
 #include "node/config/config_schema.h"
@@ -486,6 +487,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_models_read(text, (void *)to) == NULL;
     case CONFIG_ALIASES:
         return config_aliases_read(text, (void *)to) == NULL;
+    case CONFIG_LIMITS:
+        return config_limits_read(text, (void *)to) == NULL;
     case CONFIG_SLOS:
         return config_slos_read(text, (void *)to) == NULL;
     case CONFIG_CHOICES:
@@ -622,6 +625,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_ALIASES:
         config_aliases_print((const void *)at, out);
+        break;
+    case CONFIG_LIMITS:
+        config_limits_print((const void *)at, out);
         break;
     case CONFIG_SLOS:
         config_slos_print((const void *)at, out);

@@ -16,7 +16,9 @@
 
 _Static_assert(KEYS_TENANTS_MAX <= LIMITS_TENANTS_MAX, "rules for each tenant");
 _Static_assert(KEYS_MODEL_MAX <= LIMITS_NAME_MAX, "a rule for each model");
-_Static_assert(KEYS_TENANTS_MAX *LIMITS_OFS + KEYS_LIMITS_MAX <=
+_Static_assert(CONFIG_LIMIT_MODEL_MAX <= LIMITS_NAME_MAX, "likewise");
+_Static_assert((KEYS_TENANTS_MAX + CONFIG_MODELS_MAX) * LIMITS_OFS +
+                       KEYS_LIMITS_MAX <=
                    LIMITS_RULES_MAX,
                "room for all that a file can say");
 
@@ -81,6 +83,24 @@ add_tenant(struct control_limits_plan *plan,
     }
 }
 
+/* Of all tenants together. */
+static void
+add_models(struct control_limits_plan *plan,
+           const struct config_model_limits *models)
+{
+    for (uint32_t i = 0; i < models->count; i++) {
+        for (unsigned of = 0; of < LIMITS_OFS; of++) {
+            add_want(plan, &(struct limits_want){
+                               .tenant = LIMITS_EVERYBODY,
+                               .name = "",
+                               .of = (enum limits_of)of,
+                               .rate = models->model[i].rate[of],
+                               .model = models->model[i].name,
+                           });
+        }
+    }
+}
+
 static void
 say_full(struct config_errors *errors, int outcome)
 {
@@ -95,14 +115,14 @@ say_full(struct config_errors *errors, int outcome)
 
 int
 control_limits_read(const struct control_limits *cl,
-                    const struct config_limits *config, const struct keys *keys,
+                    const struct config *config, const struct keys *keys,
                     struct control_limits_plan *plan,
                     struct config_errors *errors)
 {
     const struct limits_rate usual[LIMITS_OFS] = {
-        [LIMITS_REQUESTS] = config->tenant_requests,
-        [LIMITS_TOKENS] = config->tenant_tokens,
-        [LIMITS_CONCURRENT] = {.amount = config->tenant_concurrent},
+        [LIMITS_REQUESTS] = config->limits.tenant_requests,
+        [LIMITS_TOKENS] = config->limits.tenant_tokens,
+        [LIMITS_CONCURRENT] = {.amount = config->limits.tenant_concurrent},
     };
 
     *plan = (struct control_limits_plan){
@@ -115,6 +135,7 @@ control_limits_read(const struct control_limits *cl,
         }
     }
     if (outcome == 0) {
+        add_models(plan, &config->model_limits);
         outcome =
             limits_table_plan(cl->table, plan->want, plan->count, &plan->view);
     }
@@ -273,21 +294,29 @@ control_limits_start(struct control_limits *cl, uint64_t now_us)
     struct config_errors errors;
 
     config_errors_init(&errors);
-    int outcome =
-        control_limits_read(cl, &cl->node->config->limits,
-                            publish_get(&cl->node->keys), &plan, &errors);
+    int outcome = control_limits_read(
+        cl, cl->node->config, publish_get(&cl->node->keys), &plan, &errors);
     if (outcome == 0) {
         control_limits_publish(cl, &plan, now_us);
     } else {
         LOG_ERROR("limits_unread", KV("first", buf_slice(&errors.text)),
                   KV("hint", "the node does not start; see the limits of "
-                             "keys.file and limits.tenant_*"));
+                             "keys.file, limits.tenant_* and limits.models"));
     }
     config_errors_fini(&errors);
     return outcome == 0 ? 0 : -EINVAL;
 }
 
 /* How they stand */
+
+/* "": everybody. */
+static const char *ON_CONTROL
+tenant_name(const struct control_limits *cl, const struct limits_rule *rule)
+{
+    return rule->tenant != LIMITS_EVERYBODY
+               ? control_keys_tenant(cl->node, rule->tenant)
+               : "";
+}
 
 void
 control_limits_put(struct control_limits *cl, struct json_out *json)
@@ -301,8 +330,7 @@ control_limits_put(struct control_limits *cl, struct json_out *json)
             continue;
         }
         json_out_object_begin(json);
-        json_out_put_text(json, "tenant",
-                          control_keys_tenant(cl->node, rule->tenant));
+        json_out_put_text(json, "tenant", tenant_name(cl, rule));
         json_out_put_text(json, "model", rule->model);
         json_out_put_text(json, "of", limits_of_name(rule->of));
         json_out_put_uint(json, "limit", rule->rate.amount);
@@ -329,6 +357,7 @@ explain_gate(const struct control_limits *cl, const struct limits_gate *gate,
     json_out_object_begin(json);
     json_out_put_text(json, "of", limits_of_name(rule->of));
     json_out_put_text(json, "model", rule->model);
+    json_out_put_bool(json, "of_all_tenants", rule->tenant == LIMITS_EVERYBODY);
     json_out_put_uint(json, "limit", s.limit);
     json_out_put_uint(json, "window_s", rule->rate.window_ms / 1000);
     json_out_put_uint(json, "needs", needs);
@@ -358,11 +387,11 @@ control_limits_explain(const struct control_limits *cl, uint32_t tenant,
     json_out_array_begin(json);
     bool any = view != NULL && limits_view_find(view, tenant, model, &gates);
     for (unsigned of = 0; any && of < LIMITS_OFS; of++) {
-        const struct limits_gate *pair[] = {gates.tenant[of], gates.model[of]};
         uint64_t needs = of == LIMITS_TOKENS ? tokens : 1;
-        for (unsigned i = 0; i < 2; i++) {
-            if (pair[i] != NULL) {
-                enum limits_take one = explain_gate(cl, pair[i], needs, json);
+        for (unsigned i = 0; i < LIMITS_WHOSES; i++) {
+            const struct limits_gate *gate = gates.at[i][of];
+            if (gate != NULL) {
+                enum limits_take one = explain_gate(cl, gate, needs, json);
                 worst = one > worst ? one : worst;
             }
         }
@@ -404,7 +433,8 @@ control_limits_put_metrics(struct control_limits *cl, struct buf *out)
         enum number number;
     } family[] = {
         {"kvasir_limit", "gauge",
-         "What a tenant may ask for of all nodes, in a window or at one time",
+         "What a tenant (none: all together, for a model) may ask for of all "
+         "nodes, in a window or at one time",
          NUMBER_LIMIT},
         {"kvasir_limit_used", "gauge",
          "What of it is in use, on all nodes, as this one knows", NUMBER_USED},
@@ -426,7 +456,7 @@ control_limits_put_metrics(struct control_limits *cl, struct buf *out)
                 continue;
             }
             buf_printf(out, "%s{tenant=\"", family[f].name);
-            prom_out_label(out, control_keys_tenant(cl->node, rule->tenant));
+            prom_out_label(out, tenant_name(cl, rule));
             buf_add_text(out, "\",model=\"");
             prom_out_label(out, rule->model);
             buf_printf(out, "\",of=\"%s\"} %" PRIu64 "\n",

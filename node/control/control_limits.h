@@ -51,8 +51,7 @@ void control_limits_fini(struct control_limits *cl);
  * control_limits_publish() or control_limits_drop(); CONFIG_E_INVALID, and the
  * errors say why. */
 int control_limits_read(const struct control_limits *cl,
-                        const struct config_limits *config,
-                        const struct keys *keys,
+                        const struct config *config, const struct keys *keys,
                         struct control_limits_plan *plan,
                         struct config_errors *errors) ON_CONTROL MUST_CHECK;
 

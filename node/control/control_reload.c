@@ -348,8 +348,8 @@ control_reload(struct control *control, struct json_out *json,
     if (outcome == 0 && control_jwt_read(control->node, &jwks, errors) != 0) {
         outcome = RELOAD_E_INVALID;
     }
-    if (outcome == 0 && control_limits_read(&control->limits, &mixed.limits,
-                                            keys, &limits, errors) != 0) {
+    if (outcome == 0 && control_limits_read(&control->limits, &mixed, keys,
+                                            &limits, errors) != 0) {
         outcome = RELOAD_E_INVALID;
     }
     if (outcome == 0) {

@@ -1,5 +1,6 @@
 /*
- * What a request takes of its tenant's limits, and what it has spent of it.
+ * What a request takes of its tenant's limits and of its model's, and what it
+ * has spent of them.
  *
  * A request is spent when it is let through. Of tokens its prompt is spent when
  * its answer begins, a stream's tokens as they pass, and the rest when it ends,
@@ -30,45 +31,47 @@
 
 /* Gates */
 
-/* Takes n at the tenant's gate and at its model's, or at none. */
+/* Of n that were taken at its gates, up to the one that ends them, these were
+ * spent. */
+static void
+settle_before(struct exchange *x, unsigned end, enum limits_of of, uint64_t n,
+              uint64_t spent)
+{
+    for (unsigned i = 0; i < end; i++) {
+        struct limits_gate *gate = x->limit.gates.at[i][of];
+        if (gate != NULL) {
+            limits_gate_settle(gate, n, spent);
+        }
+    }
+}
+
+static void
+settle(struct exchange *x, enum limits_of of, uint64_t n, uint64_t spent)
+{
+    settle_before(x, LIMITS_WHOSES, of, n, spent);
+}
+
+/* Takes n at all of its gates, or at none. */
 static enum limits_take
 take(struct exchange *x, enum limits_of of, uint64_t n)
 {
     struct edge_limit *limit = &x->limit;
-    struct limits_gate *tenant = limit->gates.tenant[of];
-    struct limits_gate *model = limit->gates.model[of];
     bool waits = limit->since_us != 0;
-    enum limits_take outcome = LIMITS_TAKEN;
 
     limit->needs = n;
     limit->short_of = (uint8_t)of;
-    limit->short_at = tenant;
-    if (tenant != NULL) {
-        outcome = limits_gate_ask(tenant, n, waits);
+    for (unsigned i = 0; i < LIMITS_WHOSES; i++) {
+        struct limits_gate *gate = limit->gates.at[i][of];
+        enum limits_take outcome =
+            gate != NULL ? limits_gate_ask(gate, n, waits) : LIMITS_TAKEN;
+        if (outcome != LIMITS_TAKEN) {
+            limit->short_at = gate;
+            limit->short_whose = (uint8_t)i;
+            settle_before(x, i, of, n, 0);
+            return outcome;
+        }
     }
-    if (outcome != LIMITS_TAKEN || model == NULL) {
-        return outcome;
-    }
-    limit->short_at = model;
-    outcome = limits_gate_ask(model, n, waits);
-    if (outcome != LIMITS_TAKEN && tenant != NULL) {
-        limits_gate_settle(tenant, n, 0);
-    }
-    return outcome;
-}
-
-/* Of n that were taken there, these were spent. */
-static void
-settle(struct exchange *x, enum limits_of of, uint64_t n, uint64_t spent)
-{
-    const struct limits_gates *gates = &x->limit.gates;
-
-    if (gates->tenant[of] != NULL) {
-        limits_gate_settle(gates->tenant[of], n, spent);
-    }
-    if (gates->model[of] != NULL) {
-        limits_gate_settle(gates->model[of], n, spent);
-    }
+    return LIMITS_TAKEN;
 }
 
 /* Of tokens, which are spent piece by piece. */
@@ -85,8 +88,12 @@ spend(struct edge_limit *limit, struct exchange *x, uint64_t taken,
 static bool
 counts_tokens(const struct edge_limit *limit)
 {
-    return limit->holds && (limit->gates.tenant[LIMITS_TOKENS] != NULL ||
-                            limit->gates.model[LIMITS_TOKENS] != NULL);
+    bool any = false;
+
+    for (unsigned i = 0; i < LIMITS_WHOSES; i++) {
+        any = any || limit->gates.at[i][LIMITS_TOKENS] != NULL;
+    }
+    return limit->holds && any;
 }
 
 /* What passes of its answer counts: against its tenant's limits, or for what its
@@ -126,10 +133,18 @@ answer_refusal(struct exchange *x, const char *message)
 static void ON_LANE
 refuse(struct exchange *x)
 {
-    static const char *const reasons[LIMITS_OFS] = {
-        [LIMITS_REQUESTS] = "over its tenant's limit of requests",
-        [LIMITS_TOKENS] = "over its tenant's limit of tokens",
-        [LIMITS_CONCURRENT] = "over its tenant's limit of concurrent requests",
+    static const char *const reasons[2][LIMITS_OFS] = {
+        {"over its tenant's limit of requests",
+         "over its tenant's limit of tokens",
+         "over its tenant's limit of concurrent requests"},
+        {"over its model's limit of requests",
+         "over its model's limit of tokens",
+         "over its model's limit of concurrent requests"},
+    };
+    static const char *const whose[LIMITS_WHOSES] = {
+        [LIMITS_TENANT] = "",
+        [LIMITS_TENANT_MODEL] = " for this model",
+        [LIMITS_MODEL] = " for this model and all its clients",
     };
     struct edge_limit *limit = &x->limit;
     char message[MESSAGE_MAX];
@@ -146,13 +161,11 @@ refuse(struct exchange *x)
                    "rate limit of %s reached%s: limit %llu, used %llu, "
                    "requested %llu; %s",
                    limits_of_name((enum limits_of)limit->short_of),
-                   limit->short_at == limit->gates.model[limit->short_of]
-                       ? " for this model"
-                       : "",
-                   (unsigned long long)s.limit,
+                   whose[limit->short_whose], (unsigned long long)s.limit,
                    (unsigned long long)(s.limit - s.left),
                    (unsigned long long)limit->needs, when);
-    x->dispatch.choice.elect.reason = reasons[limit->short_of];
+    x->dispatch.choice.elect.reason =
+        reasons[limit->short_whose == LIMITS_MODEL][limit->short_of];
     answer_refusal(x, message);
 }
 
@@ -314,11 +327,10 @@ limit_recount(struct exchange *x)
     uint64_t n = limit->taken;
     uint64_t rest = n > before ? n - before : 0;
     limit->taken = rest + limit->prompt;
-    struct limits_gate *gates[] = {limit->gates.tenant[LIMITS_TOKENS],
-                                   limit->gates.model[LIMITS_TOKENS]};
-    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++) {
-        if (gates[i] != NULL) {
-            limits_gate_change(gates[i], n, limit->taken);
+    for (unsigned i = 0; i < LIMITS_WHOSES; i++) {
+        struct limits_gate *gate = limit->gates.at[i][LIMITS_TOKENS];
+        if (gate != NULL) {
+            limits_gate_change(gate, n, limit->taken);
         }
     }
 }
@@ -427,24 +439,22 @@ limit_end(struct exchange *x, const struct usage *usage)
 
 /* Headers */
 
-/* Of the tenant's gate and its model's the one that has less left. */
+/* Of its gates the one that has the least left. */
 static bool
 stands(const struct edge_limit *limit, enum limits_of of,
        struct limits_standing *s)
 {
-    const struct limits_gate *tenant = limit->gates.tenant[of];
-    const struct limits_gate *model = limit->gates.model[of];
-    const struct limits_gate *one = tenant != NULL ? tenant : model;
+    bool any = false;
 
-    if (one == NULL) {
-        return false;
+    for (unsigned i = 0; i < LIMITS_WHOSES; i++) {
+        const struct limits_gate *gate = limit->gates.at[i][of];
+        if (gate != NULL) {
+            struct limits_standing one = limits_gate_standing(gate, 1);
+            *s = !any || one.left < s->left ? one : *s;
+            any = true;
+        }
     }
-    *s = limits_gate_standing(one, 1);
-    if (tenant != NULL && model != NULL) {
-        struct limits_standing other = limits_gate_standing(model, 1);
-        *s = other.left < s->left ? other : *s;
-    }
-    return true;
+    return any;
 }
 
 /* Anthropic's clients read a time of day. */

@@ -147,14 +147,15 @@ struct edge_wait {
     uint32_t place;
 };
 
-/* What x took of its tenant's limits. */
+/* What x took of its tenant's limits and its model's. */
 struct edge_limit {
     bool holds;   /* it has passed the gates, and is to be settled */
     bool counted; /* the prompt's tokens are counted, and no estimate */
     bool begun;   /* a good answer has, and the prompt is spent */
     bool refused; /* `needs` of `short_of` are more than `short_at` has ... */
     bool waits;   /* ... or has at hand */
-    uint8_t short_of; /* enum limits_of */
+    uint8_t short_of;    /* enum limits_of */
+    uint8_t short_whose; /* enum limits_whose */
     struct limits_gate *short_at;
     uint64_t needs;
     uint64_t since_us; /* it waits, or waited at first; 0: it did not */

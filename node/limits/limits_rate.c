@@ -63,6 +63,18 @@ limits_rate_read(struct slice text, struct limits_rate *rate)
     return false;
 }
 
+bool
+limits_rate_read_open(struct slice text, struct limits_rate *rate)
+{
+    uint64_t amount = take_amount(&text);
+
+    if (amount == 0 || amount > LIMITS_AMOUNT_MAX || text.len != 0) {
+        return false;
+    }
+    *rate = (struct limits_rate){.amount = (uint32_t)amount};
+    return true;
+}
+
 void
 limits_rate_print(const struct limits_rate *rate, struct buf *out)
 {

@@ -40,6 +40,10 @@ struct limits_rate {
 /* Reads a text as above. False: it is none, and *rate is unchanged. */
 bool limits_rate_read(struct slice text, struct limits_rate *rate) MUST_CHECK;
 
+/* The same of what is open at one time: a whole number, 1 or more. */
+bool limits_rate_read_open(struct slice text, struct limits_rate *rate)
+    MUST_CHECK;
+
 /* Appends it as limits_rate_read() takes it; what is open: the number. */
 void limits_rate_print(const struct limits_rate *rate, struct buf *out);
 

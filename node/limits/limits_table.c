@@ -29,8 +29,8 @@ struct row {
 struct limits_view {
     struct qsbr_node retired; /* first */
     uint32_t count;
-    uint32_t first[LIMITS_TENANTS_MAX + 1]; /* rows of a tenant: up to the next
-                                               one's first */
+    uint32_t first[LIMITS_EVERYBODY + 2]; /* rows of a tenant: up to the next
+                                             one's first */
     struct row row[];
 };
 
@@ -184,7 +184,7 @@ row_of(struct limits_view *view, const struct limits_want *want)
     size_t len = strlen(want->model);
     bool begins = len != 0 && want->model[len - 1] == '*';
 
-    CHECK(len < LIMITS_NAME_MAX && want->tenant < LIMITS_TENANTS_MAX);
+    CHECK(len < LIMITS_NAME_MAX && want->tenant <= LIMITS_EVERYBODY);
     len -= begins;
     for (uint32_t i = 0; i < view->count; i++) {
         struct row *row = &view->row[i];
@@ -240,10 +240,10 @@ limits_table_plan(const struct limits_table *table,
     if (view == NULL) {
         return -ENOMEM;
     }
-    for (uint32_t tenant = 0; tenant < LIMITS_TENANTS_MAX; tenant++) {
+    for (uint32_t tenant = 0; tenant <= LIMITS_EVERYBODY; tenant++) {
         add_rows(view, table, want, count, tenant, place);
     }
-    view->first[LIMITS_TENANTS_MAX] = view->count;
+    view->first[LIMITS_EVERYBODY + 1] = view->count;
     *out = view;
     return 0;
 }
@@ -258,27 +258,47 @@ fits(const struct row *row, struct slice model)
            (model.len == 0 || memcmp(row->model, model.ptr, model.len) == 0);
 }
 
+/* Those of a tenant, or of everybody, for that model. */
+static bool
+find_model(const struct limits_view *view, uint32_t tenant, struct slice model,
+           struct limits_gate *found[LIMITS_OFS])
+{
+    for (uint32_t i = view->first[tenant]; i < view->first[tenant + 1]; i++) {
+        const struct row *row = &view->row[i];
+        if ((row->len != 0 || row->begins) && fits(row, model)) {
+            memcpy(found, row->gate, sizeof(row->gate));
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+find_all(const struct limits_view *view, uint32_t tenant,
+         struct limits_gate *found[LIMITS_OFS])
+{
+    for (uint32_t i = view->first[tenant]; i < view->first[tenant + 1]; i++) {
+        const struct row *row = &view->row[i];
+        if (row->len == 0 && !row->begins) {
+            memcpy(found, row->gate, sizeof(row->gate));
+            return true;
+        }
+    }
+    return false;
+}
+
 bool
 limits_view_find(const struct limits_view *view, uint32_t tenant,
                  struct slice model, struct limits_gates *found)
 {
     CHECK(tenant < LIMITS_TENANTS_MAX);
-    bool any = false;
-    bool modelled = false;
-
     memset(found, 0, sizeof(*found));
-    for (uint32_t i = view->first[tenant]; i < view->first[tenant + 1]; i++) {
-        const struct row *row = &view->row[i];
-        bool all = row->len == 0 && !row->begins;
-        if (all) {
-            memcpy(found->tenant, row->gate, sizeof(found->tenant));
-            any = true;
-        } else if (!modelled && fits(row, model)) {
-            memcpy(found->model, row->gate, sizeof(found->model));
-            modelled = true;
-        }
-    }
-    return any || modelled;
+    bool all = find_all(view, tenant, found->at[LIMITS_TENANT]);
+    bool own = find_model(view, tenant, model, found->at[LIMITS_TENANT_MODEL]);
+    bool any =
+        find_model(view, LIMITS_EVERYBODY, model, found->at[LIMITS_MODEL]);
+
+    return all || own || any;
 }
 
 bool

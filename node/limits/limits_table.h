@@ -3,7 +3,8 @@
  * lanes take from.
  *
  * A rule is a limit of one thing (limits_of) for one tenant, of its requests
- * for one model or for all. It keeps its place, its gate and its meter for the
+ * for one model or for all; or of all tenants' requests for one model together
+ * (LIMITS_EVERYBODY). It keeps its place, its gate and its meter for the
  * life of the node, whatever later configurations say: what was spent stays
  * spent when an amount changes, or when a rule goes and comes back.
  *
@@ -28,13 +29,14 @@
 #include "node/limits/limits_meter.h"
 #include "node/limits/limits_rate.h"
 
-#define LIMITS_RULES_MAX   1024U
+#define LIMITS_RULES_MAX   1152U
 #define LIMITS_TENANTS_MAX 256U
-#define LIMITS_NAME_MAX    128U /* of a model, with its NUL */
+#define LIMITS_EVERYBODY   LIMITS_TENANTS_MAX /* in place of one tenant */
+#define LIMITS_NAME_MAX    128U               /* of a model, with its NUL */
 
 struct limits_want {
-    uint32_t tenant;  /* its number */
-    const char *name; /* its name, the same on all nodes; for the call */
+    uint32_t tenant;  /* its number, or LIMITS_EVERYBODY */
+    const char *name; /* its name, the same on all nodes, or ""; for the call */
     enum limits_of of;
     struct limits_rate rate; /* amount: 1 or more */
     const char *model; /* "": all; with a * at its end all that begin so */
@@ -49,10 +51,17 @@ struct limits_rule {
     uint64_t base; /* of what was spent, when it was last not in force */
 };
 
-/* The gates that a request passes; NULL: none. */
+/* What a limit is of. */
+enum limits_whose {
+    LIMITS_TENANT,       /* all requests of a tenant */
+    LIMITS_TENANT_MODEL, /* its requests for a model */
+    LIMITS_MODEL,        /* everybody's requests for a model */
+    LIMITS_WHOSES,
+};
+
+/* The gates that a request passes, in this order; NULL: none. */
 struct limits_gates {
-    struct limits_gate *tenant[LIMITS_OFS];
-    struct limits_gate *model[LIMITS_OFS];
+    struct limits_gate *at[LIMITS_WHOSES][LIMITS_OFS];
 };
 
 struct limits_table;
@@ -70,8 +79,8 @@ void limits_table_free(struct limits_table *table);
 
 /* What lanes go by if all that is wanted, and nothing else, is in force: 0 and
  * *out, the caller's, for limits_view_free(); LIMITS_E_FULL, -ENOMEM. Of one
- * tenant's models the first that fits a request counts. No two are of the same
- * tenant, thing and model. */
+ * tenant's models, and of everybody's, the first that fits a request counts. No
+ * two are of the same tenant, thing and model. */
 int limits_table_plan(const struct limits_table *table,
                       const struct limits_want *want, uint32_t count,
                       struct limits_view **out) MUST_CHECK;

@@ -236,17 +236,60 @@ class Limits(Proxy):
         got = harness.request(self.node.at("admin"), "POST", "/admin/reload", {})
         self.assertIn(f"{self.keys}:7:24: requests: expected a whole number", got.text)
 
+    def test_a_model_has_limits_of_all_tenants_together(self):
+        (shop, shop_line), (lab, lab_line) = (
+            self.run_once("kvasir", "key").stdout.split() for _ in range(2))
+        self.worker.models = ["m", "other"]
+        self.write_keys(shop=(shop_line, "{requests: 3/h}"), lab=(lab_line, ""))
+        limit = "oth*=requests:2/h,tokens:5000/h"
+        self.serve_limited("--keys.file", self.keys, "--limits.models", limit)
+
+        def ask(key, model="other"):
+            return self.post({**chat(max_tokens=10), "model": model},
+                             {"authorization": f"Bearer {key}"})
+        self.assertEqual([ask(shop).status, ask(lab).status], [200, 200])
+        for key in (shop, lab):
+            got = ask(key)
+            self.refused(got, "for this model and all its clients: limit 2, used 2")
+            self.assertEqual(got.headers["x-ratelimit-remaining-requests"], "0")
+        self.assertEqual([ask(lab, "m").status for _ in range(4)], [200] * 4)
+        # What the model's limit refused took nothing of the tenant's.
+        self.assertEqual([ask(shop, "m").status for _ in range(3)], [200, 200, 429])
+        self.uses("requests", 2, tenant="", model="oth*")
+        self.uses("tokens", 2 * 42, tenant="", model="oth*")
+        labels = '{tenant="",model="oth*",of="requests"}'
+        found = harness.metrics(self.node.at("admin"))
+        self.assertEqual([found[name + labels] for name in (
+            "kvasir_limit", "kvasir_limit_used", "kvasir_limit_refused_total")], [2, 2, 2])
+        explained = harness.request(self.node.at("admin"), "POST", "/admin/explain",
+                                    {**chat(), "model": "other"}, {"x-kvasir-tenant": "lab"}).json()
+        self.assertEqual([(r["of"], r["model"], r["of_all_tenants"], r["verdict"])
+                          for r in explained["limits"]],
+                         [("requests", "oth*", True, "over the limit"),
+                          ("tokens", "oth*", True, "passes")])
+        shown = self.run_once("kvasir", "status", "--admin", "%s:%d" % self.node.at("admin"))
+        self.assertRegex(shown.stdout, r"(?m)^\(all\) +oth\* +requests +2 +2 +2$")
+        decided = harness.wait_until(lambda: {
+            d["reason"] for d in harness.request(self.node.at("admin"), "GET",
+                                                 "/admin/decisions").json()
+            if d["status"] == 429}, "the decisions")
+        self.assertLessEqual({"over its model's limit of requests"}, decided)
+
 
 class Mesh(MeshCase):
     LIMIT = 120
+    OPTIONS = ("--limits.tenant_requests", "{}")
 
     def setUp(self):
         super().setUp()
         self.worker = FakeWorker(self, answer)
         self.serve_three(f"{self.LIMIT}/h")
 
+    def options(self, limit):
+        return [option.format(limit) for option in self.OPTIONS]
+
     def serve_three(self, limit):
-        self.nodes = self.three("--worker", self.worker.url, "--limits.tenant_requests", limit)
+        self.nodes = self.three("--worker", self.worker.url, *self.options(limit))
         for node in self.nodes:
             harness.wait_until(lambda node=node: self.status(node)["ready"], "it is ready")
 
@@ -290,11 +333,18 @@ class Mesh(MeshCase):
         self.know([one, three], passed)
         two.kill()
         self.sees([one, three], "b", "dead")
-        back = self.node("b", "--worker", self.worker.url, "--limits.tenant_requests",
-                         f"{self.LIMIT}/h", join=[one.ready["mesh"]])
+        back = self.node("b", "--worker", self.worker.url, *self.options(f"{self.LIMIT}/h"),
+                         join=[one.ready["mesh"]])
         self.know([back], passed)
         passed += self.ask_until([back], 10 * self.LIMIT)
         self.assertTrue(self.LIMIT <= passed <= self.LIMIT * 11 // 10, passed)
+
+
+class OfAModel(Mesh):
+    """The same of a model's limit."""
+    OPTIONS = ("--limits.models", "m=requests:{}")
+
+    test_who_comes_late_knows_what_was_spent = None
 
 
 class Burst(Mesh):

@@ -47,15 +47,46 @@ Test(limits_table, a_request_passes_its_tenants_gates_and_its_models)
     want(wants, 4);
     cr_assert(limits_view_any(view));
     cr_assert(limits_view_find(view, 1, SLICE("qwen"), &gates));
-    cr_assert_eq(gates.tenant[LIMITS_REQUESTS], limits_table_gate(table, 2));
-    cr_assert_null(gates.model[LIMITS_REQUESTS]);
+    cr_assert_eq(gates.at[LIMITS_TENANT][LIMITS_REQUESTS],
+                 limits_table_gate(table, 2));
+    cr_assert_null(gates.at[LIMITS_TENANT_MODEL][LIMITS_REQUESTS]);
     /* The first that fits. */
     cr_assert(limits_view_find(view, 1, SLICE("bge-large"), &gates));
-    cr_assert_eq(gates.model[LIMITS_REQUESTS], limits_table_gate(table, 0));
-    cr_assert_null(gates.model[LIMITS_TOKENS]);
+    cr_assert_eq(gates.at[LIMITS_TENANT_MODEL][LIMITS_REQUESTS],
+                 limits_table_gate(table, 0));
+    cr_assert_null(gates.at[LIMITS_TENANT_MODEL][LIMITS_TOKENS]);
     cr_assert(limits_view_find(view, 2, SLICE(""), &gates));
-    cr_assert_eq(gates.tenant[LIMITS_CONCURRENT], limits_table_gate(table, 3));
+    cr_assert_eq(gates.at[LIMITS_TENANT][LIMITS_CONCURRENT],
+                 limits_table_gate(table, 3));
     cr_assert_not(limits_view_find(view, 0, SLICE("bge-large"), &gates));
+}
+
+Test(limits_table, a_model_has_a_gate_for_everybody_beside_a_tenants)
+{
+    const struct limits_want wants[] = {
+        {1, "shop", LIMITS_TOKENS, MINUTE(9), "bge-large"},
+        {LIMITS_EVERYBODY, "", LIMITS_TOKENS, MINUTE(5), "bge-large"},
+        {LIMITS_EVERYBODY, "", LIMITS_TOKENS, MINUTE(6), "bge-*"},
+        {LIMITS_EVERYBODY, "", LIMITS_REQUESTS, MINUTE(7), "bge-*"},
+    };
+    struct limits_gates gates;
+
+    want(wants, 4);
+    cr_assert(limits_view_find(view, 1, SLICE("bge-large"), &gates));
+    cr_assert_eq(gates.at[LIMITS_TENANT_MODEL][LIMITS_TOKENS],
+                 limits_table_gate(table, 0));
+    cr_assert_eq(gates.at[LIMITS_MODEL][LIMITS_TOKENS],
+                 limits_table_gate(table, 1), "the first that fits");
+    cr_assert_null(gates.at[LIMITS_MODEL][LIMITS_REQUESTS]);
+    for (uint32_t tenant = 0; tenant < LIMITS_TENANTS_MAX; tenant++) {
+        cr_assert(limits_view_find(view, tenant, SLICE("bge-m3"), &gates));
+        cr_assert_eq(gates.at[LIMITS_MODEL][LIMITS_TOKENS],
+                     limits_table_gate(table, 2));
+        cr_assert_eq(gates.at[LIMITS_MODEL][LIMITS_REQUESTS],
+                     limits_table_gate(table, 3));
+        cr_assert_null(gates.at[LIMITS_TENANT_MODEL][LIMITS_TOKENS]);
+    }
+    cr_assert_not(limits_view_find(view, 1, SLICE("qwen"), &gates));
 }
 
 Test(limits_table, what_was_spent_stays_when_a_limit_changes)
@@ -146,10 +177,14 @@ Test(limits_table, a_gate_that_was_found_tells_its_rule)
 
     want(wants, 3);
     cr_assert(limits_view_find(view, 3, SLICE("m1"), &gates));
-    cr_assert_eq(limits_table_of(table, gates.tenant[LIMITS_REQUESTS]), 0);
-    cr_assert_eq(limits_table_of(table, gates.model[LIMITS_REQUESTS]), 1);
+    cr_assert_eq(
+        limits_table_of(table, gates.at[LIMITS_TENANT][LIMITS_REQUESTS]), 0);
+    cr_assert_eq(
+        limits_table_of(table, gates.at[LIMITS_TENANT_MODEL][LIMITS_REQUESTS]),
+        1);
     cr_assert(limits_view_find(view, 4, SLICE("m1"), &gates));
-    cr_assert_eq(limits_table_of(table, gates.tenant[LIMITS_REQUESTS]), 2);
+    cr_assert_eq(
+        limits_table_of(table, gates.at[LIMITS_TENANT][LIMITS_REQUESTS]), 2);
 }
 
 Test(limits_table, too_many_rules_are_refused_and_change_nothing)
