@@ -33,21 +33,44 @@ histogram_merge(struct histogram *total, const struct histogram *from)
     counter_bump(&total->sum_us, counter_read(&from->sum_us));
 }
 
+uint64_t
+histogram_count(const struct histogram *h)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+        count += counter_read(&h->bucket[i]);
+    }
+    return count;
+}
+
+void
+histogram_print_series(const struct histogram *h, const char *name,
+                       const char *labels, struct buf *out)
+{
+    const char *comma = labels[0] != '\0' ? "," : "";
+    const char *open = labels[0] != '\0' ? "{" : "";
+    const char *close = labels[0] != '\0' ? "}" : "";
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        count += counter_read(&h->bucket[i]);
+        buf_printf(out, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, labels,
+                   comma, (double)histogram_bound_us[i] / 1e6, count);
+    }
+    count += counter_read(&h->bucket[HISTOGRAM_BOUNDS]);
+    buf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels,
+               comma, count);
+    buf_printf(out, "%s_sum%s%s%s %.6f\n", name, open, labels, close,
+               (double)counter_read(&h->sum_us) / 1e6);
+    buf_printf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close,
+               count);
+}
+
 void
 histogram_print(const struct histogram *h, const char *name, const char *help,
                 struct buf *out)
 {
-    uint64_t count = 0;
-
     buf_printf(out, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
-    for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
-        count += counter_read(&h->bucket[i]);
-        buf_printf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
-                   (double)histogram_bound_us[i] / 1e6, count);
-    }
-    count += counter_read(&h->bucket[HISTOGRAM_BOUNDS]);
-    buf_printf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, count);
-    buf_printf(out, "%s_sum %.6f\n", name,
-               (double)counter_read(&h->sum_us) / 1e6);
-    buf_printf(out, "%s_count %" PRIu64 "\n", name, count);
+    histogram_print_series(h, name, "", out);
 }

@@ -29,8 +29,16 @@ void histogram_add(struct histogram *h, uint64_t us);
  * caller has. */
 void histogram_merge(struct histogram *total, const struct histogram *from);
 
+/* How many were counted. */
+uint64_t histogram_count(const struct histogram *h);
+
 /* Prometheus text, in seconds: NAME_bucket{le=""}, NAME_sum, NAME_count. */
 void histogram_print(const struct histogram *h, const char *name,
                      const char *help, struct buf *out);
+
+/* The same without comments, as one of several series: labels ("": none) is
+ * what else stands between the braces, as `mode="x"`, escaped already. */
+void histogram_print_series(const struct histogram *h, const char *name,
+                            const char *labels, struct buf *out);
 
 #endif

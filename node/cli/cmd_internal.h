@@ -15,6 +15,10 @@ enum {
     CMD_USAGE = 2,  /* bad usage or configuration */
 };
 
+/* The commit of the source, or "" where it is not known. In the program alone:
+ * a new one compiles and links nothing else. */
+extern const char *const cmd_commit;
+
 /* Says whether a configuration is valid, and which values are in force. */
 int cmd_check(char *const *argv);
 

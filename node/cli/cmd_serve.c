@@ -88,7 +88,7 @@ serve(const struct cli_config *cli)
             .format = (enum log_format)config.log.format,
             .fd = 2,
         });
-        code = serve_run(&sources, &config);
+        code = serve_run(&sources, &config, cmd_commit);
     }
     config_fini(&config);
     return code;

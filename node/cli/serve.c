@@ -503,7 +503,8 @@ ignore_signals(void)
 }
 
 int
-serve_run(const struct config_sources *sources, const struct config *config)
+serve_run(const struct config_sources *sources, const struct config *config,
+          const char *commit)
 {
     struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
     int error;
@@ -515,6 +516,7 @@ serve_run(const struct config_sources *sources, const struct config *config)
         return 1;
     }
     memset(serve, 0, sizeof(*serve));
+    serve->node.commit = commit;
     ignore_signals();
     if (snapshot_open(&serve->snapshot, config) < 0) {
         free(serve);

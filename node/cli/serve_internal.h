@@ -21,9 +21,9 @@
  * prints `ready serve=H:P admin=H:P` to stdout, with mesh=H:P if that port is
  * open. Returns the exit code: 0 after a drain, 1 when it cut requests off,
  * could not start, or had to end because its name is
- * another node's.
+ * another node's. commit: of the source, or ""; static.
  */
-int serve_run(const struct config_sources *sources, const struct config *config)
-    MUST_CHECK;
+int serve_run(const struct config_sources *sources, const struct config *config,
+              const char *commit) MUST_CHECK;
 
 #endif

@@ -121,7 +121,8 @@ struct top_sample {
     char version[TOP_ID_MAX];
     struct top_figure number[TOP_NUMBERS_COUNT];
     struct top_figure members[TOP_MEMBERS_COUNT];
-    double buckets[TOP_TIMES_COUNT][TOP_BUCKETS]; /* this many or faster */
+    double buckets[TOP_TIMES_COUNT][TOP_BUCKETS]; /* this many or faster, of
+                                                     all labels together */
     uint32_t buckets_count[TOP_TIMES_COUNT];
     uint32_t workers_count;
     uint32_t workers_left;                      /* not shown, for lack of

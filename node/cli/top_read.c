@@ -96,9 +96,7 @@ read_other(struct top_sample *sample, const struct promtext_sample *line,
 
     if (time < TOP_TIMES_COUNT) {
         uint32_t at = sample->buckets_count[time]++;
-        if (at < TOP_BUCKETS) {
-            sample->buckets[time][at] = value;
-        }
+        sample->buckets[time][at % TOP_BUCKETS] += value;
     } else if (slice_equal(line->name, SLICE("kvasir_mesh_members"))) {
         uint32_t state = TOP_MEMBERS_COUNT;
         if (promtext_label(line, SLICE("state"), &text)) {

@@ -167,6 +167,13 @@ age_text(struct top_figure seconds, char out[FIGURE_ROOM])
     return out;
 }
 
+/* Of histograms with buckets like ours, one or several: none has not begun. */
+static bool
+has_times(const struct top_sample *sample, enum top_time time)
+{
+    return sample->buckets_count[time] % TOP_BUCKETS == 0;
+}
+
 /* The time within which that part of the requests between the pages was done:
  * as far as buckets tell, even within each. */
 static struct top_figure
@@ -175,8 +182,8 @@ quantile(const struct pair *pair, enum top_time time, double part)
     struct top_figure none = {.known = false};
     double below = 0;
 
-    if (pair->before == NULL || pair->now->buckets_count[time] != TOP_BUCKETS ||
-        pair->before->buckets_count[time] != TOP_BUCKETS) {
+    if (pair->before == NULL || !has_times(pair->now, time) ||
+        !has_times(pair->before, time)) {
         return none;
     }
     const double *now = pair->now->buckets[time];

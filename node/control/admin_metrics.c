@@ -231,6 +231,12 @@ put_node(struct control *control, struct buf *out)
     buf_add_text(out, "kvasir_info{node=\"");
     prom_out_label(out, node->config->name);
     buf_add_text(out, "\",version=\"" KVASIR_VERSION "\"} 1\n");
+    prom_out_head(out, "kvasir_build_info", "gauge",
+                  "What was built; commit: of the source, where that is known");
+    buf_add_text(out,
+                 "kvasir_build_info{version=\"" KVASIR_VERSION "\",commit=\"");
+    prom_out_label(out, node->commit != NULL ? node->commit : "");
+    buf_add_text(out, "\"} 1\n");
     prom_out_single(out, "kvasir_uptime_seconds", "gauge",
                     "How long the process runs",
                     (control_now_us(control) - control->started_us) / 1000000);

@@ -8,14 +8,18 @@
 #define ADMIT_E_LATER KEYS_TOKEN_OUTCOMES /* no key of tokens is known yet */
 #define MESSAGE_MAX   (KEYS_NAME_MAX + FACT_MODEL_MAX + 128U)
 
-/* What probes of load balancers ask for, and browsers for a page; they have no
- * keys. */
+bool
+admit_is_probe(const struct http_head *head)
+{
+    return slice_equal(head->path, SLICE("/health")) ||
+           slice_equal(head->path, SLICE("/ready"));
+}
+
+/* Nor what browsers ask for a page. */
 static bool
 needs_no_key(const struct http_head *head)
 {
-    return slice_equal(head->path, SLICE("/health")) ||
-           slice_equal(head->path, SLICE("/ready")) ||
-           http_cors_is_preflight(head);
+    return admit_is_probe(head) || http_cors_is_preflight(head);
 }
 
 /* OpenAI's clients send a key in Authorization, Anthropic's in x-api-key. */

@@ -410,6 +410,9 @@ void client_drain(struct client *client) ON_LANE;
 
 #define ADMIT_KEY_FIELD SLICE("x-api-key")
 
+/* What load balancers ask for: without a key, and no request of anybody. */
+bool admit_is_probe(const struct http_head *head);
+
 /* Whether the request that the lane's head is of has a good key, or needs none.
  * FRAME_WHOLE and *admission, or FRAME_REFUSED: it was answered. */
 int admit_head(struct client *client, struct admission *admission)

@@ -450,10 +450,12 @@ void
 request_serve(struct client *client)
 {
     struct lane *lane = client->lane;
+    struct metrics_lane *m = &lane->shared->metrics;
+    bool probe = admit_is_probe(&lane->head);
     enum route_kind kind =
         route_kind_of(&lane->head, lane->node->config->paths);
 
-    counter_bump(&lane->shared->metrics.requests, 1);
+    counter_bump(probe ? &m->probes : &m->requests, 1);
     if (refuse_kind(client, &lane->head)) {
         return;
     }
@@ -463,7 +465,7 @@ request_serve(struct client *client)
         return;
     }
     if (kind == ROUTE_LOCAL) {
-        counter_bump(&lane->shared->metrics.requests_local, 1);
+        counter_bump(&m->requests_local, !probe);
         reply_local(client, &lane->head);
         return;
     }

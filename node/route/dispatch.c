@@ -597,7 +597,7 @@ dispatch_began(struct dispatch *d, uint64_t now_us)
     fleet_lease_began(&d->choice.lease, d->lane->board);
     if (d->stream && d->status < 300 && d->resumed == 0) {
         d->first_token_us = now_us;
-        histogram_add(&d->lane->metrics->first_token, now_us - d->begun_us);
+        dispatch_count_first_token(d->lane->metrics, d, now_us);
     }
 }
 
@@ -658,6 +658,8 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         counter_bump(&m->prompt_tokens, report->usage.prompt_tokens);
         counter_bump(&m->cached_tokens, report->usage.cached_tokens);
         counter_bump(&m->created_cache_tokens, report->usage.created_tokens);
+        counter_bump(&m->completion_tokens, report->usage.completion_tokens);
+        dispatch_count_steps(m, d, report);
         break;
     case DISPATCH_CANCELLED:
         counter_bump(&m->cancelled, 1);

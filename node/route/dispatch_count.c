@@ -96,6 +96,29 @@ dispatch_count_choice(struct metrics_lane *m, const struct route_choice *choice)
 }
 
 void
+dispatch_count_first_token(struct metrics_lane *m, const struct dispatch *d,
+                           uint64_t now_us)
+{
+    const struct elect_choice *choice = &d->choice.elect;
+    enum metrics_overlap overlap =
+        metrics_overlap_of(choice->overlap, d->total);
+
+    histogram_add(&m->first_token[choice->mode][overlap], now_us - d->begun_us);
+}
+
+void
+dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
+                     const struct dispatch_report *report)
+{
+    uint32_t tokens = report->usage.completion_tokens;
+
+    if (d->first_token_us != 0 && tokens > 1) {
+        histogram_add(&m->step,
+                      (report->now_us - d->first_token_us) / (tokens - 1));
+    }
+}
+
+void
 dispatch_count_answer(struct metrics_lane *m, unsigned status)
 {
     if (status < 400) {

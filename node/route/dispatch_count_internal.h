@@ -19,6 +19,14 @@ void dispatch_count_refusal(struct metrics_lane *m,
 void dispatch_count_choice(struct metrics_lane *m,
                            const struct route_choice *choice);
 
+/* The first bytes of a streamed answer's body came. */
+void dispatch_count_first_token(struct metrics_lane *m,
+                                const struct dispatch *d, uint64_t now_us);
+
+/* The answer is whole: of a stream, how far apart its tokens were. */
+void dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
+                          const struct dispatch_report *report);
+
 /* An answer of that status is passed on. */
 void dispatch_count_answer(struct metrics_lane *m, unsigned status);
 

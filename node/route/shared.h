@@ -88,6 +88,7 @@ struct node_live {
 
 struct node_shared {
     const struct config *config; /* as the node was started */
+    const char *commit;          /* of the source, or ""; NULL: the same */
     struct publish live;         /* const struct node_live *, by control */
     struct publish tls; /* const struct node_tls *, by control; NULL: none */
     struct publish admin_tls;   /* the same, of the ports of admin */

@@ -11,6 +11,7 @@
 
 #include "index/base/counter.h"
 #include "node/base/histogram.h"
+#include "node/elect/elect.h"
 
 /* X(name, help): exported as kvasir_NAME_total. */
 #define METRICS_LANE(X)                                                        \
@@ -21,7 +22,8 @@
     X(connections_reserved,                                                    \
       "Client connections that only /health and /ready answer")                \
     X(accept_failures, "Times that accepting failed (no descriptors, ...)")    \
-    X(requests, "Requests read whole")                                         \
+    X(requests, "Requests read whole; probes are none")                        \
+    X(probes, "Questions for /health and /ready")                              \
     X(requests_local, "Requests answered by the node itself")                  \
     X(requests_bad, "Requests refused as malformed (4xx of our own)")          \
     X(requests_too_large, "Requests over a size limit")                        \
@@ -93,6 +95,7 @@
     X(cached_tokens, "Prompt tokens from cache, as engines reported them")     \
     X(created_cache_tokens,                                                    \
       "Prompt tokens that engines reported to have written to their caches")   \
+    X(completion_tokens, "Tokens of answers, as engines reported them")        \
     X(exact, "Requests looked up in workers' mirrors, by their tokens")        \
     X(inexact, "Requests looked up by text because their tokens were unknown") \
     X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")     \
@@ -132,6 +135,16 @@
 
 #define METRICS_MEMBER(name, help) struct counter name;
 
+#define METRICS_MODES (ELECT_SESSION + 1U) /* enum elect_mode */
+
+/* How much of its prompt a request's worker was expected to hold. */
+enum metrics_overlap {
+    METRICS_OVERLAP_NONE,
+    METRICS_OVERLAP_PART,
+    METRICS_OVERLAP_MOST, /* half of it, or more */
+    METRICS_OVERLAPS,
+};
+
 struct metrics_lane {
     METRICS_LANE(METRICS_MEMBER)
     METRICS_LEVELS(METRICS_MEMBER)
@@ -139,10 +152,15 @@ struct metrics_lane {
     struct histogram tokens; /* asking an engine for tokens to its answer */
     struct histogram tokens_made; /* tokenising by this node */
     struct histogram first_byte;  /* request whole to answer's first byte */
-    struct histogram first_token; /* ... to the first of a stream's body */
-    struct histogram prefill;     /* of split ones: prefill half sent to done */
-    struct histogram duration;    /* request whole to answer's end */
+    /* ... to the first of a stream's body, by enum elect_mode */
+    struct histogram first_token[METRICS_MODES][METRICS_OVERLAPS];
+    struct histogram step;     /* between two tokens, a stream's mean */
+    struct histogram prefill;  /* of split ones: prefill half sent to done */
+    struct histogram duration; /* request whole to answer's end */
 };
+
+/* How much that is of a prompt: both of blocks, or of tokens. */
+enum metrics_overlap metrics_overlap_of(uint32_t held, uint32_t total);
 
 /* Adds one lane's numbers to a total that nobody shares. */
 void metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane);

@@ -28,7 +28,7 @@ def expressions():
 
 class Rules(harness.Case):
     def node(self):
-        """One that has all that a node can have, after a request."""
+        """One that has all that a node can have, after a stream."""
         engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0")
         node = self.start(
             "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
@@ -37,8 +37,17 @@ class Rules(harness.Case):
             f"replay={engine.ready['replay']}")
         harness.wait_until(lambda: harness.metric(node.at("admin"), "kvasir_worker_eligible") == 1,
                            "the worker is up")
-        got = harness.request(node.at("serve"), "POST", CHAT, chat(model="kvasir/stand-in"))
+        got = harness.request(node.at("serve"), "POST", CHAT,
+                              chat(model="kvasir/stand-in", stream=True, max_tokens=4))
         self.assertEqual(got.status, 200)
+        steps = harness.wait_until(lambda: harness.metric(
+            node.at("admin"), "kvasir_inter_token_latency_seconds_count"), "it is counted")
+        self.assertEqual(steps, 1)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_completion_tokens_total"), 4)
+        first = [key for key in harness.metrics(node.at("admin"))
+                 if key.startswith("kvasir_time_to_first_token_seconds_count")]
+        self.assertEqual(first, ['kvasir_time_to_first_token_seconds_count'
+                                 '{mode="balance",overlap="none"}'])
         return node
 
     def test_they_ask_for_what_a_node_exports(self):
@@ -52,6 +61,12 @@ class Rules(harness.Case):
         asked |= set(re.findall(r'"(kvasir_\w+)"', top.read_text()))  # kvasir top reads them
         self.assertGreater(len(asked), 40)
         self.assertEqual(asked - exported, set())
+
+    def test_it_says_what_was_built(self):
+        told = [key for key in harness.metrics(self.node().at("admin"))
+                if key.startswith("kvasir_build_info")]
+        self.assertEqual(len(told), 1)
+        self.assertRegex(told[0], r'version="\d+\.\d+\.\d+",commit="([0-9a-f]{12}(-dirty)?)?"')
 
     @unittest.skipUnless(PROMTOOL, "no promtool, see Debian's prometheus")
     def test_promtool_finds_the_metrics_sound(self):

@@ -35,6 +35,22 @@ Test(node_histogram, what_exceeds_every_bound_is_counted)
     cr_assert(says("x_seconds_count 1\n"));
 }
 
+Test(node_histogram, a_series_has_its_labels_and_no_comments)
+{
+    histogram_add(&histogram, 10);
+    buf_init(&out, 65536);
+    histogram_print_series(&histogram, "x_seconds", "mode=\"a\"", &out);
+    buf_add(&out, "", 1);
+    cr_assert_not(out.failed);
+    cr_assert_null(strchr(out.ptr, '#'));
+    cr_assert(strstr(out.ptr, "x_seconds_bucket{mode=\"a\",le=\"1e-05\"} 1\n"));
+    cr_assert(strstr(out.ptr, "x_seconds_bucket{mode=\"a\",le=\"+Inf\"} 1\n"));
+    cr_assert(strstr(out.ptr, "x_seconds_sum{mode=\"a\"} 0.000010\n"));
+    cr_assert(strstr(out.ptr, "x_seconds_count{mode=\"a\"} 1\n"));
+    cr_assert_eq(histogram_count(&histogram), 1);
+    buf_fini(&out);
+}
+
 Test(node_histogram, a_merge_adds_buckets_and_sums)
 {
     struct histogram other = {0};

@@ -147,6 +147,22 @@ Test(top, quantiles_lie_within_the_bucket_of_what_came_since)
     cr_assert(says("route 151us / 75.00s"));
 }
 
+Test(top, histograms_of_several_labels_are_one)
+{
+    static const char name[] = "kvasir_time_to_first_token_seconds";
+
+    read_page(&before, "kvasir_requests_total 0\n", 0); /* none had begun */
+    buf_clear(&page.text);
+    for (int i = 0; i < 50; i++) {
+        histogram_add(&page.times, 150);
+    }
+    histogram_print_series(&page.times, name, "mode=\"a\"", &page.text);
+    histogram_print_series(&page.times, name, "mode=\"b\"", &page.text);
+    top_read(&now, buf_slice(&page.text), SECOND);
+    cr_assert_eq(now.buckets[TOP_FIRST_TOKEN][TOP_BUCKETS - 1], 100);
+    cr_assert(says("first token 150us / "));
+}
+
 Test(top, a_slowest_beyond_all_bounds_is_the_last_bound)
 {
     read_page(&before, "kvasir_requests_total 0\n", 0);

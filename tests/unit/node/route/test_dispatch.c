@@ -224,8 +224,39 @@ Test(dispatch, the_first_token_of_a_stream_is_timed_once)
     dispatch_began(&rig.d, rig.now_us);
     dispatch_began(&rig.d, rig.now_us + MS);
     cr_assert_eq(rig.d.first_token_us, rig.now_us);
-    cr_assert_eq(counter_read(&rig.metrics.first_token.sum_us), 8 * MS + 1);
+    const struct histogram *told =
+        &rig.metrics.first_token[rig.d.choice.elect.mode][METRICS_OVERLAP_NONE];
+    cr_assert_eq(counter_read(&told->sum_us), 8 * MS + 1);
     end(DISPATCH_DONE);
+}
+
+Test(dispatch, the_tokens_of_a_whole_stream_are_so_far_apart)
+{
+    role_is_lane();
+    struct dispatch_report report = {.end = DISPATCH_DONE, .wall_ms = 1};
+
+    for (uint32_t tokens = 0; tokens <= 5; tokens++) {
+        start(false);
+        answer(200);
+        dispatch_began(&rig.d, rig.now_us);
+        report.now_us = rig.now_us + 8 * MS;
+        report.usage.completion_tokens = tokens;
+        dispatch_end(&rig.d, &report);
+    }
+    /* Two and more have steps between them: 8, 4, 8 / 3 and 2 ms. */
+    cr_assert_eq(histogram_count(&rig.metrics.step), 4);
+    cr_assert_eq(counter_read(&rig.metrics.step.sum_us), 14 * MS + 8 * MS / 3);
+    cr_assert_eq(counter_read(&rig.metrics.completion_tokens), 15);
+}
+
+Test(dispatch, a_first_token_is_told_by_what_was_expected_of_its_prompt)
+{
+    cr_assert_eq(metrics_overlap_of(0, 0), METRICS_OVERLAP_NONE);
+    cr_assert_eq(metrics_overlap_of(0, 9), METRICS_OVERLAP_NONE);
+    cr_assert_eq(metrics_overlap_of(4, 9), METRICS_OVERLAP_PART);
+    cr_assert_eq(metrics_overlap_of(5, 10), METRICS_OVERLAP_MOST);
+    cr_assert_eq(metrics_overlap_of(UINT32_MAX, UINT32_MAX),
+                 METRICS_OVERLAP_MOST);
 }
 
 Test(dispatch, a_state_that_cannot_be_is_told_by_name)
