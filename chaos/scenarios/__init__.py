@@ -35,7 +35,7 @@ class Scenario:
         self.asked = asked
         self.name = play.__name__
 
-    def run(self, long=False, seed=1, minutes=None):
+    def run(self, long=False, seed=1, minutes=None, rate=None):
         """(how it went: "kept", "broken", "known", "skipped"; why; measured;
         seconds)"""
         measured = {}
@@ -47,7 +47,7 @@ class Scenario:
         try:
             settings = self.world(seed) if callable(self.world) else self.world
             with World(seed=seed, **settings) as world:
-                world.long, world.minutes = long, minutes
+                world.long, world.minutes, world.rate = long, minutes, rate
                 self.play(world, lambda **what: measured.update(what))
                 measured["alike_s"] = world.settle()
             return done("kept")

@@ -5,15 +5,17 @@ program of its own (see soak.py):
     publisher.py --host ADDRESS --seed N --rate BATCHES --replay BATCHES --blocks BLOCKS
 
     GET  /health, /v1/models, /metrics    as engines answer
-    GET  /chaos/cache    {"next_seq": N, "keys": [...], "chains": [[TOPIC, BLOCKS], ...]}
+    GET  /chaos/cache    {"next_seq": N, "keys": [...], "chains": [[TOPIC, BLOCKS], ...],
+                         "unrepeated": how many of the keys no batch of the replay names}
     POST /chaos          {"rate": N}: batches a second from now on; answers when
                          none is under way any more
     Anything else that is posted is answered 404.
 
 Prompts grow, are forgotten tail first, the longest unused ones first, and never
-come back: each topic is a new one. topic_tokens() says what is in them. A process
-begins at batch 0, and has its own names for blocks. Needs python3-zmq and
-python3-msgpack.
+come back: each topic is a new one. Some stay in use after the last word about them, as
+system prompts do: no event tells of that, and the replay soon has nothing of them.
+topic_tokens() says what is in topics. A process begins at batch 0, and has its own names
+for blocks. Needs python3-zmq and python3-msgpack.
 """
 import argparse
 import collections
@@ -30,6 +32,8 @@ BLOCK_TOKENS = 16
 TOPIC_BLOCKS_MAX = 24
 TALKED_OF = 64      # topics that grow at a time
 TOPICS = 1 << 20    # of one process
+POPULAR = 32        # topics that stay in use
+POPULAR_ONE_IN = 40  # topics takes the place of one of these
 CLEARS_EVERY = 20000
 EVENTS_PORT, REPLAY_PORT, HTTP_PORT = 5557, 5657, 8000
 END = b"\xff" * 8
@@ -56,6 +60,9 @@ class Cache:
         self.first_topic = self.random.randrange(1 << 10) * TOPICS
         self.next_topic = self.first_topic
         self.talked_of = []
+        self.popular = []
+        self.steps = 0
+        self.grown = {}  # topic: the step that stored its last block
         self.blocks = 0
 
     def hash_of(self, topic, block):
@@ -67,7 +74,7 @@ class Cache:
         left = had - blocks
         self.blocks -= blocks
         if left == 0:
-            del self.topics[topic]
+            del self.topics[topic], self.grown[topic]
         else:
             self.topics[topic] = left
         return {"type": "BlockRemoved", "medium": "GPU",
@@ -76,6 +83,7 @@ class Cache:
     def grow(self, topic, blocks):
         had = self.topics.get(topic, 0)
         self.topics[topic] = had + blocks
+        self.grown[topic] = self.steps
         self.blocks += blocks
         return {"type": "BlockStored", "medium": "GPU", "lora_id": None, "lora_name": None,
                 "block_size": BLOCK_TOKENS, "token_ids": topic_tokens(topic, had, blocks),
@@ -84,6 +92,7 @@ class Cache:
 
     def clear(self):
         self.topics.clear()
+        self.grown.clear()
         self.blocks = 0
         return [{"type": "AllBlocksCleared"}]
 
@@ -93,13 +102,41 @@ class Cache:
             self.next_topic += 1
         return self.random.choice(self.talked_of)
 
+    def leave(self, topic):
+        """Enough was said of it."""
+        self.talked_of.remove(topic)
+        if len(self.popular) < POPULAR:
+            self.popular.append(topic)
+        elif self.random.randrange(POPULAR_ONE_IN) == 0:
+            self.popular[self.random.randrange(POPULAR)] = topic
+
+    def use(self):
+        """One of the popular topics, again."""
+        if self.popular:
+            topic = self.random.choice(self.popular)
+            if topic in self.topics:
+                self.topics.move_to_end(topic)
+            else:
+                self.popular.remove(topic)  # all was cleared
+
+    def unrepeated(self, batches):
+        """How many blocks the last so many batches say nothing of, at least: those of topics
+        that none of them stored a block of."""
+        return sum(n for t, n in self.topics.items() if self.grown[t] < self.steps - batches)
+
     def step(self):
         """Events of the next batch."""
+        self.use()
+        events = self.next_events()
+        self.steps += 1
+        return events
+
+    def next_events(self):
         if self.random.randrange(CLEARS_EVERY) == 0:
             return self.clear()
         topic, more = self.topic(), self.random.randint(1, 3)
         while self.topics.get(topic, 0) + more > TOPIC_BLOCKS_MAX:
-            self.talked_of.remove(topic)  # enough was said of it
+            self.leave(topic)
             topic = self.topic()
         if topic in self.topics:
             self.topics.move_to_end(topic)  # its parent stays
@@ -184,6 +221,7 @@ class Publisher:
     def told(self):
         chains = list(self.cache.topics.items())
         return {"next_seq": self.seq, "chains": chains,
+                "unrepeated": self.cache.unrepeated(len(self.buffer)),
                 "keys": [f"{self.cache.hash_of(t, b):x}" for t, n in chains for b in range(n)]}
 
 

@@ -3,7 +3,10 @@ replay reaches back, links are severed all the time, nodes are killed and restar
 or without their disks, and engines are restarted. From time to time everything is healed
 and quiet, and every node's mirror is compared with every engine's cache, key by key.
 
-    chaos/netns run soak --seed 7 --minutes 30
+    chaos/netns run soak --seed 7 --minutes 30 [--rate 1000]
+
+`--rate`: batches a second, over all engines; a machine that has other things to do may be
+asked for less. What was reached is told at each quiet point and in the end.
 """
 import http.client
 import json
@@ -21,7 +24,8 @@ from .hosts import patiently
 from .limits import with_snapshots
 from .world import ADMIN, Engine
 
-BATCHES = 1000      # a second, over all engines
+RATE = 1000         # batches a second, over all engines, unless asked otherwise
+UP = 0.97           # of the time an engine runs, restarts take the rest
 REPLAY_S = 20       # how far a replay reaches back; TCP may double a severed link's time
 BLOCKS = 2000       # that an engine has room for
 KILL_EVERY_S = 15
@@ -47,7 +51,8 @@ class Publisher(Engine):
     def __init__(self, world, name):
         super().__init__(world, name)
         self.starts = 0
-        self.rate = BATCHES // len(world.engines)
+        self.earlier = 0  # batches of processes that were killed, at least
+        self.rate = max(1, round((world.rate or RATE) / UP / len(world.engines)))
         self.replay = self.rate * REPLAY_S
         self.room = BLOCKS
 
@@ -57,6 +62,14 @@ class Publisher(Engine):
         return self.launch(python(), pathlib.Path(publisher.__file__), "--host", self.address,
                            "--seed", seed, "--rate", self.rate, "--replay", self.replay,
                            "--blocks", self.room)
+
+    def kill(self):
+        self.earlier = self.published()
+        super().kill()
+
+    def published(self):
+        """How many batches, from the first start on."""
+        return self.earlier + self.cache()["next_seq"]
 
     def set_rate(self, rate):
         patiently(lambda: self.host.request(self.address, 8000, "POST", "/chaos",
@@ -69,8 +82,10 @@ class Severed:
     def __init__(self, world, rng):
         self.world, self.random = world, rng
         self.until = {}  # (from, to): time
+        self.since = {}  # the same links: time
         self.next_at = 0
         self.count = 0
+        self.longest = 0  # seconds; a late turn heals late
 
     def draw(self):
         """Draws directed links that are severed together."""
@@ -96,15 +111,20 @@ class Severed:
             new = [pair for pair in self.draw() if pair not in self.until]
             self.count += bool(new)
             self.until.update(dict.fromkeys(new, until))
+            self.since.update(dict.fromkeys(new, now))
         for pair in over:
             del self.until[pair]
+            self.longest = max(self.longest, now - self.since.pop(pair))
         lines = [f"link {a} {b} severed=0" for a, b in over]
         lines += [f"link {a} {b} severed=1" for a, b in new]
         if lines:
             self.world.wire.say(*lines)
 
     def heal(self):
+        """All links. The next turn is at the begin of another time."""
         self.until.clear()
+        self.since.clear()
+        self.next_at = 0
         self.world.wire.heal()
 
 
@@ -112,9 +132,10 @@ class Kills:
     """Kills nodes or lets them leave, one at a time and never the first one, and starts
     them again with or without their disks. Restarts engines."""
 
-    def __init__(self, world, rng):
-        self.world, self.random = world, rng
+    def __init__(self, world, rng, judge):
+        self.world, self.random, self.judge = world, rng, judge
         self.down = []  # (when it starts again, place)
+        self.leaving = set()
         self.kill_at, self.restart_at = 0, 0
         self.counts = dict.fromkeys(("killed", "left", "without_disk", "restarted"), 0)
 
@@ -124,8 +145,11 @@ class Kills:
 
     def kill(self, now):
         node = self.random.choice(self.world.nodes[1:])
+        self.judge.count_mismatches([node])
         leaves = self.random.randrange(3) == 0
         self.counts["left" if leaves else "killed"] += 1
+        if leaves:
+            self.leaving.add(node)
         (node.leave if leaves else node.kill)()
         self.down.append((now + self.random.uniform(0.2, 6), node))
 
@@ -136,20 +160,23 @@ class Kills:
         self.down.append((now + self.random.uniform(0, 2), engine))
 
     def start(self, place):
+        if place in self.leaving:
+            place.wait()
+            self.leaving.remove(place)
         if place in self.world.nodes:
-            if place.runs:
-                place.wait()  # until it has left
             folder = self.world.net.folder / f"data-{place.name}"
             if self.random.randrange(3) == 0:
                 shutil.rmtree(folder, ignore_errors=True)
             self.counts["without_disk"] += not folder.exists()
         place.start()
 
-    def back(self, now=float("inf")):
-        for at, place in self.down:
-            if at <= now:
-                self.start(place)
-        self.down = [(at, place) for at, place in self.down if at > now]
+    def back(self, now=None):
+        """Starts who is due and has left; None: all, when they have left."""
+        due = [place for at, place in self.down
+               if now is None or (at <= now and not place.runs)]
+        self.down = [(at, place) for at, place in self.down if place not in due]
+        for place in due:
+            self.start(place)
 
     def turn(self, now):
         self.back(now)
@@ -243,6 +270,7 @@ class Judge:
     def __init__(self, world):
         self.world = world
         self.compared, self.wrong, self.examples = 0, 0, []
+        self.unrepeated = 0  # keys that no replay had any more, at all points
         self.mismatches = {}  # by process: digests that differed at equal positions
 
     def check(self, right, why):
@@ -267,9 +295,9 @@ class Judge:
             self.check(held == has, f"{node.name}: {worker['id']} holds {held} blocks; it "
                        f"holds {has}")
 
-    def count_mismatches(self):
-        """Misses what a node counted after the last call, if it is killed before the next."""
-        for node in self.world.running():
+    def count_mismatches(self, nodes):
+        """Before they are killed, too: with a process its count ends."""
+        for node in nodes:
             self.mismatches[node.program.pid] = int(
                 node.metric("kvasir_gossip_digest_mismatches_total"))
 
@@ -283,9 +311,10 @@ class Judge:
             self.world.settle(SETTLE_S)
         except TimeoutError as error:
             late = str(error)
-        self.count_mismatches()
+        self.count_mismatches(self.world.running())
         before = self.wrong
         caches = {engine.name: engine.cache() for engine in self.world.engines}
+        self.unrepeated += sum(cache["unrepeated"] for cache in caches.values())
         for node in self.world.nodes:
             self.judge(node, caches)
         return f"{self.wrong - before} wrong; {late}" if late or self.wrong > before else ""
@@ -296,9 +325,56 @@ def flat(quarters, part, slack):
     return quarters[3] <= quarters[1] * (1 + part) + slack
 
 
+class Pace:
+    """When the engines publish, and how much. All of them run when it begins and ends."""
+
+    def __init__(self, engines):
+        self.engines, self.began, self.seconds = engines, 0, 0
+
+    def begin(self):
+        self.began = time.monotonic()
+        for engine in self.engines:
+            engine.set_rate(engine.rate)
+
+    def end(self):
+        for engine in self.engines:
+            engine.set_rate(0)
+        self.seconds += time.monotonic() - self.began
+
+    def batches(self):
+        return sum(engine.published() for engine in self.engines)
+
+    def per_second(self):
+        return round(self.batches() / self.seconds)
+
+
+def hurt(seconds, severed, kills, sizes):
+    """For so long; then all is healed and runs."""
+    kills.delay(0)
+    pause = threading.Event()
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < seconds:
+        for part in (severed, kills, sizes):
+            part.turn(now)
+        pause.wait(0.02)
+    severed.heal()
+    kills.back()
+
+
+def begin(world):
+    world.engines = [Publisher(world, engine.name) for engine in world.engines]
+    for node in world.nodes[1:3]:
+        with_snapshots(world, node, world.net.folder / f"data-{node.name}")
+    world.resolve(world.nodes)
+    for place in [*world.nodes, *world.engines]:
+        place.start()
+    world.together()
+
+
 @scenario(hurt="for a minute (long: 30; --minutes): links severed 1 to 5 s all the time, nodes "
                "killed or stopped and restarted every 15 s, with their disks or without, "
-               "engines restarted; 1,000 batches a second, engines older than their replay",
+               "engines restarted; 1,000 batches a second (--rate), engines older than their "
+               "replay",
           promise="at quiet points every node's mirror is every engine's cache, key by key; "
                   "memory and descriptors stay flat",
           seconds=100, asked=True,
@@ -306,41 +382,29 @@ def flat(quarters, part, slack):
 def soak(world, say):
     seconds = 60 * (world.minutes or (30 if world.long else 1))
     rng = random.Random(world.seed)
-    world.engines = [Publisher(world, engine.name) for engine in world.engines]
-    for node in world.nodes[1:3]:
-        with_snapshots(world, node, world.net.folder / f"data-{node.name}")
-    world.resolve(world.nodes)
-    for node in world.nodes:
-        node.start()
-    for engine in world.engines:
-        engine.start()
-    world.together()
-    severed, kills = Severed(world, rng), Kills(world, rng)
-    sizes, judge = Sizes(world.nodes[0]), Judge(world)
+    begin(world)
+    judge, pace = Judge(world), Pace(world.engines)
+    severed, kills, sizes = Severed(world, rng), Kills(world, rng, judge), Sizes(world.nodes[0])
     troubles = []
-    pause = threading.Event()
     points = QUIET_POINTS + 1 if seconds >= 600 else 2
-    for point in range(points):
-        began = time.monotonic()
-        kills.delay(0)
-        for engine in world.engines:
-            engine.set_rate(engine.rate)
-        while (now := time.monotonic() - began) < seconds / points:
-            for part in (severed, kills, sizes):
-                part.turn(now)
-            pause.wait(0.02)
-        severed.heal()
-        kills.back()
+    for point in range(1, points + 1):
+        pace.begin()
+        hurt(seconds / points, severed, kills, sizes)
+        pace.end()
         trouble = judge.quiet()
-        troubles += [f"quiet point {point + 1}: {trouble}"] if trouble else []
+        troubles += [f"quiet point {point}: {trouble}"] if trouble else []
+        print(f"quiet point {point} of {points}: {judge.compared} compared, {judge.wrong} wrong, "
+              f"{pace.per_second()} batches a second, {sizes.rows[-1]}; {trouble or 'well'}",
+              file=sys.stderr, flush=True)
     mismatches = sum(judge.mismatches.values())
-    caches = [engine.cache() for engine in world.engines]
     rss, used, held, fds = (sizes.quarters(column) for column in range(4))
-    say(batches=sum(cache["next_seq"] for cache in caches), severed=severed.count, **kills.counts,
-        compared=judge.compared, wrong=judge.wrong, mismatches=mismatches, rss_kb=rss, heap_kb=used,
-        heap_held_kb=held, fds=fds)
+    say(batches=pace.batches(), asked_rate=world.rate or RATE, rate=pace.per_second(),
+        severed=severed.count, longest_s=severed.longest, **kills.counts,
+        compared=judge.compared, wrong=judge.wrong, unrepeated=judge.unrepeated,
+        mismatches=mismatches, rss_kb=rss, heap_kb=used, heap_held_kb=held, fds=fds)
     expect(mismatches == 0, f"states differed at equal positions: {judge.mismatches}")
     expect(not troubles, "\n".join([*troubles, *judge.examples]))
+    expect(judge.unrepeated > 0, "the replays still had all")
     if seconds >= 600:
         expect(flat(rss, 0.1, 2048), f"resident memory: {rss} KB")
         expect(flat(used, 0.05, 1024), f"heap: {used} KB")

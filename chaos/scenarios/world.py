@@ -221,6 +221,7 @@ class World:
         self.named = None  # engines that a name stands for, in place of a list of all
         self.long = False
         self.minutes = None  # that a run was asked to take
+        self.rate = None  # that a run was asked for
 
     def __enter__(self):
         self.net.__enter__()

@@ -1,8 +1,10 @@
 """What a soak is made of (chaos/scenarios): an engine that only publishes answers what
-it knows, and questions are asked again while answers are late."""
+it knows, its replay does not have all of its cache, links are severed at all times, and
+questions are asked again while answers are late."""
 import http.client
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import threading
@@ -11,7 +13,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "chaos"))
 
-from scenarios import hosts, publisher  # noqa: E402
+from scenarios import hosts, publisher, soak  # noqa: E402
 
 
 class Patience(unittest.TestCase):
@@ -53,6 +55,84 @@ class Published:
 
     def told(self):
         return {"next_seq": 3, "chains": [], "keys": []}
+
+
+def apply(stored, number, batch):
+    """Keeps {hash: number of the batch that stored it}."""
+    for event in batch:
+        if event["type"] == "AllBlocksCleared":
+            stored.clear()
+        for name in event.get("block_hashes", ()):
+            if event["type"] == "BlockRemoved":
+                del stored[name]
+            else:
+                stored[name] = number
+
+
+class Cached(unittest.TestCase):
+    REPLAY, BATCHES = 3000, 9000
+
+    def setUp(self):
+        self.cache, self.stored, self.kinds = publisher.Cache(5, 2000), {}, set()
+        for number in range(self.BATCHES):
+            batch = self.cache.step()
+            self.kinds |= {event["type"] for event in batch}
+            apply(self.stored, number, batch)
+
+    def test_is_what_its_events_say(self):
+        self.assertLessEqual({"BlockStored", "BlockRemoved"}, self.kinds)
+        self.assertEqual({self.cache.hash_of(topic, block)
+                          for topic, blocks in self.cache.topics.items()
+                          for block in range(blocks)}, set(self.stored))
+
+    def test_is_older_than_its_replay(self):
+        old = sum(at < self.BATCHES - self.REPLAY for at in self.stored.values())
+        told = self.cache.unrepeated(self.REPLAY)
+        self.assertGreater(told, len(self.stored) // 10)
+        self.assertLessEqual(told, old)
+
+    def test_forgets_the_popular_when_all_is_cleared(self):
+        apply(self.stored, self.BATCHES, self.cache.clear())
+        self.assertEqual((self.stored, self.cache.unrepeated(0), self.cache.grown), ({}, 0, {}))
+        for number in range(self.BATCHES):
+            apply(self.stored, number, self.cache.step())
+        self.assertGreater(self.cache.unrepeated(self.REPLAY), 0)
+
+
+class Lines(list):
+    """A wire that keeps what it is told."""
+
+    def say(self, *lines):
+        self.extend(lines)
+
+    def heal(self):
+        self.clear()
+
+
+class Place:
+    def __init__(self, name):
+        self.name = name
+
+
+class Severing(unittest.TestCase):
+    def setUp(self):
+        self.wire = Lines()
+        self.nodes, self.engines = [[Place(f"{kind}{i}") for i in range(3)] for kind in "ne"]
+        self.severed = soak.Severed(self, random.Random(1))
+
+    def test_goes_on_after_each_quiet_point(self):
+        for _ in range(3):
+            for second in range(60):
+                self.severed.turn(second)
+            self.assertTrue([line for line in self.wire if line.endswith("severed=1")])
+            self.severed.heal()
+
+    def test_heals_each_link_after_five_seconds(self):
+        for tenth in range(6000):
+            self.severed.turn(tenth / 10)
+        self.assertGreater(self.severed.count, 100)
+        self.assertGreater(self.severed.longest, 4)
+        self.assertLess(self.severed.longest, 5.2)
 
 
 class Answers(unittest.TestCase):
