@@ -455,6 +455,12 @@ struct config_log {
                           fail, and of the others one of N */
 };
 
+/* Where spans of requests are told. */
+struct config_traces {
+    struct url otlp;         /* of a collector; host "": nowhere */
+    uint32_t ratio_permille; /* of requests without a traceparent */
+};
+
 #define CONFIG_LOG_OFF    0U
 #define CONFIG_LOG_ERRORS UINT32_MAX
 
@@ -491,6 +497,7 @@ struct config {
     struct config_mesh mesh;
     struct config_data data;
     struct config_log log;
+    struct config_traces traces;
     struct ranges workers_deny;    /* addresses that no worker may have */
     uint32_t workers_resolve_ms;   /* between two looks at their sources */
     uint32_t workers_max_inflight; /* requests of one; 0: learned */

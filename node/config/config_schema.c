@@ -104,6 +104,7 @@ static const struct config_section sections[] = {
     {"mesh", "other nodes, and how they are reached"},
     {"data", "snapshots, from which a restarted node continues"},
     {"log", "lines on stderr"},
+    {"traces", "spans of requests, for a collector of OpenTelemetry"},
     {"workers", "which workers a node takes, wherever it hears of them"},
 };
 
@@ -462,6 +463,11 @@ static const struct config_key node_keys[] = {
      "key=value, or one JSON object per line."},
     {"log.requests", CONFIG_SAMPLE, AT(log.requests), "off", 1, 1000000, NULL,
      "Requests that have a line when they end, at level info: errors (those that fail, are refused, cut off or left by their client), all, or 1/N (of the others one of N). A line says id, trace, client, tenant, path, model, worker, mode, overlap, failed attempts and why, status, times and tokens, and never a prompt. Of what the node answers itself (/health, /v1/models) only errors have one."},
+
+    {"traces.otlp", CONFIG_WEB, AT(traces.otlp), "", 0, 0, NULL,
+     "Collector that is told the spans of requests by OTLP over HTTP, in JSON, at /v1/traces below this URL; http://HOST:4318 of most. With https its certificate must be by an authority of tls.workers_ca_file. Nobody waits for it: what it does not take in time is dropped and counted. Absent: no spans are made."},
+    {"traces.ratio", CONFIG_RATIO, AT(traces.ratio_permille), "0.1", 0, 1000, NULL,
+     "Part of the requests without a traceparent that are traced. With one its sender has decided: they are when it is sampled."},
 
     {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
      "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},

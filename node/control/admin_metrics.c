@@ -281,6 +281,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);
+    control_traces_put_metrics(&control->traces, out);
     control_sources_put_metrics(control, out);
     control_queue_put_metrics(&control->queue, out);
     control_limits_put_metrics(&control->limits, out);

@@ -135,6 +135,21 @@ note_decision(struct control *control, const struct fact_decision *fact)
 }
 
 static void ON_CONTROL
+note_request(struct control *control, const struct fact_request *fact)
+{
+    const struct fleet_worker *worker = fact_sink_worker(
+        &control->sink, fact->decision.slot, fact->decision.generation);
+
+    if (fact->logged) {
+        control_log_request(control, fact);
+    }
+    if (fact->trace.sampled) {
+        control_traces_take(&control->traces, fact,
+                            worker != NULL ? worker->id : "");
+    }
+}
+
+static void ON_CONTROL
 take_fact(struct control *control, const void *record)
 {
     int outcome =
@@ -151,7 +166,7 @@ take_fact(struct control *control, const void *record)
     if (kind == FACT_DECISION) {
         note_decision(control, record);
     } else if (kind == FACT_REQUEST) {
-        control_log_request(control, record);
+        note_request(control, record);
     }
 }
 
@@ -267,6 +282,7 @@ on_work(uv_timer_t *timer)
     renderers_look(&control->renderers, fleet_view_get(control->node->board),
                    now_us);
     control_jwt_look(&control->jwt, now_us);
+    control_traces_look(&control->traces, now_us);
     control->resting = !more && !control->stirred;
     control->stirred = false;
     (void)uv_timer_start(timer, on_work,
@@ -664,6 +680,7 @@ control_init(struct control *control, struct node_shared *node,
     control->started_us = control_now_us(control);
     gauge_set(&node->replaying, 1);
     control_models_start(&control->models, node, &control->loop);
+    control_traces_start(&control->traces, node, &control->loop);
     error = control_keys_start(node);
     if (error == 0) {
         error = control_jwt_start(&control->jwt, node, &control->loop);
@@ -706,6 +723,7 @@ void
 control_stop(struct control *control)
 {
     control_jwt_stop(&control->jwt);
+    control_traces_stop(&control->traces);
     control_sources_close(control);
     httpd_free(control->admin);
     control->admin = NULL;
@@ -737,6 +755,7 @@ control_fini(struct control *control)
 {
     CHECK(uv_loop_close(&control->loop) == 0);
     unproven_fini(&control->unproven);
+    control_traces_fini(&control->traces);
     route_scratch_fini(&control->explain);
     admin_alias_fini(&control->alias);
     decisions_fini(&control->decisions);

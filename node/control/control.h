@@ -26,6 +26,7 @@
 #include "node/control/control_scale.h"
 #include "node/control/control_slo.h"
 #include "node/control/control_text.h"
+#include "node/control/control_traces.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
 #include "node/control/history.h"
@@ -101,6 +102,7 @@ struct control {
     struct control_queue queue;
     struct control_announced announced;
     struct control_jwt jwt;
+    struct control_traces traces;
     struct control_limits limits;
 };
 

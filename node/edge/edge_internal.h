@@ -21,6 +21,7 @@
  *   resuming.c  streams that go on at another worker
  *   storing.c   what workers store, and who asks for it
  *   reply.c     answers of our own
+ *   tracing.c   which requests are traced, and the steps of their way
  *
  * A client has at most one exchange at a time, an exchange at most one
  * upstream connection, and one more for the prefill half of a split request.
@@ -266,8 +267,12 @@ struct exchange {
     enum http_method method;
     bool minor_0;
     bool shown;              /* its client may be told where it went */
-    bool traced;             /* it came with a traceparent */
-    struct http_trace trace; /* with it: what goes on, its span ours */
+    bool traced;             /* it is part of a trace: goes on with it */
+    bool sampled;            /* ... and its spans are told: see tracing.c */
+    bool stepping;           /* the last of its steps has not ended */
+    uint32_t steps_count;    /* of `steps` */
+    uint8_t trace_parent[8]; /* the client's span, or all 0 */
+    struct http_trace trace; /* what goes on, its span ours */
     bool read; /* the lane's route scratch holds it; not once it waits */
     enum scan_api api; /* of its path */
     struct slice body; /* in client->in or naming.body, until the answer
@@ -323,6 +328,7 @@ struct exchange {
 
     /* With large buffers, which need no zeroes. */
     struct usage_watch watch;
+    struct fact_step steps[FACT_STEPS_MAX]; /* with `sampled` */
     struct usage_watch prefill_watch;
     struct usage_strip strip;
     struct resume resume;

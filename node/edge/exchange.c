@@ -116,8 +116,8 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     inquiry_ended(x, judged ? &report.usage : NULL);
     waiting_end(x);
     struct fact_request logged;
-    if (lane->log_requests != CONFIG_LOG_OFF &&
-        logging_begin(&logged, x, how, status)) {
+    if ((lane->log_requests != CONFIG_LOG_OFF || x->sampled) &&
+        logging_begin(&logged, x, &report)) {
         report.request = &logged;
     }
     dispatch_end(&x->dispatch, &report);
@@ -532,9 +532,11 @@ run(struct exchange *x)
             lane_time_tokens(lane, &x->deadline, inquiry_is_local(x));
             break;
         case DISPATCH_ELECT:
+            tracing_step(x, FACT_STEP_ELECT);
             elect(x);
             break;
         case DISPATCH_QUEUE:
+            tracing_step(x, FACT_STEP_QUEUE);
             waiting_begin(x);
             break;
         case DISPATCH_RENAME:
@@ -550,6 +552,7 @@ run(struct exchange *x)
                 translating_refuse(x);
                 return;
             }
+            tracing_step(x, FACT_STEP_ATTEMPT);
             connect_upstream(x);
             break;
         case DISPATCH_REFUSE:
@@ -570,6 +573,9 @@ run(struct exchange *x)
 static void ON_LANE
 go(struct exchange *x)
 {
+    if (x->dispatch.routed) {
+        tracing_step(x, FACT_STEP_TOKENS);
+    }
     bool asked = x->dispatch.routed && inquiry_begin(x);
     if (!limit_tokens(x)) {
         return;

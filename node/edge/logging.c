@@ -72,25 +72,30 @@ set_request(struct fact_origin *origin, const struct exchange *x)
 }
 
 bool
-logging_begin(struct fact_request *fact, const struct exchange *x,
-              enum dispatch_end how, unsigned status)
+logging_begin(struct fact_request *fact, struct exchange *x,
+              const struct dispatch_report *report)
 {
     const struct dispatch *d = &x->dispatch;
     struct lane *lane = x->client->lane;
-    bool failed = how != DISPATCH_DONE || d->status >= 400;
+    bool failed = report->end != DISPATCH_DONE || d->status >= 400;
+    bool logged = lane->log_requests != CONFIG_LOG_OFF && wants(lane, failed);
 
-    if (!wants(lane, failed)) {
+    if (!logged && !x->sampled) {
         return false;
     }
     memset(fact, 0, sizeof *fact);
     fact->kind = FACT_REQUEST;
-    fact->end = ends[how];
+    fact->logged = logged;
+    fact->end = ends[report->end];
     set_client(&fact->origin, x->client);
     set_request(&fact->origin, x);
     fact->origin.traced = x->traced;
     memcpy(fact->origin.trace, x->trace.trace, sizeof fact->origin.trace);
     memcpy(fact->origin.span, x->trace.span, sizeof fact->origin.span);
-    fact->origin.code = status != 0 ? lane->refusal_code : NULL;
+    fact->origin.code = report->status != 0 ? lane->refusal_code : NULL;
+    if (x->sampled) {
+        tracing_end(x, &fact->trace, report->now_us);
+    }
     fact->failed_count = d->attempts_count < FACT_FAILED_MAX ? d->attempts_count
                                                              : FACT_FAILED_MAX;
     for (uint32_t i = 0; i < fact->failed_count; i++) {
@@ -108,6 +113,7 @@ logging_refused(struct client *client, unsigned status, const char *code)
     struct lane *lane = client->lane;
     struct fact_request fact = {
         .kind = FACT_REQUEST,
+        .logged = true,
         .end = ends[DISPATCH_REFUSED],
         .origin = {.code = code},
         .decision = {.slot = WORKER_NONE, .status = status},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "node/edge/answer_internal.h"
+#include "node/edge/logging_internal.h"
 
 void
 request_refuse(struct client *client, unsigned status, const char *code,
@@ -38,23 +39,6 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
         id[3 + i] = "0123456789abcdef"[bits >> (60 - 4 * i) & 15];
     }
     id[19] = '\0';
-}
-
-/* A trace goes on with a span of ours, which the request log names. A header
- * that is none, and one that came twice, passes as it is. */
-static void ON_LANE
-set_trace(struct exchange *x, struct rng *rng, const struct http_head *head)
-{
-    uint32_t bit = UINT32_C(1) << HTTP_FIELD_TRACEPARENT;
-
-    if ((head->fields_seen & bit) == 0 || (head->fields_repeated & bit) != 0 ||
-        !http_trace_read(http_head_find(head, HTTP_FIELD_TRACEPARENT)->value,
-                         &x->trace)) {
-        return;
-    }
-    uint64_t span = rng_next(rng) | 1; /* never 0 */
-    memcpy(x->trace.span, &span, sizeof(x->trace.span));
-    x->traced = true;
 }
 
 static void ON_LANE
@@ -113,7 +97,7 @@ is_ours(const struct http_header *h, bool traced)
     case HTTP_FIELD_UPGRADE:
     case HTTP_FIELD_AUTHORIZATION: /* the worker's own goes first */
         return true;
-    case HTTP_FIELD_TRACEPARENT: /* see set_trace() */
+    case HTTP_FIELD_TRACEPARENT: /* see tracing_begin() */
         return traced;
     case HTTP_FIELD_OTHER:
         return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank"));
@@ -408,7 +392,7 @@ forward(struct client *client, enum route_kind kind)
         .len = client->framing.body_bytes,
     };
     set_id(x, &lane->rng, head);
-    set_trace(x, &lane->rng, head);
+    tracing_begin(x, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
     if (!set_patience(x, head) || !read_body(x, kind)) {
         return;

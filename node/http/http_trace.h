@@ -16,7 +16,8 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
-#define HTTP_TRACE_TEXT 56 /* with its NUL */
+#define HTTP_TRACE_TEXT    56 /* with its NUL */
+#define HTTP_TRACE_SAMPLED 0x01U
 
 struct http_trace {
     uint8_t trace[16];

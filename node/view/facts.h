@@ -201,15 +201,43 @@ struct fact_failed {
     char worker[FACT_ID_MAX];
 };
 
-/* One request, when it ended, for the request log: beside its FACT_DECISION,
- * or alone where it was refused before. */
+#define FACT_STEPS_MAX 24U
+
+enum fact_step_kind {
+    FACT_STEP_TOKENS, /* its tokens were made here, or asked of an engine */
+    FACT_STEP_ELECT,
+    FACT_STEP_QUEUE,   /* it waited for a worker with room */
+    FACT_STEP_ATTEMPT, /* a worker had it */
+};
+
+/* What was done with a request for some time. */
+struct fact_step {
+    uint32_t kind;     /* enum fact_step_kind */
+    uint32_t attempt;  /* FACT_STEP_ATTEMPT: attempts that had failed before */
+    uint64_t begun_us; /* since the request was whole */
+    uint64_t ended_us;
+};
+
+/* For traces.otlp: its steps, one after another, the first FACT_STEPS_MAX. */
+struct fact_trace {
+    bool sampled;
+    uint8_t parent[8]; /* the client's span; all 0: the trace begins here */
+    uint64_t begun_ns; /* since 1970: the request was whole */
+    uint32_t steps_count;
+    struct fact_step step[FACT_STEPS_MAX];
+};
+
+/* One request, when it ended, for the request log and traces: beside its
+ * FACT_DECISION, or alone where it was refused before. */
 struct fact_request {
     uint32_t kind;
+    bool logged; /* it has a line in the log */
     uint32_t failed_count;
     const char *end; /* static text */
     struct fact_origin origin;
     struct fact_decision decision; /* kind 0: it has slot and status alone */
     struct fact_failed failed[FACT_FAILED_MAX];
+    struct fact_trace trace;
 };
 
 #endif

@@ -16,7 +16,7 @@ from test_openai import CLIENT_TIMEOUT_S, INSTALL_TIMEOUT_S, OPENAI, modules_of
 from test_openai_limits import ANTHROPIC
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYPI = {"anthropic": "2.14.0", "openai": "3.57.0"}
+PYPI = {"anthropic": "2.14.0", "openai": "3.57.0", "opentelemetry-proto": "1.45.2"}
 USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15,
          "prompt_tokens_details": {"cached_tokens": 8}}
 
