@@ -103,7 +103,8 @@ client_expired(struct client *client)
 {
     struct lane *lane = client->lane;
 
-    if (client->state == CLIENT_READING && client->in_len != 0) {
+    if ((client->state == CLIENT_READING && client->in_len != 0) ||
+        client->framing.missing != 0) {
         counter_bump(&lane->shared->metrics.timeouts_client, 1);
         request_refuse(client, 408, "request_timeout",
                        client->framing.known
@@ -219,7 +220,11 @@ on_ready(struct sock *sock, int events)
         read_request(client);
         break;
     case CLIENT_BUSY:
-        read_ahead(client);
+        if (client->framing.missing != 0) {
+            form_read(client);
+        } else {
+            read_ahead(client);
+        }
         break;
     case CLIENT_LINGER:
         read_and_drop(client);

@@ -91,6 +91,7 @@ note_framing(struct client *client, const struct http_head *head)
         .minor_0 = head->minor == 0,
         .expect = head->expect_continue,
         .chunked = head->body == HTTP_BODY_CHUNKED,
+        .form = form_may_go(head),
         .head_bytes = head->size_bytes,
         .body_bytes =
             head->body == HTTP_BODY_LENGTH ? (size_t)head->content_length : 0,
@@ -180,19 +181,17 @@ frame_head(struct client *client)
     return FRAME_WHOLE;
 }
 
-static int ON_LANE
-refuse_slow(struct client *client)
+void
+client_refuse_slow(struct client *client)
 {
     counter_bump(&client->lane->shared->metrics.timeouts_client, 1);
     request_refuse(client, 408, "request_timeout",
                    "the request body comes more slowly than "
                    "limits.body_rate_min and timeouts.body_total allow");
-    return FRAME_REFUSED;
 }
 
-/* Whether the body has come so slowly that there is no waiting for the rest. */
-static bool ON_LANE
-is_slow(struct client *client, size_t came)
+bool
+client_is_slow(struct client *client, size_t came)
 {
     struct client_framing *f = &client->framing;
     uint64_t now_us = lane_now_us(client->lane);
@@ -211,8 +210,9 @@ await_body(struct client *client, size_t came, size_t room)
     struct iovec go = {.iov_base = (void *)(uintptr_t)CONTINUE,
                        .iov_len = sizeof(CONTINUE) - 1};
 
-    if (is_slow(client, came)) {
-        return refuse_slow(client);
+    if (client_is_slow(client, came)) {
+        client_refuse_slow(client);
+        return FRAME_REFUSED;
     }
     if (!client_grow_in(client, room)) {
         return client_refuse_overload(client);
@@ -234,6 +234,9 @@ frame_length(struct client *client)
     size_t all = client->framing.head_bytes + client->framing.body_bytes;
 
     if (client->in_len < all) {
+        if (form_goes(client)) {
+            return FRAME_WHOLE;
+        }
         /* A length is only a claim: room is given as bytes arrive. */
         size_t room = 2 * client->in_len;
         return await_body(client, client->in_len - client->framing.head_bytes,

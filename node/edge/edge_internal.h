@@ -7,6 +7,7 @@
  *               with client_frame.c and client_out.c
  *   admit.c     whose request it is, and which models are for it
  *   request.c   a whole request: refused, answered here, or made an exchange
+ *   form.c      forms that go to a worker while they come
  *   inquiry.c   what a request's tokens are, asked of an engine
  *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
@@ -218,12 +219,16 @@ struct client_framing {
     bool minor_0; /* HTTP/1.0 */
     bool expect;  /* wants a 100 Continue that was not sent yet */
     bool chunked;
+    bool form; /* form_may_go(), as far as is known */
     size_t head_bytes;
     size_t body_bytes;   /* with chunked: decoded so far */
     size_t raw_at;       /* with chunked: undecoded bytes start here */
+    size_t missing;      /* of a form that goes already: has yet to come */
+    size_t dropped;      /* of its beginning: is not held any more */
     uint32_t origin_at;  /* of the page's, in the request; as it was sent */
     uint32_t origin_len; /* 0: it says none */
     uint64_t since_us;   /* waits for the rest of its body; 0: never did */
+    uint64_t stopped_us; /* ... and is not read, as nobody takes it; or 0 */
     struct http_chunk chunk;
     struct admission admission;
 };
@@ -276,7 +281,8 @@ struct exchange {
     bool read; /* the lane's route scratch holds it; not once it waits */
     enum scan_api api; /* of its path */
     struct slice body; /* in client->in or naming.body, until the answer
-                          begins, or as long as that may be resumed */
+                          begins, or as long as that may be resumed; of a form
+                          that goes while it comes what is held */
     struct edge_naming naming;
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
@@ -444,6 +450,24 @@ void request_read_again(struct exchange *x) ON_LANE;
 /* Refuses what could not be read whole, and closes. */
 void request_refuse(struct client *client, unsigned status, const char *code,
                     const char *message) ON_LANE;
+
+/* form.c */
+
+/* Whether such a request may go before it is whole. */
+bool form_may_go(const struct http_head *head);
+/* The request at client->in, which is not whole, goes from now on: its model is
+ * known. The lane's head need not be its. */
+bool form_goes(struct client *client) ON_LANE MUST_CHECK;
+/* It was put on its way, or has ended already: has the rest of it come. */
+void form_begin(struct client *client) ON_LANE;
+/* There is more of it to read, or its client is gone. May close the client. */
+void form_read(struct client *client) ON_LANE;
+/* Its worker has taken so much of what is held. Goes on reading, if the form has
+ * yet to come. */
+void form_taken(struct exchange *x, size_t taken) ON_LANE;
+/* An answer goes out: what has not come by now is not wanted, and the client
+ * is let go after that. Harmless for other requests. */
+void form_cut(struct client *client) ON_LANE;
 
 /* inquiry.c */
 
@@ -659,6 +683,8 @@ enum {
     UPSTREAM_E_EXHAUSTED,
 };
 int upstream_begin(struct exchange *x, bool prefills) ON_LANE MUST_CHECK;
+/* More of x's form has come: sends it, if there is a worker that takes it. */
+void upstream_more(struct exchange *x) ON_LANE;
 /* The connection failed before an answer: closes it and tells its exchange. */
 void upstream_failed(struct upstream *up, enum dispatch_fault fault) ON_LANE;
 /* The same for an answer to what we asked for beside the client. */

@@ -73,7 +73,7 @@ take_next(struct exchange *x)
     struct slice model = slice_of(x->models[naming->next]);
     size_t size = alias_body_size(body, naming->place, model);
 
-    CHECK(naming->next < naming->count);
+    CHECK(naming->next < naming->count && x->client->framing.missing == 0);
     naming->next++;
     translating_release(x);
     if (!reserve(x, size)) {

@@ -141,6 +141,7 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     bool head_only = !client->drop && client->exchange == NULL &&
                      client->lane->head.method_id == HTTP_HEAD;
 
+    form_cut(client);
     if (client->exchange != NULL &&
         (client->exchange->alive.told || client->exchange->dialect.streams)) {
         alive_refuse(client->exchange, status, body);

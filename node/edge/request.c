@@ -185,7 +185,7 @@ add_fields(struct exchange *x, const struct http_head *head)
         http_head_find(head, HTTP_FIELD_CONTENT_LENGTH) != NULL) {
         buf_add_text(out, "\r\nContent-Length: ");
         x->length_at = out->len;
-        buf_add_uint(out, x->body.len);
+        buf_add_uint(out, x->body.len + x->client->framing.missing);
     }
     buf_add_text(out, "\r\n\r\n");
 }
@@ -389,7 +389,7 @@ forward(struct client *client, enum route_kind kind)
     x->dispatch.clears = route_clears_cache(head);
     x->body = (struct slice){
         .ptr = client->in + client->framing.head_bytes,
-        .len = client->framing.body_bytes,
+        .len = client->framing.body_bytes - client->framing.missing,
     };
     set_id(x, &lane->rng, head);
     tracing_begin(x, head);
@@ -408,6 +408,7 @@ forward(struct client *client, enum route_kind kind)
         return;
     }
     exchange_start(x);
+    form_begin(client);
 }
 
 /* What no path serves. An offer of HTTP/2 may be left aside (RFC 9110 section

@@ -169,7 +169,8 @@ begin(struct upstream *up, const struct http_head *head)
         whole_begin(x, head->status);
     }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
-        (is_rewritten(x) && x->minor_0) || up->lane->leaving) {
+        client->framing.missing != 0 || (is_rewritten(x) && x->minor_0) ||
+        up->lane->leaving) {
         client->close_after = true;
     }
     buf_clear(&up->lane->text);
@@ -728,9 +729,10 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     }
     /* An answer before the whole request was read: the rest is not sent, and
      * so the connection cannot be used again. */
-    if (up->sock.wanted & SOCK_WRITE) {
+    if ((up->sock.wanted & SOCK_WRITE) || client->framing.missing != 0) {
         up->reusable = false;
         sock_want(&up->sock, SOCK_READ);
+        form_cut(client);
     }
     if (x->split.up != NULL && !x->dispatch.split.sent) {
         prefill_drop(x); /* it was to read the body, and is not needed now */

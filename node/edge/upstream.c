@@ -395,15 +395,20 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
     parts[7] = x->body;
 }
 
-/* What is left of the request after skip bytes; *size: how large it is. */
+/* What is left of the request, as far as it is here; *size: how large that is
+ * with what was sent and is held yet, *sent: how much of that was. */
 static unsigned
-gather(const struct upstream *up, size_t skip, struct iovec left[PARTS],
+gather(const struct upstream *up, size_t *sent, struct iovec left[PARTS],
        size_t *size)
 {
     struct slice parts[PARTS];
     unsigned count = 0;
+    size_t dropped = up->exchange->client->framing.dropped;
+    size_t skip = up->sent - dropped;
 
+    CHECK(dropped <= up->sent);
     list_parts(up, parts);
+    *sent = skip;
     *size = 0;
     for (unsigned i = 0; i < PARTS; i++) {
         size_t done = skip < parts[i].len ? skip : parts[i].len;
@@ -424,9 +429,11 @@ static int ON_LANE
 send_request(struct upstream *up)
 {
     struct exchange *x = up->exchange;
+    bool comes = x->client->framing.missing != 0;
     struct iovec parts[PARTS];
+    size_t sent;
     size_t size;
-    unsigned count = gather(up, up->sent, parts, &size);
+    unsigned count = gather(up, &sent, parts, &size);
 
     if (count != 0) {
         ssize_t n = sock_send(&up->sock, parts, count);
@@ -434,14 +441,23 @@ send_request(struct upstream *up)
             return (int)n;
         }
         up->sent += (size_t)n;
+        sent += (size_t)n;
     }
-    if (up->sent == size && up->prefills) {
+    if (sent == size && !comes && up->prefills) {
         dispatch_prefill_sent(&x->dispatch);
-    } else if (up->sent == size) {
+    } else if (sent == size && !comes) {
         dispatch_sent(&x->dispatch);
     }
-    sock_want(&up->sock, up->sent < size ? SOCK_READ | SOCK_WRITE : SOCK_READ);
-    lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+    sock_want(&up->sock, sent < size ? SOCK_READ | SOCK_WRITE : SOCK_READ);
+    if (sent == size && comes) {
+        deadline_clear(&up->deadline); /* it waits for the client */
+    } else {
+        lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+    }
+    if (comes) {
+        size_t rest = size - sent;
+        form_taken(x, rest < x->body.len ? x->body.len - rest : 0);
+    }
     return 0;
 }
 
@@ -571,6 +587,19 @@ on_ready(struct sock *sock, int events)
     }
     if ((events & SOCK_READ) != 0 && up->state != UPSTREAM_CLOSED) {
         read_answer(up);
+    }
+}
+
+void
+upstream_more(struct exchange *x)
+{
+    struct upstream *up = x->upstream;
+
+    if (up == NULL || up->state != UPSTREAM_BUSY || !waits_for_answer(up)) {
+        form_taken(x, 0);
+    } else if (send_request(up) < 0) {
+        sock_want(&up->sock, SOCK_READ); /* as above */
+        form_taken(x, 0);
     }
 }
 

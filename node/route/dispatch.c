@@ -96,7 +96,7 @@ dispatch_tokens(struct dispatch *d)
 static bool
 may_send_again(const struct dispatch *d)
 {
-    return d->sends <= d->lane->retries.after_send;
+    return !d->spent && d->sends <= d->lane->retries.after_send;
 }
 
 /* Whether it may ask for another model: not where it may be what ends engines.

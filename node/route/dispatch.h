@@ -227,6 +227,8 @@ struct dispatch {
     uint32_t resumed; /* of these, whose answer had begun: the client has a part
                          of it, and gets nothing else instead */
     bool renamed;     /* it asks for another model than at first */
+    bool spent;       /* what a worker got of it is not held any more (the
+                         caller sets this): nobody else can be asked */
     enum dispatch_refusal first_refusal; /* with `renamed`: why */
     bool sent;      /* this attempt's worker got the whole request */
     uint32_t sends; /* workers that got it whole, and did not refuse it */
@@ -241,7 +243,8 @@ struct dispatch {
     struct dispatch_attempt attempt[DISPATCH_ATTEMPTS_MAX];
 
     unsigned status;         /* of the worker's answer; 0 until then */
-    uint64_t begun_us;       /* the request was whole */
+    uint64_t begun_us;       /* the request was whole, or as much of a form had
+                                come as it takes to go (node/edge/form.c) */
     uint64_t routed_us;      /* the first election was done */
     uint64_t queued_us;      /* it waits for room since then; 0: it does not */
     uint64_t waited_us;      /* ... and did so before */
@@ -253,7 +256,7 @@ struct dispatch {
 void dispatch_tell_request(struct dispatch_lane *lane,
                            const struct fact_request *request) ON_LANE;
 
-/* A request that is whole now. lane is borrowed. */
+/* A request that goes now. lane is borrowed. */
 void dispatch_init(struct dispatch *d, struct dispatch_lane *lane,
                    uint64_t now_us) ON_LANE;
 

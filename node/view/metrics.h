@@ -70,6 +70,7 @@
     X(severed, "Answers severed after their first byte")                       \
     X(resumed, "Answers that broke off and went on at another worker")         \
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
+    X(forms_ahead, "Forms that went to a worker while they came")              \
     X(translated, "Requests of other APIs that engines got as chats")          \
     X(keep_alives,                                                             \
       "Comments to clients that waited for the first of a stream")             \

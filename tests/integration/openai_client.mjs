@@ -124,6 +124,8 @@ const steps = {
     assert.notEqual(text, "");
     assert.equal(await heard(sound), text);
     assert.notEqual(await heard(Buffer.concat([sound, sound])), text);
+    const much = Buffer.alloc(3 << 20, sound); // goes to the worker while it comes
+    assert.equal(await heard(much), await heard(much));
   },
 
   async "errors become the client's exceptions"() {

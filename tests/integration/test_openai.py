@@ -83,6 +83,7 @@ class OpenAI(Clients):
         sys.stderr.write("".join(lines))
         self.assertEqual(client.returncode, 0, "".join(lines))
         self.assertEqual(lines[-1], "done 11\n")
+        self.assertEqual(harness.metric(self.node.at("admin"), "kvasir_forms_ahead_total"), 2)
         harness.wait_until(lambda: self.aborted() == 1 and self.running() == 0,
                            "the engine saw the cancel")
 
