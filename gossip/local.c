@@ -21,8 +21,9 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
     gossip_ready(g, s);
 }
 
-/* The state is wrong: the node that leads reads again; any other node transfers
- * the state of `from` (0: of the next peer that shows to have it). */
+/* The state is wrong: the node that leads reads again, unless it has a part, and a
+ * peer has a better one; any other node transfers the state of `from` (0: of the
+ * next peer that shows to have it). */
 void
 gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from)
 {
@@ -32,7 +33,7 @@ gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from)
         return;
     }
     s->healed_us = g->now_us;
-    if (gossip_leads(s)) {
+    if (gossip_leads(s) && (s->complete || from == 0)) {
         gossip_reread(g, s, GOSSIP_ASKED_HEAL, "digests differ");
     } else if (from != 0) {
         gossip_transfer_start(g, s, from);

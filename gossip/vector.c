@@ -191,22 +191,44 @@ rebuild(struct gossip *g, struct gossip_stream *s)
     return gossip_rebuild(g, s, "digests differ");
 }
 
+/* Whether this reader's state stays, where one of two is a part: a complete one
+ * before a part, and of two parts the larger one. */
+static bool
+stays(const struct gossip_stream *s, const struct entry *entry)
+{
+    bool complete = (entry->flags & ENTRY_COMPLETE) != 0;
+
+    if (s->complete != complete) {
+        return s->complete;
+    }
+    return s->digest_count != entry->count ? s->digest_count > entry->count
+                                           : s->digest_xor > entry->xor_keys;
+}
+
 /* The states differ at equal positions. Both nodes build theirs from the names,
  * and if that does not help, they heal: if one node has a reading that leads,
  * the other one takes its state; if neither has, the node with the larger id
- * takes the other's; if both have, both read again. True: the peer has to
- * act. */
+ * takes the other's; if both have, both read again. Of a part an engine tells less
+ * than was known, and so do the names of a reader that knew less: there the smaller
+ * state gives way. True: the peer has to act. */
 static bool
 heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
      const struct entry *entry)
 {
     bool mine = gossip_leads(s);
     bool theirs = (entry->flags & ENTRY_READS) != 0;
+    bool whole = s->complete && (entry->flags & ENTRY_COMPLETE) != 0;
 
     CHECK(knows_digest(s) && entry->pos == s->pos);
     /* Partial replicas may differ by the names that their readers knew. */
-    g->stats.digest_mismatches +=
-        s->complete && (entry->flags & ENTRY_COMPLETE) != 0;
+    g->stats.digest_mismatches += whole;
+    if (mine && theirs && !whole) {
+        if (stays(s, entry)) {
+            return true;
+        }
+        gossip_heal(g, s, peer);
+        return false;
+    }
     if (rebuild(g, s)) {
         return true;
     }

@@ -322,14 +322,14 @@ sim_check_print(struct sim_world *w)
         (void)fprintf(w->options.trace,
                       "engine %u id %016" PRIx64 " count %u replay %d; node %u "
                       "epoch %u %016" PRIx64 " pos %" PRIu64 ".%" PRIu64
-                      "%s%s%s%s; names %d %" PRIu64
-                      "; reads %d state %d told %d\n",
+                      "%s%s%s%s; blocks %" PRIu64 " %016" PRIx64
+                      "; names %d %" PRIu64 "; reads %d state %d told %d\n",
                       engine, p->id, p->count, w->engines[engine].has_replay,
                       node, s.epoch.no, s.epoch.id, s.pos >> 8, s.pos & 255,
                       s.complete ? " complete" : "", s.stale ? " stale" : "",
                       s.follower ? " follows" : "", s.reads ? " leads" : "",
-                      s.names_known, s.names_pos >> 8, f->reach.takes,
-                      (int)f->rank.read, (int)f->rank.told);
+                      s.count, s.xor_keys, s.names_known, s.names_pos >> 8,
+                      f->reach.takes, (int)f->rank.read, (int)f->rank.told);
     }
 }
 

@@ -112,6 +112,48 @@ Test(gossip_vector, a_reader_that_is_wrong_does_not_stay_so_beside_another)
     cr_assert(lab_same(&lab, 0, 1));
 }
 
+/* Nodes 0 and 1 both read a process from its middle on. */
+static void
+read_part_twice(uint32_t batches)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 2);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 899, EVENT_STORE, 0);
+    lab_run(&lab, config.judge_ms + 100);
+    lab_begin_reading(&lab, 0, 500, false); /* takes over */
+    lab_begin_reading(&lab, 1, 500, false);
+    for (uint32_t i = 0; i < batches; i++) {
+        lab_read(&lab, 0, 900 + i, EVENT_STORE, i);
+        lab_read(&lab, 1, 900 + i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 1000);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(lab_status(&lab, i).reads);
+        cr_assert_not(lab_status(&lab, i).complete);
+        cr_assert_eq(lab_held(&lab, i), batches);
+        lab.nodes[i].rereads = 0;
+    }
+}
+
+/* The engine may have no replay: it would tell nothing of what was before. */
+Test(gossip_vector, of_two_readers_parts_the_larger_one_stays)
+{
+    for (uint32_t at = 0; at < 2; at++) {
+        read_part_twice(20);
+        rot(at);
+        lab_run(&lab, 2000);
+        cr_assert_eq(lab_held(&lab, 0), 20);
+        cr_assert(lab_same(&lab, 0, 1));
+        for (uint32_t i = 0; i < 2; i++) {
+            cr_assert_eq(lab.nodes[i].rereads, 0);
+            cr_assert_eq(lab_stats(&lab, i).digest_mismatches, 0);
+        }
+    }
+}
+
 /* As after a gap that the other nodes did not have. */
 Test(gossip_vector, who_is_not_complete_takes_the_state_of_who_is)
 {
