@@ -115,7 +115,8 @@
  * epoch that arrived later. The same holds for a reader that lost batches for
  * good: other nodes' logs may have them. Only if no node has them does the
  * stream go on without them, in an epoch derived from the process's own; a
- * record then says that records before it are missing.
+ * record then says that records before it are missing, and so do all that this
+ * reading tells, up to the next CLEAR: peers may have had the first ones already.
  *
  * Handing over. All nodes keep the engine's names of the blocks, as the reader
  * of the epoch says them with its records (index/names.h). A node whose own

@@ -76,7 +76,9 @@ struct gossip_reading {
     bool from_start; /* it was whole when it began */
     bool tolerant;   /* it leads an epoch that is not complete: gaps are
                         marked */
-    bool gap;        /* the next record follows a gap */
+    bool gap;        /* it missed batches, and no CLEAR followed: it may not
+                        know what its records are about, so each is marked (the
+                        first ones may be old) */
     bool differs;    /* a fingerprint differs: the epoch belongs to another
                         process */
     bool lost;       /* batches are missing: it does not lead */

@@ -37,7 +37,6 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
 {
     struct gossip_reading *reading = &s->reading;
     uint64_t prev = reading->pos;
-    uint8_t flags = reading->gap ? CODEC_GAP : 0;
     struct codec_out out = {.bytes = g->build.bytes, .max = g->build.max};
 
     CHECK(pos > prev);
@@ -48,17 +47,19 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     if ((pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST) {
         gossip_prints_add(&s->prints, pos >> 8, reading->print);
     }
+    if (count > 0 && event_op_kind(words[0]) == EVENT_CLEAR) {
+        reading->gap = false;
+    }
     if (!gossip_leads(s)) {
-        reading->gap = false; /* the gap lies before any epoch joined later */
         compare(g, s, pos, fingerprint);
         return;
     }
-    codec_put_body(&out, head, words, count, fingerprint, flags);
+    codec_put_body(&out, head, words, count, fingerprint,
+                   reading->gap ? CODEC_GAP : 0);
     if (names != NULL) {
         codec_put_field(&out, CODEC_FIELD_NAMES, names->bytes, names->len);
     }
     CHECK(!out.failed && out.len <= CODEC_BODY_MAX);
-    reading->gap = false;
     g->stats.records_local++;
     struct codec_in body = {.at = out.bytes, .end = out.bytes + out.len};
     (void)gossip_stream_take(g, s, prev, pos, body);

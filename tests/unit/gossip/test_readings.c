@@ -207,6 +207,38 @@ Test(gossip_readings, what_nobody_has_is_done_without_and_said)
     cr_assert_eq(lab.nodes[0].rereads, 1);
 }
 
+/* Both read a process from its middle on, and all is known since a CLEAR. One
+ * misses a batch that the other one has. */
+Test(gossip_readings, after_a_gap_nothing_is_complete_before_a_clear)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 2);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 899, EVENT_STORE, 0);
+    lab_run(&lab, config.judge_ms + 100);
+    for (uint32_t i = 0; i < 2; i++) {
+        gossip_role(lab.nodes[i].g, lab_stream, i, i * lab.nodes[0].id,
+                    lab.now_us);
+        lab_begin_reading(&lab, i, 500, false);
+        lab_read(&lab, i, 900, EVENT_CLEAR, 0);
+    }
+    lab_run(&lab, 10);
+    gossip_local_gap(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_read(&lab, 0, 901, EVENT_STORE, 1);
+    lab_read(&lab, 0, 902, EVENT_STORE, 2);
+    lab_run(&lab, 10);
+    lab_read(&lab, 1, 902, EVENT_STORE, 2); /* it is there already */
+    cr_assert(lab_status(&lab, 1).reads);
+    cr_assert_eq(lab_held(&lab, 1), 2);
+    cr_assert(lab_status(&lab, 1).complete);
+    /* That 901's block was removed, too, it cannot say. */
+    lab_read(&lab, 1, 903, EVENT_REMOVE, 2);
+    cr_assert_not(lab_status(&lab, 1).complete);
+    lab_read(&lab, 1, 904, EVENT_CLEAR, 0);
+    lab_read(&lab, 1, 905, EVENT_STORE, 3);
+    cr_assert(lab_status(&lab, 1).complete);
+}
+
 Test(gossip_readings, a_lost_state_is_had_again_from_the_own_log)
 {
     uint32_t resets = lab.nodes[1].resets;
