@@ -98,40 +98,41 @@ were_in_touch(const struct sim_world *w, uint32_t a, uint32_t b)
            !was_lately(w, t->apart_us[b][a]);
 }
 
-/* Those in touch get the least number of theirs. */
-static void
-join_sides(const struct sim_world *w, uint32_t side[SIM_NODES_MAX])
+/* Whether no two of these nodes have been in touch. */
+static bool
+are_apart(const uint32_t touch[SIM_NODES_MAX], uint32_t nodes)
 {
-    for (uint32_t i = 0; i < w->nodes_count * w->nodes_count; i++) {
-        uint32_t a = i / w->nodes_count;
-        uint32_t b = i % w->nodes_count;
-        if (a != b && side[b] < side[a] && were_in_touch(w, a, b)) {
-            side[a] = side[b];
-        }
+    bool apart = true;
+
+    for (uint32_t i = 0; i < SIM_NODES_MAX && apart; i++) {
+        apart = (nodes >> i & 1) == 0 || (touch[i] & nodes) == 0;
     }
+    return apart;
 }
 
-/* Sides that may each have had the whole limit in the window that ends now. */
+/* Sides that may each have had the whole limit in the window that ends now: the
+ * most nodes of which no two have been in touch. Words are not passed on, so
+ * what two such nodes take does not add up, even if a third hears both. */
 static uint32_t
 sides(const struct sim_world *w)
 {
     const struct sim_tenants *t = w->tenants;
-    uint32_t side[SIM_NODES_MAX];
-    uint32_t count = 0;
+    uint32_t touch[SIM_NODES_MAX] = {0};
+    uint32_t most = 0;
 
-    for (uint32_t i = 0; i < w->nodes_count; i++) {
-        side[i] = i;
+    for (uint32_t i = 0; i < w->nodes_count * w->nodes_count; i++) {
+        uint32_t a = i / w->nodes_count;
+        uint32_t b = i % w->nodes_count;
+        touch[a] |= (uint32_t)(a != b && were_in_touch(w, a, b)) << b;
     }
-    for (uint32_t turn = 0; turn < w->nodes_count; turn++) {
-        join_sides(w, side);
-    }
-    for (uint32_t i = 0; i < w->nodes_count; i++) {
-        count += side[i] == i;
+    for (uint32_t nodes = 1; nodes < 1U << w->nodes_count; nodes++) {
+        uint32_t count = (uint32_t)__builtin_popcount(nodes);
+        most = count > most && are_apart(touch, nodes) ? count : most;
     }
     for (uint32_t i = 0; i < sizeof t->alone_us / sizeof t->alone_us[0]; i++) {
-        count += was_lately(w, t->alone_us[i]);
+        most += was_lately(w, t->alone_us[i]);
     }
-    return count;
+    return most;
 }
 
 /* Words that are lost, or late by more than usual, leave each node to itself. */

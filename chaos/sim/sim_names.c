@@ -26,7 +26,9 @@ sim_names_check(struct sim_world *w, uint32_t node, uint32_t engine)
     const struct decoder *decoder = &n->readers[engine].decoder;
     struct gossip_status s;
 
+    /* The ledger of who reads again from the middle has less than what was told. */
     if (!n->readers[engine].on || !decoder->has_ledger ||
+        !kv_stream_is_whole(decoder->stream) ||
         !gossip_status_of(cluster_gossip(n->cluster), w->engines[engine].stream,
                           &s) ||
         !s.reads || !s.names_known || !s.complete ||

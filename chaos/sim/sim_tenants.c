@@ -295,11 +295,13 @@ examine_limits(struct sim_world *w)
         return;
     }
     t->moves_us = SIM_NEVER;
-    sim_node_kill(w, lost);
+    if (w->nodes_count > 1) { /* else nobody would be left to ask */
+        sim_node_kill(w, lost);
+    }
     sim_run_until(w, w->time.now_us + LOSS_US);
     sim_limits_judge_least(w);
     t->end_us = w->time.now_us;
-    if (!w->failed) {
+    if (!w->failed && !w->nodes[lost].up) {
         sim_node_start(w, lost);
     }
 }

@@ -8,8 +8,8 @@
  * Limits (SIM_LIMIT). One tenant asks at all nodes, unevenly, for three times
  * its limit: requests or tokens in a window of 4 s, or requests open at once.
  * Whoever is let through is counted beside the code under test. Nodes that have
- * been in touch for a window and SIM_TOUCH_US are one side; all sides together
- * may let through so many times the limit and a tenth. A node that starts, stands
+ * been in touch with each other for a window and SIM_TOUCH_US are one side; all
+ * sides together may let through so many times the limit and a tenth. A node that starts, stands
  * still, or whose clock jumps is a side of its own for as long.
  *
  * The queue (SIM_QUEUE). Workers have few places, and requests have tenants

@@ -32,7 +32,8 @@
  * its peers yet (`settled`) takes no more than the limit in a window, evenly.
  *
  * So the error has a bound: what peers take within the age of their words. In a
- * partition each side keeps the whole limit for itself.
+ * partition each side keeps the whole limit for itself. Words are not passed on:
+ * nodes that hear a third, and not each other, keep one each.
  *
  * tests/property/property_limits.c measures it.
  *
