@@ -135,6 +135,35 @@ class Severing(unittest.TestCase):
         self.assertLess(self.severed.longest, 5.2)
 
 
+class Batches:
+    """An engine that published so many."""
+
+    def __init__(self):
+        self.rate, self.count = 250, 0
+
+    def published(self):
+        return self.count
+
+    def set_rate(self, rate):
+        self.asked = rate
+
+
+class Pacing(unittest.TestCase):
+    def test_counts_what_was_published_between_begin_and_end(self):
+        engines = [Batches(), Batches()]
+        pace = soak.Pace(engines)
+        for _ in range(3):
+            engines[0].count += 1000
+            pace.begin()
+            self.assertEqual([engine.asked for engine in engines], [250, 250])
+            engines[0].count += 70
+            engines[1].count += 30
+            pace.end()
+            self.assertEqual([engine.asked for engine in engines], [0, 0])
+        self.assertEqual(pace.batches, 300)
+        self.assertGreater(pace.seconds, 0)
+
+
 class Answers(unittest.TestCase):
     def setUp(self):
         self.published = Published()
