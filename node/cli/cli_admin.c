@@ -96,7 +96,7 @@ token_line(const struct cli_admin *cli, char line[LINE_MAX_BYTES],
     int error = http_tokens_load(path, &tokens, &want);
     if (error == 0) {
         (void)snprintf(line, LINE_MAX_BYTES, "Authorization: Bearer %s\r\n",
-                       tokens.token[0].text);
+                       http_tokens_operator(&tokens)->text);
         return true;
     }
     buf_printf(

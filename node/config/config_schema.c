@@ -128,7 +128,7 @@ static const struct config_key node_keys[] = {
      "Whether answers of 2xx tell every client which worker had how much of the prompt. That tells strangers which prompts others sent: for tests. A request with a token of admin.token_file in x-kvasir-token is told in any case."},
 
     {"admin.token_file", CONFIG_FILE, AT(admin_access.token_file), "", 0, 0, NULL,
-     "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes. On the serving port x-kvasir-token: TOKEN has answers say where a request went."},
+     "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. NAME TOKEN join is one for engines, which may announce themselves with it (POST /admin/workers with a ttl) and nothing else. It is read again when it changes. On the serving port x-kvasir-token: TOKEN has answers say where a request went."},
     {"admin.insecure", CONFIG_CHOICE, AT(admin_access.insecure), "false", 0, 0, bool_choices,
      "Allow an admin port without tokens beyond loopback."},
     {"admin.metrics", CONFIG_LISTEN, AT(admin_access.metrics), "", 0, 0, NULL,

@@ -112,7 +112,7 @@ bool
 admin_access_admits(struct admin_access *access, struct httpd_request *request)
 {
     const struct http_head *head = httpd_head(request);
-    const char *token;
+    const struct http_token *token;
     struct admin_refusal refusal;
     struct admin_guard guard = {
         .tokens = NULL,
@@ -125,7 +125,8 @@ admin_access_admits(struct admin_access *access, struct httpd_request *request)
     (void)httpd_peer(request, access->peer);
     if (admin_guard_admits(&guard, head, httpd_body(request).len != 0, &token,
                            &refusal)) {
-        access->token = token;
+        access->token = token != NULL ? token->name : "";
+        access->joins = token != NULL && token->joins;
         return true;
     }
     LOG_WARNING("admin_refused", KV("by", (const char *)access->peer),

@@ -29,6 +29,7 @@ struct admin_access {
     /* Of the request that is being handled. */
     char peer[HTTPD_PEER_MAX];
     const char *token; /* its name, "" without */
+    bool joins;        /* it is an engine's: see http_tokens.h */
 };
 
 /* Reads the tokens, and publishes them to lanes. The node is borrowed for the

@@ -1,5 +1,6 @@
 /* What is known of workers' event streams, for status and metrics. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "node/control/admin.h"
@@ -44,11 +45,13 @@ put_stream(struct control *control, struct json_out *json,
 {
     const struct intake_numbers *numbers =
         intake_numbers(ingest_intake(control->ingest), s->worker, s->rank);
+    char epoch[17]; /* a reader's doubles would lose some of its 64 bits */
 
     json_out_object_begin(json);
     json_out_put_uint(json, "rank", s->rank);
     json_out_put_text(json, "state", kv_stream_state_name(s->state));
-    json_out_put_uint(json, "epoch", s->epoch);
+    (void)snprintf(epoch, sizeof epoch, "%016" PRIx64, s->epoch);
+    json_out_put_text(json, "epoch", epoch);
     json_out_put_uint(json, "seq", s->seq >> 8); /* of a position */
     json_out_put_uint(json, "blocks", s->blocks);
     json_out_put_uint(json, "holes", s->holes);

@@ -105,6 +105,13 @@ is_json(const struct http_head *head, bool has_body)
 }
 
 static bool
+announces(const struct http_head *head)
+{
+    return head->method_id == HTTP_POST &&
+           slice_equal(head->path, SLICE("/admin/workers"));
+}
+
+static bool
 refuse(struct admin_refusal *refusal, unsigned status, const char *code,
        const char *message)
 {
@@ -115,11 +122,12 @@ refuse(struct admin_refusal *refusal, unsigned status, const char *code,
 bool
 admin_guard_admits(const struct admin_guard *guard,
                    const struct http_head *head, bool has_body,
-                   const char **token, struct admin_refusal *refusal)
+                   const struct http_token **token,
+                   struct admin_refusal *refusal)
 {
     bool reads = head->method_id == HTTP_GET || head->method_id == HTTP_HEAD;
 
-    *token = "";
+    *token = NULL;
     if (has_foreign_origin(head)) {
         return refuse(refusal, 403, "origin_refused",
                       "the admin port answers no pages of other origins");
@@ -130,6 +138,11 @@ admin_guard_admits(const struct admin_guard *guard,
             return refuse(refusal, 401, "token_required",
                           "the admin port wants Authorization: Bearer TOKEN, "
                           "a token of admin.token_file");
+        }
+        if ((*token)->joins && !announces(head)) {
+            return refuse(refusal, 403, "token_joins_only",
+                          "this token is an engine's: POST /admin/workers "
+                          "with a ttl is all that it may");
         }
     } else if (!is_own_host(head, guard->name)) {
         return refuse(refusal, 403, "host_refused",

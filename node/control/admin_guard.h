@@ -5,7 +5,8 @@
  * of his can send requests anywhere, and says so in Origin. Under a name whose
  * address it changes (DNS rebinding) it is no stranger to the browser, but that
  * name is still in Host; so names are taken only when they are ours. A request
- * that carries a token is not from such a page. What changes something comes
+ * that carries a token is not from such a page. An engine's token opens no more
+ * than what an engine needs. What changes something comes
  * as application/json, which a page cannot send to strangers without asking.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: a refusal.
@@ -30,12 +31,12 @@ struct admin_refusal {
     const char *message;
 };
 
-/* True: the request may pass, and *token names the token that it carries ("":
- * none is needed). False, and why. All texts are static or live as long as the
- * tokens. */
+/* True: the request may pass, and *token is the one that it carries (NULL: none
+ * is needed); one that joins passes to POST /admin/workers alone, and its worker
+ * must have a ttl. False, and why. Texts are static, tokens those of the guard. */
 bool admin_guard_admits(const struct admin_guard *guard,
                         const struct http_head *head, bool has_body,
-                        const char **token, struct admin_refusal *refusal)
-    MUST_CHECK;
+                        const struct http_token **token,
+                        struct admin_refusal *refusal) MUST_CHECK;
 
 #endif

@@ -93,6 +93,11 @@ add(struct control *control, const struct config_worker *worker,
     if (config_access_denies(deny, worker, fault)) {
         return 403;
     }
+    if (control->access.joins && ttl_ms == 0) {
+        (void)snprintf(fault, ADMIN_FAULT_MAX,
+                       "an engine's token (join) wants a ttl, from 1s to 1h");
+        return 403;
+    }
     int outcome = ttl_ms != 0 ? control_announce(control, worker, ttl_ms)
                               : control_roster_put(control, worker);
     switch (outcome) {

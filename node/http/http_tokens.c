@@ -44,9 +44,11 @@ take_line(struct slice line, struct http_tokens *tokens)
     if (first.len == 0 || first.ptr[0] == '#') {
         return NULL;
     }
-    if (take_word(&line).len != 0 || !is_word(name) || !is_word(text) ||
-        name.len >= HTTP_TOKEN_NAME_MAX) {
-        return "lines of NAME TOKEN, in ASCII";
+    struct slice role = take_word(&line);
+    bool joins = slice_equal(role, SLICE("join"));
+    if ((role.len != 0 && !joins) || take_word(&line).len != 0 ||
+        !is_word(name) || !is_word(text) || name.len >= HTTP_TOKEN_NAME_MAX) {
+        return "lines of NAME TOKEN, or NAME TOKEN join, in ASCII";
     }
     if (text.len < HTTP_TOKEN_MIN || text.len > HTTP_TOKEN_MAX) {
         return "tokens of 16 to 128 characters (openssl rand -hex 32)";
@@ -55,7 +57,7 @@ take_line(struct slice line, struct http_tokens *tokens)
         return "at most 32 tokens";
     }
     struct http_token *token = &tokens->token[tokens->count++];
-    *token = (struct http_token){.name = ""};
+    *token = (struct http_token){.name = "", .joins = joins};
     memcpy(token->name, name.ptr, name.len);
     memcpy(token->text, text.ptr, text.len);
     return NULL;
@@ -64,6 +66,18 @@ take_line(struct slice line, struct http_tokens *tokens)
 _Static_assert(HTTP_TOKENS_MAX == 32 && HTTP_TOKEN_MIN == 16 &&
                    HTTP_TOKEN_MAX == 128,
                "as the texts say");
+
+const struct http_token *
+http_tokens_operator(const struct http_tokens *tokens)
+{
+    CHECK(tokens->count <= HTTP_TOKENS_MAX);
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        if (!tokens->token[i].joins) {
+            return &tokens->token[i];
+        }
+    }
+    return NULL;
+}
 
 const char *
 http_tokens_read(struct slice bytes, struct http_tokens *tokens)
@@ -80,8 +94,8 @@ http_tokens_read(struct slice bytes, struct http_tokens *tokens)
             return want;
         }
     }
-    if (read.count == 0) {
-        return "a token (openssl rand -hex 32)";
+    if (http_tokens_operator(&read) == NULL) {
+        return "an operator's token (openssl rand -hex 32)";
     }
     *tokens = read;
     return NULL;
@@ -139,11 +153,11 @@ difference(const char a[HTTP_TOKEN_MAX + 1], const char b[HTTP_TOKEN_MAX + 1])
     return sum;
 }
 
-const char *
-http_tokens_name(const struct http_tokens *tokens, struct slice text)
+static const struct http_token *
+find(const struct http_tokens *tokens, struct slice text)
 {
     char given[HTTP_TOKEN_MAX + 1] = "";
-    const char *name = NULL;
+    const struct http_token *found = NULL;
 
     CHECK(tokens->count <= HTTP_TOKENS_MAX);
     if (text.len == 0 || text.len > HTTP_TOKEN_MAX) {
@@ -152,17 +166,24 @@ http_tokens_name(const struct http_tokens *tokens, struct slice text)
     memcpy(given, text.ptr, text.len);
     for (uint32_t i = 0; i < tokens->count; i++) {
         if (difference(tokens->token[i].text, given) == 0) {
-            name = tokens->token[i].name;
+            found = &tokens->token[i];
         }
     }
-    return name;
+    return found;
 }
 
 const char *
+http_tokens_name(const struct http_tokens *tokens, struct slice text)
+{
+    const struct http_token *token = find(tokens, text);
+
+    return token != NULL && !token->joins ? token->name : NULL;
+}
+
+const struct http_token *
 http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
 {
     struct slice text;
 
-    return http_tokens_bearer(head, &text) ? http_tokens_name(tokens, text)
-                                           : NULL;
+    return http_tokens_bearer(head, &text) ? find(tokens, text) : NULL;
 }

@@ -2,8 +2,9 @@
  * The tokens that open a port: Authorization: Bearer TOKEN (RFC 6750).
  *
  * A file has one token a line, after a name that the log can show: "NAME
- * TOKEN". A line of one word is a token whose name is "token". Empty lines and
- * lines that begin with # are skipped. Several tokens let each operator have
+ * TOKEN". A line of one word is a token whose name is "token". "NAME TOKEN join"
+ * is one for engines, which may announce themselves with it and nothing else.
+ * Empty lines and lines that begin with # are skipped. Several tokens let each operator have
  * his own, and let one be replaced without a moment in which none is good.
  *
  * A token is compared in a time that depends on neither its bytes nor on how
@@ -32,10 +33,11 @@
 struct http_token {
     char name[HTTP_TOKEN_NAME_MAX];
     char text[HTTP_TOKEN_MAX + 1]; /* all zero behind the token */
+    bool joins;                    /* an engine's, and no operator's */
 };
 
 struct http_tokens {
-    uint32_t count; /* 1 or more once read */
+    uint32_t count; /* once read, 1 or more are operators' */
     struct http_token token[HTTP_TOKENS_MAX];
 };
 
@@ -49,8 +51,11 @@ const char *http_tokens_read(struct slice bytes, struct http_tokens *tokens)
 int http_tokens_load(const char *path, struct http_tokens *tokens,
                      const char **want) MUST_CHECK;
 
-/* The name of the token with this text; NULL: it is none of these. The name
- * lives as long as *tokens. */
+/* The first one that is an operator's; NULL: none was read. */
+const struct http_token *http_tokens_operator(const struct http_tokens *tokens);
+
+/* The name of the operator's token with this text; NULL: it is none of these.
+ * The name lives as long as *tokens. */
 const char *http_tokens_name(const struct http_tokens *tokens,
                              struct slice text);
 
@@ -59,9 +64,9 @@ const char *http_tokens_name(const struct http_tokens *tokens,
 bool http_tokens_bearer(const struct http_head *head, struct slice *text)
     MUST_CHECK;
 
-/* The name of the token that the request carries in Authorization; NULL: none
- * of these, or the header is repeated. The name lives as long as *tokens. */
-const char *http_tokens_find(const struct http_tokens *tokens,
-                             const struct http_head *head);
+/* The token, whoever's, that the request carries in Authorization; NULL: none of
+ * these, or the header is repeated. It is one of *tokens. */
+const struct http_token *http_tokens_find(const struct http_tokens *tokens,
+                                          const struct http_head *head);
 
 #endif

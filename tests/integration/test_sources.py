@@ -7,6 +7,7 @@ import harness
 from dns import Dns, free_port
 from fake_worker import FakeWorker
 from test_mesh import MeshCase
+from test_proxy import chat
 
 CHAT = "/v1/chat/completions"
 NAME = "engines.test"
@@ -339,6 +340,46 @@ class Announced(Sources):
         self.assertEqual(self.announce(node, one, "30m", pool="p").status, 200)
         harness.wait_until(lambda: [w["labels"] for w in self.workers(node)] == [{"pool": "p"}],
                            "it is as it says")
+
+    def test_an_engines_token_may_announce_it_and_nothing_else(self):
+        operator, engine = "o" * 32, "e" * 32
+        file = self.folder / "tokens"
+        file.write_text(f"gpus {engine} join\nanna {operator}\n")
+        node = self.run_node("--admin.token_file", file, "--placement_headers", "off")
+
+        def ask(token, method, path, body=None):
+            return harness.request(node.at("admin"), method, path, body,
+                                   {"authorization": f"Bearer {token}"})
+
+        def there():
+            return [w["id"] for w in ask(operator, "GET", "/admin/workers").json()]
+
+        one = FakeWorker(self, echo)
+        body = {"url": one.url, "ttl": "1h"}
+        self.assertEqual(ask(engine, "POST", "/admin/workers", {"url": one.url}).status, 403)
+        self.assertEqual(there(), [])
+        answer = ask(engine, "POST", "/admin/workers", body)
+        self.assertEqual((answer.status, answer.json()), (200, {"id": one.id, "ttl_ms": 3600000}))
+        for method, path in (("GET", "/admin/workers"), ("GET", "/admin/status"),
+                             ("GET", "/metrics"), ("POST", "/admin/reload"),
+                             ("DELETE", f"/admin/workers/{one.id}"),
+                             ("POST", f"/admin/workers/{one.id}/drain")):
+            self.assertEqual(ask(engine, method, path).status, 403, path)
+        # It is no operator on the serving port, either.
+        harness.wait_until(lambda: self.shown(node, operator), "an operator is told")
+        self.assertFalse(self.shown(node, engine))
+        # It renews itself, and silence removes it.
+        self.assertEqual(ask(engine, "POST", "/admin/workers", {**body, "ttl": "1s"}).status, 200)
+        harness.wait_until(lambda: not there(), "it is gone")
+        # A command takes an operator's token of the file, whichever is the first.
+        got = self.run_once("kvasir", "status", "--admin", node.ready["admin"],
+                            "--token-file", file)
+        self.assertEqual(got.returncode, 0, got.stderr)
+
+    def shown(self, node, token):
+        got = harness.request(node.at("serve"), "POST", CHAT, chat(),
+                              {"x-kvasir-token": token})
+        return "x-kvasir-worker" in got.headers
 
     def test_what_others_named_is_not_the_engines(self):
         one = FakeWorker(self, echo)

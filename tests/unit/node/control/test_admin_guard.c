@@ -5,18 +5,20 @@
 #include "node/control/admin_guard.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
+#define JOIN  "engines-engines-engines"
 
 static struct http_tokens tokens;
 static struct admin_guard guard;
 static struct admin_refusal refusal;
-static const char *token;
+static const struct http_token *token;
 
 static void
 setup(void)
 {
     guard = (struct admin_guard){.tokens = NULL, .name = "router-1"};
     cr_assert_null(http_tokens_read(
-        SLICE("# operators\nanna " TOKEN "\n\n  fedcba9876543210\r\n"),
+        SLICE("# operators\nanna " TOKEN "\n\n  fedcba9876543210\r\n"
+              "gpus " JOIN " join\n"),
         &tokens));
 }
 
@@ -101,12 +103,12 @@ Test(node_admin_guard, a_token_opens_and_says_who_asks)
             "Host: admin.example\r\nAuthorization: bearer  " TOKEN "\r\n",
             false),
         0);
-    cr_assert_str_eq(token, "anna");
+    cr_assert_str_eq(token->name, "anna");
     cr_assert_eq(
         ask("GET", "Host: a\r\nAuthorization: Bearer fedcba9876543210\r\n",
             false),
         0);
-    cr_assert_str_eq(token, "token");
+    cr_assert_str_eq(token->name, "token");
     cr_assert_eq(
         ask("GET", "Host: a\r\nAuthorization: Basic " TOKEN "\r\n", false),
         401);
@@ -125,6 +127,22 @@ Test(node_admin_guard, a_token_opens_and_says_who_asks)
                      "\r\nAuthorization: Bearer " TOKEN "\r\n",
                      false),
                  401);
+}
+
+Test(node_admin_guard, an_engines_token_may_announce_a_worker_and_no_more)
+{
+    const char *line = "Host: a\r\nAuthorization: Bearer " JOIN
+                       "\r\nContent-Type: application/json\r\n";
+
+    guard.tokens = &tokens;
+    cr_assert_eq(ask("POST", line, true), 0);
+    cr_assert_str_eq(token->name, "gpus");
+    cr_assert(token->joins);
+    cr_assert_eq(ask("GET", line, false), 403);
+    cr_assert_str_eq(refusal.code, "token_joins_only");
+    cr_assert_eq(ask("DELETE", line, false), 403);
+    cr_assert_null(http_tokens_name(&tokens, SLICE(JOIN)));
+    cr_assert_str_eq(http_tokens_name(&tokens, SLICE(TOKEN)), "anna");
 }
 
 Test(node_admin_guard, writes_are_json)
@@ -154,6 +172,11 @@ Test(node_admin_guard, a_file_of_tokens_is_strict)
     cr_assert_not_null(http_tokens_read(SLICE("# nothing\n\n"), &read));
     cr_assert_not_null(http_tokens_read(SLICE("anna short\n"), &read));
     cr_assert_not_null(http_tokens_read(SLICE("a b " TOKEN "\n"), &read));
+    cr_assert_not_null(http_tokens_read(SLICE("a " TOKEN " joins\n"), &read));
+    cr_assert_not_null(http_tokens_read(SLICE("a " TOKEN " join b\n"), &read));
+    cr_assert_not_null(http_tokens_read(SLICE("a join " TOKEN "\n"), &read));
+    /* Nobody could look after such a node. */
+    cr_assert_not_null(http_tokens_read(SLICE("a " TOKEN " join\n"), &read));
     cr_assert_not_null(http_tokens_read(SLICE("t\xc3\xbc " TOKEN "\n"), &read));
     for (size_t i = 0; i < 33; i++) {
         (void)snprintf(many + i * 20, 21, "0123456789abcdef%03zu\n", i);
