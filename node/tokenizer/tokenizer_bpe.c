@@ -299,16 +299,35 @@ char_token(const struct bpe *bpe, uint32_t c, uint32_t *rank)
     return last.id;
 }
 
+/* Words of characters: nothing is to be merged. */
+static void
+name_chars(struct tokenizer *t)
+{
+    char text[4];
+
+    for (uint32_t i = 0; i < BPE_CHARS; i++) {
+        (void)utf8_write(BPE_CHARS_FIRST + i, text);
+        t->bpe.chars[i] =
+            vocab_find(&t->vocab, (struct slice){.ptr = text, .len = 3});
+    }
+}
+
 bool
 bpe_find_chars(struct tok_load *load)
 {
     struct bpe *bpe = &load->t->bpe;
     size_t count = load->t->vocab.ids_end;
-    uint32_t *earliest = malloc((count + 1) * sizeof *earliest);
 
     bpe->chars = tok_alloc_many(load, BPE_CHARS, sizeof bpe->chars[0]);
-    if (bpe->chars == NULL || earliest == NULL) {
-        free(earliest);
+    if (bpe->chars == NULL) {
+        return false;
+    }
+    if (!bpe->folded) {
+        name_chars(load->t);
+        return true;
+    }
+    uint32_t *earliest = malloc((count + 1) * sizeof *earliest);
+    if (earliest == NULL) {
         return false;
     }
     memset(earliest, 0xff, (count + 1) * sizeof *earliest);
@@ -359,6 +378,8 @@ chars_of(const struct bpe *bpe, struct slice piece, uint32_t *ids)
     return count;
 }
 
+static void character_piece(struct tokenizer_scratch *s, struct slice word);
+
 void
 bpe_piece(struct tokenizer_scratch *s, struct slice piece)
 {
@@ -373,6 +394,10 @@ bpe_piece(struct tokenizer_scratch *s, struct slice piece)
             emit_short(s, ids, count);
             return;
         }
+    }
+    if (!bpe->folded) {
+        character_piece(s, piece);
+        return;
     }
     if (piece.len <= SHORT_MAX) {
         for (size_t i = 0; i < piece.len; i++) {
@@ -405,9 +430,9 @@ gap_piece(struct tokenizer_scratch *s, struct slice piece)
     cache_piece(s, piece);
 }
 
-/* A word of bytes: what lies between two gaps merges by itself. */
+/* What lies between two gaps merges by itself. */
 static void
-folded_word(struct tokenizer_scratch *s, struct slice word)
+parted_word(struct tokenizer_scratch *s, struct slice word)
 {
     const struct bpe *bpe = &s->tokenizer->bpe;
 
@@ -505,9 +530,9 @@ list_affixed(struct symbol_list *list, struct slice word, size_t at, size_t len)
     list_character(list, buf_slice(buf));
 }
 
-/* A word of characters. */
+/* A word of characters, or a piece of one. */
 static void
-character_word(struct tokenizer_scratch *s, struct slice word)
+character_piece(struct tokenizer_scratch *s, struct slice word)
 {
     const struct bpe *bpe = &s->tokenizer->bpe;
     size_t affixes = bpe->prefix.len + bpe->suffix.len;
@@ -553,9 +578,5 @@ bpe_word(struct tokenizer_scratch *s, struct slice word)
             return;
         }
     }
-    if (t->bpe.folded) {
-        folded_word(s, word);
-    } else {
-        character_word(s, word);
-    }
+    parted_word(s, word);
 }

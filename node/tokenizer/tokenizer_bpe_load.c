@@ -305,6 +305,18 @@ is_byte_token(struct slice token)
     return token.len == 6 && memcmp(token.ptr, "<0x", 3) == 0;
 }
 
+/* Whether all characters that are no token become their bytes' tokens. */
+static bool
+is_never_unknown(const struct bpe *bpe)
+{
+    bool all = bpe->byte_fallback;
+
+    for (unsigned byte = 0; byte < 256; byte++) {
+        all = all && bpe->fallback[byte] != TOK_NONE;
+    }
+    return all;
+}
+
 bool
 bpe_find_cuts(struct tok_load *load)
 {
@@ -330,5 +342,7 @@ bpe_find_cuts(struct tok_load *load)
     }
     bpe->glued[0x81] = true; /* the end of the metaspace itself */
     bpe->cuts = true;
-    return true;
+    /* Unknown characters at both sides of a gap might become one token. */
+    return !is_never_unknown(bpe) ||
+           (bpe_find_gaps(load, t->vocab.tokens) && bpe_find_chars(load));
 }

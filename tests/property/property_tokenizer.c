@@ -557,9 +557,69 @@ random_bpe(struct rng *rng)
     return t;
 }
 
-/* Whole characters mostly, also parts of them. */
+/* One over characters: some of LETTERS, the metaspace, the bytes of all others, and
+ * what merges of two earlier ones make. */
+static struct tokenizer *
+random_character_bpe(struct rng *rng)
+{
+    static struct made tokens[MADE + sizeof LETTERS];
+    struct buf json;
+    struct buf merges;
+    char why[TOKENIZER_WHY_MAX];
+    size_t count = 0;
+
+    buf_init(&json, 1 << 20);
+    buf_init(&merges, 1 << 20);
+    for (size_t at = 0, len = 0; at < sizeof LETTERS - 1; at += len) {
+        struct made *letter = &tokens[count];
+        len = utf8_len((uint8_t)LETTERS[at]);
+        *letter = (struct made){.len = len};
+        memcpy(letter->bytes, &LETTERS[at], len);
+        count += !is_made(tokens, count, letter) && rng_below(rng, 8) != 0;
+    }
+    for (size_t i = 0; i < MADE && count > 0; i++) {
+        struct made part[2] = {tokens[rng_below(rng, count)],
+                               tokens[rng_below(rng, count)]};
+        struct made whole = part[0];
+        if (whole.len + part[1].len > MADE_OF) {
+            continue;
+        }
+        memcpy(whole.bytes + whole.len, part[1].bytes, part[1].len);
+        whole.len += part[1].len;
+        if (is_made(tokens, count, &whole)) {
+            continue;
+        }
+        tokens[count++] = whole;
+        buf_printf(&merges, "%s\"%.*s %.*s\"", merges.len > 0 ? "," : "",
+                   (int)part[0].len, part[0].bytes, (int)part[1].len,
+                   part[1].bytes);
+    }
+    buf_add_text(&json, "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,"
+                        "\"fuse_unk\":true,\"unk_token\":\"?\",\"vocab\":{"
+                        "\"?\":0,\"\xe2\x96\x81\":1");
+    for (unsigned i = 0; i < 256; i++) {
+        buf_printf(&json, ",\"<0x%02X>\":%u", i, 2 + i);
+    }
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&json, ",\"%.*s\":%zu", (int)tokens[i].len, tokens[i].bytes,
+                   258 + i);
+    }
+    buf_add_text(&json, "},\"merges\":[");
+    buf_add_slice(&json, buf_slice(&merges));
+    buf_add_text(&json, "]}}");
+    struct tokenizer *t = tokenizer_new(buf_slice(&json), why);
+    if (t == NULL || t->bpe.folded || t->bpe.gaps.bridges == NULL) {
+        (void)printf("random, of characters: %s\n", why);
+        exit(1);
+    }
+    buf_fini(&json);
+    buf_fini(&merges);
+    return t;
+}
+
+/* Whole characters; mostly, or all. */
 static size_t
-random_word(struct rng *rng, char *text, size_t max)
+random_word(struct rng *rng, char *text, size_t max, bool all)
 {
     size_t len = 0;
     size_t wanted = 1 + rng_below(rng, max - 4);
@@ -567,10 +627,12 @@ random_word(struct rng *rng, char *text, size_t max)
     while (len < wanted) {
         size_t at = rng_below(rng, sizeof LETTERS - 1);
         size_t n = utf8_len((uint8_t)LETTERS[at]);
-        if (rng_below(rng, 16) != 0 && (LETTERS[at] & 0xC0) == 0x80) {
+        bool part = !all && rng_below(rng, 16) == 0;
+        if (!part && (LETTERS[at] & 0xC0) == 0x80) {
             continue;
         }
-        n = at + n <= sizeof LETTERS - 1 && rng_below(rng, 16) != 0 ? n : 1;
+        part = !all && rng_below(rng, 16) == 0;
+        n = at + n <= sizeof LETTERS - 1 && !part ? n : 1;
         memcpy(text + len, &LETTERS[at], n);
         len += n;
     }
@@ -579,7 +641,8 @@ random_word(struct rng *rng, char *text, size_t max)
 
 /* A word has the same ids whether it is parted at gaps or not. */
 static void
-gaps_change_nothing(struct rng *rng, size_t rounds)
+gaps_change_nothing(struct rng *rng, size_t rounds,
+                    struct tokenizer *(*make)(struct rng *rng))
 {
     struct tokenizer_ids parted = {.max = 1000};
     struct tokenizer_ids whole = {.max = 1000};
@@ -587,7 +650,7 @@ gaps_change_nothing(struct rng *rng, size_t rounds)
     size_t characters = 0;
 
     for (size_t round = 0; round < rounds; round++) {
-        struct tokenizer *t = random_bpe(rng);
+        struct tokenizer *t = make(rng);
         for (size_t i = 0; i < BPE_CHARS; i++) {
             characters += t->bpe.chars[i] != UINT32_MAX;
         }
@@ -595,7 +658,8 @@ gaps_change_nothing(struct rng *rng, size_t rounds)
         uint64_t *bridges = t->bpe.gaps.bridges;
         for (size_t i = 0; i < 100; i++) {
             char text[200];
-            struct slice word = {text, random_word(rng, text, sizeof text)};
+            struct slice word = {
+                text, random_word(rng, text, sizeof text, !t->bpe.folded)};
             parted.count = whole.count = 0;
             s->fault = TOKENIZER_OK;
             s->ids = &parted;
@@ -660,7 +724,8 @@ main(int argc, char *argv[])
     }
     every_character(&p);
     words_merge_alike(&rng, texts / 40);
-    gaps_change_nothing(&rng, 1 + texts / 20);
+    gaps_change_nothing(&rng, 1 + texts / 20, random_bpe);
+    gaps_change_nothing(&rng, 1 + texts / 20, random_character_bpe);
     broken_chinese(&rng, 20 * texts);
     (void)printf("%lu texts, all characters\n", texts);
     tok_matcher_free(p.matcher);
