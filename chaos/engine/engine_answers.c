@@ -319,15 +319,17 @@ put_base64(struct buf *out, const unsigned char *bytes, size_t count)
     }
 }
 
-/* OpenAI's own clients ask for base64 unless told otherwise. */
+/* OpenAI's own clients ask for base64 unless told otherwise. object: and the name
+ * of its member. */
 static void
-put_embedding(struct buf *out, uint64_t hash, uint32_t index, bool base64)
+put_embedding(struct buf *out, uint64_t hash, uint32_t index, bool base64,
+              const char *const object[2])
 {
     float vector[EMBEDDING_DIMENSIONS];
 
     make_embedding(hash + index, vector);
-    buf_printf(out, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":",
-               index > 0 ? "," : "", index);
+    buf_printf(out, "%s{\"object\":\"%s\",\"index\":%u,\"%s\":",
+               index > 0 ? "," : "", object[0], index, object[1]);
     if (base64) {
         buf_add_text(out, "\"");
         put_base64(out, (const unsigned char *)vector, sizeof(vector));
@@ -340,8 +342,9 @@ put_embedding(struct buf *out, uint64_t hash, uint32_t index, bool base64)
     buf_add_text(out, "]}");
 }
 
-void
-engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
+static void
+post_pooled(struct engine_server *s, struct httpd_request *request,
+            const char *const object[2])
 {
     const struct engine_ids *ids = &s->prompt.ids;
     uint32_t model;
@@ -356,13 +359,30 @@ engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
     uint64_t hash = key_next(0, ids->ids, ids->count * sizeof(*ids->ids));
     buf_add_text(&s->out, "{\"object\":\"list\",\"data\":[");
     for (uint32_t i = 0; i < s->prompt.scan.prompts; i++) {
-        put_embedding(&s->out, hash, i, base64);
+        put_embedding(&s->out, hash, i, base64, object);
     }
     buf_printf(&s->out,
                "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,"
                "\"total_tokens\":%zu}}",
                s->options->models[model], ids->count, ids->count);
     engine_server_answer(s, request, "application/json");
+}
+
+void
+engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
+{
+    static const char *const object[2] = {"embedding", "embedding"};
+
+    post_pooled(s, request, object);
+}
+
+/* Its model pools whole prompts, whatever task is named. */
+void
+engine_post_pooling(struct engine_server *s, struct httpd_request *request)
+{
+    static const char *const object[2] = {"pooling", "data"};
+
+    post_pooled(s, request, object);
 }
 
 void

@@ -204,6 +204,7 @@ static const struct route {
     {HTTP_POST, "/v1/completions/render", engine_post_completion_render,
      OF(VLLM)},
     {HTTP_POST, "/v1/embeddings", engine_post_embeddings, ALL},
+    {HTTP_POST, "/pooling", engine_post_pooling, OF(VLLM)},
     {HTTP_POST, "/rerank", engine_post_rerank, OF(VLLM)},
     {HTTP_POST, "/v1/rerank", engine_post_rerank, OF(VLLM)},
     {HTTP_POST, "/v2/rerank", engine_post_rerank, OF(VLLM)},

@@ -223,6 +223,8 @@ void engine_post_completion_render(struct engine_server *s,
                                    struct httpd_request *request);
 void engine_post_embeddings(struct engine_server *s,
                             struct httpd_request *request);
+void engine_post_pooling(struct engine_server *s,
+                         struct httpd_request *request);
 void engine_post_rerank(struct engine_server *s, struct httpd_request *request);
 void engine_post_score(struct engine_server *s, struct httpd_request *request);
 void engine_post_transcriptions(struct engine_server *s,

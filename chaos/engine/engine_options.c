@@ -196,7 +196,7 @@ static const char manual_tail[] =
     "  POST /v1/responses, /v1/messages              the same in their shapes\n"
     "  POST /v1/messages/count_tokens (vllm)         the length of the prompt\n"
     "  POST .../render of these four                 the token ids (vllm)\n"
-    "  POST /v1/embeddings\n"
+    "  POST /v1/embeddings; /pooling (vllm)\n"
     "  POST /rerank, /v1/rerank, /v2/rerank, /score, /v1/score (vllm): how "
     "much\n"
     "       of a query's tokens a document has\n"

@@ -22,6 +22,7 @@ is_apt(const struct scan *scan)
         return scan->shape == SCAN_STRING || scan->shape == SCAN_ID_LIST;
     case SCAN_API_GUESSED:
     case SCAN_API_EMBEDDINGS:
+    case SCAN_API_POOLING:
     case SCAN_API_OTHER:
     case SCAN_APIS:
         break;

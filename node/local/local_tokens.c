@@ -161,6 +161,7 @@ way_of(enum scan_api api, bool tools, bool options)
     case SCAN_API_EMBEDDINGS:
         return options ? LOCAL_EMBEDDINGS_OPTIONS : LOCAL_EMBEDDINGS;
     case SCAN_API_TEXT:
+    case SCAN_API_POOLING: /* no scanned body is */
     case SCAN_API_OTHER:
     case SCAN_API_GUESSED:
     case SCAN_APIS:

@@ -58,6 +58,7 @@ route_api(const struct http_head *head)
         {"/v1/messages", SCAN_API_MESSAGES},
         {"/v1/embeddings", SCAN_API_EMBEDDINGS},
         {"/classify", SCAN_API_EMBEDDINGS}, /* the same body, and prompt */
+        {"/pooling", SCAN_API_POOLING},
     };
 
     for (size_t i = 0; i < sizeof(apis) / sizeof(apis[0]); i++) {
@@ -132,7 +133,8 @@ route_api_salts(enum scan_api api)
 static bool
 is_vllms_own(enum scan_api api)
 {
-    return api == SCAN_API_MESSAGES || api == SCAN_API_EMBEDDINGS;
+    return api == SCAN_API_MESSAGES || api == SCAN_API_EMBEDDINGS ||
+           api == SCAN_API_POOLING;
 }
 
 bool

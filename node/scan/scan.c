@@ -62,6 +62,7 @@ static const struct slice option_names[SCAN_OPTIONS] = {
     [SCAN_PREVIOUS_RESPONSE_ID] = NAME("previous_response_id"),
     [SCAN_CONVERSATION] = NAME("conversation"),
     [SCAN_INPUT_FILE_ID] = NAME("input_file_id"),
+    [SCAN_TASK] = NAME("task"),
 };
 
 const char *
@@ -260,6 +261,9 @@ option_named(struct slice name)
     enum scan_option option;
 
     switch (name.len) {
+    case 4:
+        option = SCAN_TASK;
+        break;
     case 8:
         option = SCAN_THINKING;
         break;
@@ -393,6 +397,33 @@ guess(const struct scan *scan)
     return scan->shape == SCAN_MESSAGES ? SCAN_API_CHAT : SCAN_API_TEXT;
 }
 
+/*
+ * What is pooled: of the whole prompt, as embeddings are, or of each token, for
+ * which no cache is read (vLLM 0.32: vllm/pooling_params.py). Where the body does
+ * not say, the model does, and nobody here knows.
+ */
+static void
+find_task(struct scan *scan, const char *body)
+{
+    static const struct {
+        const char *task;
+        bool each;
+    } tasks[] = {{"\"embed\"", false},
+                 {"\"classify\"", false},
+                 {"\"token_embed\"", true},
+                 {"\"token_classify\"", true}};
+    const struct scan_text *raw = &scan->options[SCAN_TASK];
+    struct slice said = {body + raw->at, raw->present ? raw->len : 0};
+
+    scan->api = SCAN_API_OTHER;
+    for (size_t i = 0; i < sizeof(tasks) / sizeof(tasks[0]); i++) {
+        if (slice_equal(said, slice_of(tasks[i].task))) {
+            scan->api = SCAN_API_EMBEDDINGS;
+            scan->rescored = tasks[i].each;
+        }
+    }
+}
+
 /* From what was found to what was asked. */
 static void
 conclude(struct top *top)
@@ -419,6 +450,9 @@ conclude(struct top *top)
                      (top->scores.echo &&
                       (scan->shape == SCAN_MESSAGES ? !top->scores.not_chat
                                                     : top->scores.of_text));
+    if (scan->api == SCAN_API_POOLING) {
+        find_task(scan, body);
+    }
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
         scan->has_max_tokens = top->maxes[i].present;
         scan->max_tokens = top->maxes[i].value;

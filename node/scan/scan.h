@@ -58,6 +58,8 @@ enum scan_api {
     SCAN_API_EMBEDDINGS, /* /v1/embeddings, /classify; no renderer tells their
                             tokens */
     SCAN_API_OTHER,      /* no prompt whose tokens anybody tells */
+    SCAN_API_POOLING,    /* /pooling; made good by its task: one of the two
+                            before */
     SCAN_APIS,
 };
 
@@ -80,6 +82,7 @@ enum scan_option {
     SCAN_PREVIOUS_RESPONSE_ID,
     SCAN_CONVERSATION,
     SCAN_INPUT_FILE_ID, /* of batches */
+    SCAN_TASK,          /* of pooling */
     SCAN_OPTIONS,
 };
 
@@ -148,9 +151,9 @@ struct scan {
                        part of the prompt, its beginning in general */
     bool stateful;  /* previous_response_id or conversation has a value: the
                        prompt goes on with what the engine has stored */
-    bool rescored;  /* it wants probabilities of the prompt's own tokens
-                      (prompt_logprobs, or echo with logprobs): engines
-                      compute all of it, whatever they hold */
+    bool rescored;  /* it wants something of each of the prompt's own tokens
+                      (prompt_logprobs, echo with logprobs, a pooling task for
+                      each): engines compute all of it, whatever they hold */
     bool greedy;    /* temperature is 0 */
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */

@@ -255,6 +255,7 @@ is_askable(const struct scan *scan)
         return scan->prompt_is_input && !scan->stateful &&
                (scan->shape == SCAN_STRING || scan->shape == SCAN_MESSAGES);
     case SCAN_API_EMBEDDINGS:
+    case SCAN_API_POOLING:
     case SCAN_API_GUESSED:
     case SCAN_API_OTHER:
     case SCAN_APIS:

@@ -411,6 +411,14 @@ class Embeddings(LocalCase):
                     self.assertEqual(placed["predicted_tokens"], cached)
         self.assertEqual(self.model_of(node)["ways"]["embeddings"], "local")
         self.assertEqual(self.asked(node), 0)
+        for task, source, predicted in (("embed", "mirror", cached), ("classify", "mirror", cached),
+                                        ("token_embed", "mirror", 0), (None, "belief", 0)):
+            with self.subTest(task=task):
+                answer = self.post(node, "/pooling", {"input": LONG, "task": task})
+                placed, = [d for d in self.decisions(node)
+                           if d["id"] == answer.headers["x-request-id"]]
+                self.assertEqual((placed["source"], placed["predicted_tokens"]),
+                                 (source, predicted))
 
     def test_several_texts_go_where_the_first_one_s_tokens_are_cached(self):
         engines = [self.tiny(name="engine-1"), self.tiny(name="engine-2")]

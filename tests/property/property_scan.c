@@ -474,12 +474,13 @@ body(struct gen *g)
                                           {"add_special_tokens", any},
                                           {"mm_processor_kwargs", any},
                                           {"media_io_kwargs", any},
-                                          {"truncate_prompt_tokens", number}};
+                                          {"truncate_prompt_tokens", number},
+                                          {"task", any}};
 
     buf_clear(&g->buf);
     g->blanks = (unsigned)below(g, 3);
     blank(g);
-    object(g, fields, 34, 1 + (unsigned)below(g, 12));
+    object(g, fields, 35, 1 + (unsigned)below(g, 12));
     blank(g);
 }
 

@@ -138,7 +138,7 @@ api_of(const char *line)
     return route_api(&head);
 }
 
-Test(node_route, five_apis_have_tokens)
+Test(node_route, six_apis_have_tokens)
 {
     cr_assert_eq(api_of("POST /v1/chat/completions"), SCAN_API_CHAT);
     cr_assert_eq(api_of("POST /v1/completions?x=1"), SCAN_API_TEXT);
@@ -147,6 +147,7 @@ Test(node_route, five_apis_have_tokens)
     cr_assert_eq(api_of("POST /v1/messages/count_tokens"), SCAN_API_OTHER);
     cr_assert_eq(api_of("POST /v1/embeddings"), SCAN_API_EMBEDDINGS);
     cr_assert_eq(api_of("POST /classify"), SCAN_API_EMBEDDINGS);
+    cr_assert_eq(api_of("POST /pooling"), SCAN_API_POOLING);
     cr_assert_eq(api_of("POST /rerank"), SCAN_API_OTHER);
     cr_assert_eq(api_of("POST /tokenize"), SCAN_API_OTHER);
 }

@@ -467,6 +467,30 @@ Test(node_scan, each_option_has_its_name)
     }
 }
 
+static void
+pools(const char *body, enum scan_api api, bool each)
+{
+    struct scan_span spans[4];
+    struct scan scan = {.spans = spans, .api = SCAN_API_POOLING};
+    struct scan_limits limits = {.depth_max = 16, .spans_max = 4};
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0);
+    cr_assert_eq(scan.api, api, "%s", body);
+    cr_assert_eq(scan.rescored, each, "%s", body);
+}
+
+Test(node_scan, a_task_says_whether_a_whole_prompt_is_pooled)
+{
+    pools("{\"input\":\"a\",\"task\":\"embed\"}", SCAN_API_EMBEDDINGS, false);
+    pools("{\"task\":\"classify\",\"input\":[1]}", SCAN_API_EMBEDDINGS, false);
+    pools("{\"task\":\"token_embed\",\"input\":\"a\"}", SCAN_API_EMBEDDINGS,
+          true);
+    pools("{\"task\":\"token_classify\"}", SCAN_API_EMBEDDINGS, true);
+    pools("{\"input\":\"a\",\"task\":\"plugin\"}", SCAN_API_OTHER, false);
+    pools("{\"input\":\"a\",\"task\":null}", SCAN_API_OTHER, false);
+    pools("{\"input\":\"embed\"}", SCAN_API_OTHER, false);
+}
+
 Test(node_scan, a_number_that_crosses_blocks_is_kept_whole)
 {
     char body[512];

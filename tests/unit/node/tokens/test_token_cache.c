@@ -123,9 +123,9 @@ Test(node_conversation, each_api_gives_a_body_another_name)
                                               .spans_max = SPANS_MAX};
     static struct conversation name;
     struct scan_span spans[SPANS_MAX];
-    uint64_t keys[SCAN_APIS];
+    uint64_t keys[SCAN_API_POOLING];
 
-    for (unsigned api = SCAN_API_TEXT; api < SCAN_APIS; api++) {
+    for (unsigned api = SCAN_API_TEXT; api < SCAN_API_POOLING; api++) {
         struct scan scan = {.spans = spans, .api = (enum scan_api)api};
         cr_assert_eq(scan_body(body, sizeof(body) - 1, &limits, &scan), 0);
         conversation_name(&name, body, &scan, ROOT);
