@@ -21,6 +21,8 @@ LATER = 3                   # rounds from this one on come after the other shape
 TURNS = [0, 0, 1, 2, 2]     # of a conversation, by round
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
+EMBEDDINGS, POOLING = "/v1/embeddings", "/pooling"
+POOLED = (EMBEDDINGS, POOLING)  # no answer tells cached tokens
 HAN = "缓存记住了最近的提示所以相同的开头不必再算一遍路由器知道每个引擎里有什么"
 ARABIC = "الذاكرة المؤقتة تحفظ بداية كل طلب فلا يعاد حسابها مرتين والموجه يعرف ما في كل محرك "
 TOOLS = [{"type": "function", "function": {
@@ -301,12 +303,35 @@ PICTURES = {
 }
 
 
+def pooled(path, prompt, **more):
+    return Ask(path, {"model": engines.MODEL, "input": prompt, **more})
+
+
+# Of several texts the second one fills no block: what the engine counts is the
+# first one's.
+EMBEDDED = {
+    "embeddings": lambda t: pooled(EMBEDDINGS, t.text()),
+    "embeddings, salt": lambda t: salted(pooled(EMBEDDINGS, t.text()), t),
+    "embeddings, ids": lambda t: pooled(EMBEDDINGS, t.ids()),
+    "embeddings, several texts": lambda t: pooled(EMBEDDINGS, [t.text(), "short"]),
+    "pooling, embed": lambda t: pooled(POOLING, t.text(), task="embed"),
+    "pooling, embed, ids": lambda t: pooled(POOLING, t.ids(), task="embed"),
+    "pooling, as the model says": lambda t: pooled(POOLING, t.text()),
+}
+OF_EACH_TOKEN = {
+    "pooling, token_embed": lambda t: pooled(POOLING, t.text(), task="token_embed"),
+    "pooling, token_embed, ids": lambda t: pooled(POOLING, t.ids(), task="token_embed"),
+}
+
+
 def usage_of(value):
     """(prompt tokens, cached tokens or None) of a usage object, of any of the
-    three APIs; None without one."""
+    APIs; None without one."""
     usage = value.get("usage") or (value.get("response") or value.get("message") or {}).get("usage")
     if not usage:
         return None
+    if value.get("object") == "list":
+        return usage["prompt_tokens"], None
     if "prompt_tokens" in usage:
         details = usage.get("prompt_tokens_details") or {}
         return usage["prompt_tokens"], details.get("cached_tokens") or 0

@@ -15,6 +15,7 @@ import threading
 import time
 
 MODEL = "tiny"
+BLOCK = 32  # tokens
 START_TIMEOUT_S = 3600
 STOP_TIMEOUT_S = 60
 IO_TIMEOUT_S = 120
@@ -92,6 +93,9 @@ def call(address, method, path, body=None, headers=None, timeout_s=IO_TIMEOUT_S)
 
 
 class Engine:
+    # Counters of tokens: looked up, and found.
+    COUNTERS = ("vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total")
+
     def __init__(self, executable, model_dir, log_dir, *, blocks, block_tokens, more=(),
                  env=None, ranks=1):
         self.executable = executable

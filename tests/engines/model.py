@@ -76,6 +76,14 @@ def pages():
     return [p.read_text(errors="replace") for p in sorted(found)]
 
 
+def write_draft(folder):
+    """One layer that drafts for the model of `write`, as EAGLE does."""
+    folder = pathlib.Path(folder)
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 1}) + "\n")
+    return folder
+
+
 def write_seeing(folder, _=None):
     """The same for a model that sees."""
     write(folder, SEEING, [*MARKS, PICTURE], SEEING_TEMPLATE)

@@ -34,6 +34,7 @@ PATIENCE = "5s"  # for tokens: these cores are slow, and new prompts many
 TABLE = "{:<32}{:>6}{:>8}{:>7}{:>6}{:>7}{:>8}{:>8}  {}"
 ENGINE_FLAGS = ["--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-parser",
                 "hermes", "--max-model-len", "4096"]
+UNLEARNED = "eight answers had not told the node yet that the last block is computed again"
 NEXT_STEP = "the engine tells of its reset with its next step"
 
 
@@ -61,6 +62,7 @@ class Row:
     whole: bool = True      # the node knew all tokens of the prompt
     overtaken: bool = False
     after_reset: bool = False
+    eagle: bool = False     # the engine computes the last block found again
     asked: int = 0          # questions about tokens to engines, by the nodes
 
     def is_judged(self):
@@ -84,6 +86,8 @@ class Row:
             return "rendered differently"
         if self.after_reset:
             return NEXT_STEP
+        if self.eagle and self.off() == engines.BLOCK:
+            return UNLEARNED
         if self.overtaken:
             return "evicted while the request was on its way"
         return f"the engine differs from its own events ({self.promised} promised)"
@@ -98,8 +102,9 @@ class Session:
     """Some engines of one model behind three nodes."""
 
     def __init__(self, args, executable, folder, *, config=None, more=(), count=2, ranks=1,
-                 write=model.write, make=engines.Engine, follower=wire.Follower):
+                 write=model.write, make=engines.Engine, follower=wire.Follower, eagle=False):
         self.args, self.folder, self.follower = args, folder, follower
+        self.eagle = eagle
         folder.mkdir()
         self.facts = wire.Facts()
         # As tokens.dir wants them: a folder of models, each by its name.
@@ -111,7 +116,7 @@ class Session:
             logs = folder / f"engine-{i}"
             logs.mkdir()
             self.engines.append(make(
-                executable, self.model_dir, logs, blocks=args.blocks, block_tokens=32,
+                executable, self.model_dir, logs, blocks=args.blocks, block_tokens=engines.BLOCK,
                 ranks=ranks, more=[*ENGINE_FLAGS, *more]))
         self.followers, self.mesh = {}, None
         self.rows, self.failed, self.lost = [], [], 0
@@ -152,9 +157,14 @@ class Session:
     def tokens_of(self, ask):
         """As the engine renders the request, of several prompts the first, and its
         pictures; None where it does not say."""
-        prompt = ask.body.get("prompt")
+        pooled = ask.path in asks.POOLED
+        prompt = ask.body.get("input" if pooled else "prompt")
         if isinstance(prompt, list) and isinstance(prompt[0], int):
             return prompt, ()
+        if pooled:  # no renderer has them
+            text = prompt if isinstance(prompt, str) else prompt[0]
+            raw = engines.call(self.engines[0].address, "POST", "/tokenize", {"prompt": text})[2]
+            return json.loads(raw)["tokens"], ()
         body = {k: v for k, v in ask.body.items() if k not in ("stream", "stream_options")}
         status, _, raw = engines.call(self.engines[0].address, "POST", ask.path + "/render", body)
         got = json.loads(raw) if status == 200 else None
@@ -174,8 +184,7 @@ class Session:
         found = {}
         for i, e in enumerate(self.engines):
             text = engines.call(e.address, "GET", "/metrics")[2].decode()
-            found[f"e{i}"] = (find_sample(text, "vllm:prefix_cache_queries_total"),
-                              find_sample(text, "vllm:prefix_cache_hits_total"))
+            found[f"e{i}"] = tuple(find_sample(text, name) for name in e.COUNTERS)
         return found
 
     def hits_since(self, before, worker):
@@ -229,7 +238,7 @@ class Session:
         if "x-kvasir-source" not in headers:
             raise ValueError("an answer does not say where it was placed")
         row = Row(shape, name, headers["x-kvasir-worker"], headers["x-kvasir-node"],
-                  headers["x-kvasir-source"])
+                  headers["x-kvasir-source"], eagle=self.eagle)
         record = node.record(name)
         row.whole = record["whole"]
         if row.source == "mirror":
@@ -265,7 +274,7 @@ class Session:
 
     def play(self, names=None):
         """All shapes: three rounds each, and the others in a second turn."""
-        known = asks.SHAPES | asks.PICTURES
+        known = asks.SHAPES | asks.PICTURES | asks.EMBEDDED | asks.OF_EACH_TOKEN
         talks = {name: asks.Talk(name, self.args.seed) for name in names or asks.SHAPES}
         for rounds in (range(asks.LATER), range(asks.LATER, asks.ROUNDS)):
             for name, talk in talks.items():
@@ -424,8 +433,10 @@ PARTS = {
     "clients": "the official clients, the same engines",
     "hybrid": "engines of a hybrid model: sliding windows of 64 tokens beside full attention",
     "states": "engines of a hybrid model: short convolutions beside full attention",
+    "drafts": "one engine that drafts by n-grams, then one with EAGLE",
     "ranks": "one engine of two data-parallel ranks",
     "pictures": "engines of a model that sees: 64 tokens a picture",
+    "pooling": "engines of models that pool: a prompt's last token, or each",
     "sglang": "SGLang, pages of 32 tokens",
 }
 
@@ -488,6 +499,32 @@ def ranks(args, executable, folder, _):
     return state
 
 
+DRAFTED = [name for name in asks.SHAPES if name.split(",")[0] in ("text", "ids", "chat")
+           and "adapter" not in name]
+
+
+def drafts(args, executable, folder, _):
+    """Both engines' rows."""
+    found = None
+    for method, more in (("ngram", {"prompt_lookup_max": 3}),
+                         ("eagle", {"model": str(model.write_draft(folder / "draft"))})):
+        flags = ["--speculative-config",
+                 json.dumps({"method": method, "num_speculative_tokens": 2, **more})]
+        state = Session(args, executable, folder / method, count=1, more=flags,
+                        eagle=method == "eagle")
+        with contextlib.ExitStack() as stack:
+            stack.callback(state.close)
+            state.start()
+            say(f"  drafts by {method}")
+            state.play(DRAFTED)
+            state.converse(f"drafts by {method}, conversations", args.few)
+        if found:
+            state.rows += found.rows
+            state.failed += found.failed
+        found = state
+    return found
+
+
 def pictures(args, executable, folder, _):
     state = Session(args, executable, folder / "pictures", count=args.engines,
                     write=model.write_seeing)
@@ -496,6 +533,24 @@ def pictures(args, executable, folder, _):
         state.start()
         state.play(list(asks.PICTURES))
     return state
+
+
+def pooling(args, executable, folder, _):
+    """Two models, as a model has one task; the rows of both."""
+    found = None
+    for task, names in (("embed", asks.EMBEDDED), ("token_embed", asks.OF_EACH_TOKEN)):
+        state = Session(args, executable, folder / task, count=1, more=[
+            "--runner", "pooling", "--convert", "embed",
+            "--pooler-config", json.dumps({"task": task})])
+        with contextlib.ExitStack() as stack:
+            stack.callback(state.close)
+            state.start()
+            state.play(list(names))
+        if found:
+            state.rows += found.rows
+            state.failed += found.failed
+        found = state
+    return found
 
 
 def of_sglang(args, _, folder, __):
@@ -512,7 +567,8 @@ def of_sglang(args, _, folder, __):
 
 
 RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("states",), states),
-        (("ranks",), ranks), (("pictures",), pictures), (("sglang",), of_sglang)]
+        (("drafts",), drafts), (("ranks",), ranks), (("pictures",), pictures),
+        (("pooling",), pooling), (("sglang",), of_sglang)]
 
 
 def run(args, executable, folder):

@@ -28,6 +28,9 @@ SHAPES = [
 
 
 class Engine(engines.Engine):
+    # Anthropic's answers leave out cached tokens that are none.
+    COUNTERS = ("sglang:prompt_tokens_total", "sglang:cached_tokens_total")
+
     def command(self):
         events = {"publisher": "zmq", "endpoint": f"tcp://*:{self.events_port}",
                   "replay_endpoint": f"tcp://*:{self.replay_port}"}
