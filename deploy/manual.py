@@ -32,7 +32,7 @@ class Program:
         self.top = say(path, "--help")
         self.version = say(path, "--version").split()[-1]
         self.schema = json.loads(say(path, "check", "--schema"))["properties"]
-        self.commands = dict(re.findall(r"(?m)^  (\w+) +(.+)$", self.top))
+        self.commands = dict(re.findall(r"(?m)^  ([\w-]+) +(.+)$", self.top))
         self.help = {name: say(path, name, "--help") for name in self.commands}
         self.keys = dict(self.rows(self.schema))
 

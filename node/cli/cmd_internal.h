@@ -34,6 +34,9 @@ int cmd_key(char *const *argv);
 /* The text that a chat template makes of the request on stdin. */
 int cmd_render(char *const *argv);
 
+/* Which rule of a content.file chooses the model of each request on stdin. */
+int cmd_route_test(char *const *argv);
+
 /* Runs a node until it is told to stop. */
 int cmd_serve(char *const *argv);
 

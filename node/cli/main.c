@@ -23,6 +23,8 @@ static const struct command commands[] = {
     {"key", cmd_key, "make a key for a client"},
     {"snapshot", cmd_snapshot, "inspect the snapshots in a data directory"},
     {"render", cmd_render, "show the text a chat template makes of a request"},
+    {"route-test", cmd_route_test,
+     "show which rule of a content.file chooses each request's model"},
     {"tokenize", cmd_tokenize, "turn text into a model's token ids, and back"},
     {"engine", cmd_engine, "run a stand-in engine to try things on"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
@@ -41,7 +43,8 @@ print_help(FILE *to, int code)
                       "their prefix.\n"
                       "\n");
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
-        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].purpose);
+        (void)fprintf(to, "  %-10s %s\n", commands[i].name,
+                      commands[i].purpose);
     }
     (void)fprintf(to, "\n"
                       "`kvasir COMMAND --help` describes a command, "

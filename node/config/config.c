@@ -17,6 +17,7 @@
 #include "node/config/config_access.h"
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_apply_internal.h"
+#include "node/config/config_content.h"
 #include "node/config/config_jwt.h"
 #include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
@@ -405,6 +406,7 @@ config_load(const struct config_sources *sources, struct config *config,
         config_mesh_files(&config->mesh, errors);
         config_access_files(config, errors);
         config_keys_check(config, errors);
+        config_content_check(config, errors);
         config_jwt_files(config, errors);
     }
     if (errors->count != 0) {

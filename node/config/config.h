@@ -115,6 +115,11 @@ struct config_key_file {
     char file[CONFIG_FILE_MAX]; /* "": everybody */
 };
 
+/* Models chosen by what requests say. */
+struct config_content_file {
+    char file[CONFIG_FILE_MAX]; /* "": there are no rules */
+};
+
 /* Tokens that clients may send in place of keys. */
 struct config_jwt {
     char jwks[CONFIG_FILE_MAX];    /* a file, or https://...; "": none */
@@ -478,6 +483,7 @@ struct config {
     struct config_cors cors;
     struct config_messages messages;
     struct config_aliases aliases;
+    struct config_content_file content;
     struct config_policy policy;
     struct config_slo slo;
     struct config_island island;

@@ -1,6 +1,6 @@
 /*
- * /admin/explain of a request that asks for an alias: becomes one for the first
- * model that it would get, as node/edge/naming.c does.
+ * /admin/explain of a request whose name stands for models: becomes one for the
+ * first model that it would get, as node/edge/naming.c does.
  *
  * Role: core. Owns: the body with that name. Thread: control. Limits: the admin
  * port's for bodies. Errors: below zero -errno.
@@ -14,30 +14,32 @@
 #include "index/base/check.h"
 #include "index/base/role.h"
 #include "index/base/slice.h"
-#include "node/config/config.h"
+#include "node/route/named.h"
 #include "node/route/route.h"
 #include "node/text/json_out.h"
 
 /* All zero: of no request. */
 struct admin_alias {
-    const struct config_alias *alias; /* NULL: it asked for none */
-    uint8_t order[CONFIG_ALIAS_TARGETS_MAX];
+    struct named named;
     struct slice body; /* that the scratch has read */
-    struct buf own;    /* its bytes, with an alias */
+    struct buf own;    /* its bytes, if the name stands for models */
 };
 
 /*
- * The scratch has read the body of a request of that session. If it asks for
- * one of the aliases, reads it again as one for a model. 0, or -ENOMEM. aliases
- * and body are borrowed until the next call.
+ * The scratch has read the body of a request of that session and tenant. If its
+ * name stands for models, reads it again as one for the first. 0, or -ENOMEM.
+ * names and body are borrowed until the next call.
  */
-int admin_alias_read(struct admin_alias *alias,
-                     const struct config_aliases *aliases, struct slice body,
-                     uint64_t session, struct route_scratch *route)
-    ON_CONTROL MUST_CHECK;
+int admin_alias_read(struct admin_alias *alias, const struct named_names *names,
+                     struct slice body, struct slice tenant, uint64_t session,
+                     struct route_scratch *route) ON_CONTROL MUST_CHECK;
 
-/* Adds "alias" and "models" (in the order that they are tried) if it asked for
- * one. */
+/* The name that the request came with. */
+struct slice admin_alias_asked(const struct admin_alias *alias,
+                               const struct route_scratch *route);
+
+/* Adds "alias", "content" and "models" (in the order that they are tried) if its
+ * name stands for models. */
 void admin_alias_put(const struct admin_alias *alias, struct json_out *json)
     ON_CONTROL;
 

@@ -311,9 +311,7 @@ put_admission(struct control *control, const struct asked *asked, int outcome,
     struct route_needs needs = route_needs(route, asked->body_len);
     uint64_t tokens = needs.prompt + needs.answer;
 
-    const struct admin_alias *named = &control->alias;
-    struct slice model =
-        named->alias != NULL ? slice_of(named->alias->name) : route->model;
+    struct slice model = admin_alias_asked(&control->alias, route);
     enum limits_take taken = control_limits_explain(
         &control->limits, asked->tenant, model, tokens != 0 ? tokens : 1, json);
     json_out_put_text(json, "admission",
@@ -518,7 +516,13 @@ read_body(struct control *control, const struct httpd_request *request,
         return outcome;
     }
     const struct node_live *live = publish_get(&control->node->live);
-    return admin_alias_read(&control->alias, &live->aliases, body,
+    struct named_names names = {
+        .aliases = &live->aliases,
+        .content = publish_get(&control->node->content),
+        .scratch = control->content,
+    };
+    return admin_alias_read(&control->alias, &names, body,
+                            tenant != NULL ? tenant->value : SLICE(""),
                             session_of(control, request, body, route->model),
                             route);
 }
@@ -535,8 +539,7 @@ world_of(struct control *control, const struct httpd_request *request)
     struct route_world world =
         shared_world(node, shared_elect_for(&node->elect, &live->policy.models,
                                             model, &control->explain_rule));
-    struct slice asked =
-        named->alias != NULL ? slice_of(named->alias->name) : model;
+    struct slice asked = admin_alias_asked(named, &control->explain);
     uint64_t session = session_of(control, request, named->body, asked);
 
     if (keys != NULL) {
@@ -545,7 +548,7 @@ world_of(struct control *control, const struct httpd_request *request)
     }
     world.affinity = node->session.mode;
     world.session =
-        named->alias != NULL ? alias_session(session, model) : session;
+        named->named.asked != NULL ? alias_session(session, model) : session;
     struct slice id = stored_body_id(&control->explain.scan, named->body);
     if (id.len != 0) {
         world.affinity = SESSION_BOUND;

@@ -6,6 +6,7 @@
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_sources.h"
 #include "node/control/control_tls.h"
@@ -280,6 +281,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     admin_put_mix_metrics(control, out);
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
+    control_content_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);
     control_traces_put_metrics(&control->traces, out);
     control_sources_put_metrics(control, out);

@@ -7,6 +7,7 @@
 
 #include "node/base/log.h"
 #include "node/control/admin.h"
+#include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_requests.h"
 #include "node/control/control_roster.h"
@@ -683,6 +684,13 @@ control_init(struct control *control, struct node_shared *node,
     control_traces_start(&control->traces, node, &control->loop);
     error = control_keys_start(node);
     if (error == 0) {
+        error = control_content_start(node);
+    }
+    if (error == 0 && node->config->content.file[0] != '\0') {
+        control->content = content_scratch_new();
+        error = control->content != NULL ? 0 : -ENOMEM;
+    }
+    if (error == 0) {
         error = control_jwt_start(&control->jwt, node, &control->loop);
     }
     if (error == 0) {
@@ -758,6 +766,7 @@ control_fini(struct control *control)
     control_traces_fini(&control->traces);
     route_scratch_fini(&control->explain);
     admin_alias_fini(&control->alias);
+    content_scratch_free(control->content);
     decisions_fini(&control->decisions);
     mix_free(control->mix);
     control_queue_fini(&control->queue);

@@ -64,6 +64,7 @@ struct control {
     struct route_scratch explain;     /* for /admin/explain */
     struct elect_config explain_rule; /* of the model that is explained */
     struct admin_alias alias;         /* the same */
+    struct content_scratch *content;  /* the same; NULL without content.file */
     struct token_ask *token_ask;      /* the same; NULL: tokens.wait is 0 */
     struct renderers renderers;       /* what workers answered to it */
     struct rng rng;

@@ -7,6 +7,7 @@
 
 #include "node/base/log.h"
 #include "node/config/config_diff.h"
+#include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_sources.h"
@@ -330,6 +331,7 @@ control_reload(struct control *control, struct json_out *json,
     struct config mixed;
     struct keys *keys = NULL;
     struct keys_jwks *jwks = NULL;
+    struct content *content = NULL;
     struct control_tls tls = {.clients = NULL};
     struct control_limits_plan limits = {.view = NULL};
 
@@ -343,6 +345,10 @@ control_reload(struct control *control, struct json_out *json,
         outcome = RELOAD_E_INVALID;
     }
     if (outcome == 0 && control_keys_read(control->node, &keys, errors) != 0) {
+        outcome = RELOAD_E_INVALID;
+    }
+    if (outcome == 0 &&
+        control_content_read(control->node, &content, errors) != 0) {
         outcome = RELOAD_E_INVALID;
     }
     if (outcome == 0 && control_jwt_read(control->node, &jwks, errors) != 0) {
@@ -362,6 +368,7 @@ control_reload(struct control *control, struct json_out *json,
         if (!isolated) {
             control_warn_of_sharing(control);
         }
+        control_content_publish(control->node, content);
         control_jwt_publish(&control->jwt, jwks);
         control_jwt_again(&control->jwt);
         control_limits_publish(&control->limits, &limits,
@@ -372,6 +379,7 @@ control_reload(struct control *control, struct json_out *json,
     } else {
         control_limits_drop(&limits);
         keys_free(keys);
+        content_free(content);
         keys_jwks_free(jwks);
         control_tls_free(&tls);
         LOG_WARNING(

@@ -11,7 +11,7 @@
  *   inquiry.c   what a request's tokens are, asked of an engine
  *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
- *   naming.c    requests that ask for an alias
+ *   naming.c    requests whose name stands for models
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
@@ -52,6 +52,7 @@
 #include "node/base/deadline.h"
 #include "node/base/pace.h"
 #include "node/base/sock.h"
+#include "node/content/content.h"
 #include "node/dialect/dialect.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/edge/parts_internal.h"
@@ -180,6 +181,7 @@ struct lane {
     bool placement_headers;
     struct session_rule session;
     struct config_aliases aliases;
+    struct content_scratch *content; /* NULL without content.file */
     struct config_cors cors;
     struct config_messages messages;
     struct http_tokens operators;
@@ -341,6 +343,9 @@ struct exchange {
     struct stored_watch storing; /* with `stores` */
     struct dialect_stream says;  /* while dialect.streams */
     struct buf said;             /* ... its events, for the client */
+    /* With naming.count. */
+    char asked[CONFIG_MODEL_NAME_MAX]; /* the name */
+    char members[CONTENT_SET_MAX];     /* that the body gets beside a model */
     char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 

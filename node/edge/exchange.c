@@ -595,8 +595,8 @@ go(struct exchange *x)
 void
 exchange_start(struct exchange *x)
 {
-    struct slice model =
-        x->naming.count != 0 ? x->naming.asked : x->client->lane->route.model;
+    struct slice model = x->naming.count != 0 ? slice_of(x->asked)
+                                              : x->client->lane->route.model;
 
     if (limit_begin(x, model)) {
         go(x);

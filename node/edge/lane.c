@@ -552,6 +552,10 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
     if (error == 0 && node->config->jwt.jwks[0] != '\0') {
         error = keys_token_reader_new(&lane->tokens);
     }
+    if (error == 0 && node->config->content.file[0] != '\0') {
+        lane->content = content_scratch_new();
+        error = lane->content != NULL ? 0 : -ENOMEM;
+    }
     if (error == 0) {
         error = open_listener(lane, address, address_len);
     }
@@ -613,6 +617,7 @@ destroy(struct lane *lane)
     waiting_lane_fini(lane);
     keys_checker_free(lane->checker);
     keys_token_reader_free(lane->tokens);
+    content_scratch_free(lane->content);
     sock_tls_context_free(lane->workers_tls);
     lane_memory_fini(&lane->memory);
     route_scratch_fini(&lane->route);

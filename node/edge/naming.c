@@ -1,9 +1,9 @@
 /*
- * Requests that ask for an alias: their bodies are copied, with the name of a
- * model in its place, and read again.
+ * Requests whose name stands for models: their bodies are copied, with the name
+ * of a model in its place, and read again.
  */
 #include "node/edge/answer_internal.h"
-#include "node/route/alias.h"
+#include "node/route/named.h"
 
 /* As the client sent it. */
 static struct slice
@@ -70,8 +70,12 @@ take_next(struct exchange *x)
 {
     struct edge_naming *naming = &x->naming;
     struct slice body = sent_body(x->client);
-    struct slice model = slice_of(x->models[naming->next]);
-    size_t size = alias_body_size(body, naming->place, model);
+    struct alias_edit edit = {
+        .place = naming->place,
+        .model = slice_of(x->models[naming->next]),
+        .members = slice_of(x->members),
+    };
+    size_t size = alias_body_size(body, &edit);
 
     CHECK(naming->next < naming->count && x->client->framing.missing == 0);
     naming->next++;
@@ -82,9 +86,36 @@ take_next(struct exchange *x)
                     "limits.buffered_bytes_max is reached; try again");
         return false;
     }
-    x->body = alias_body(body, naming->place, model, naming->body);
-    x->session = alias_session(naming->session, model);
+    x->body = alias_body(body, &edit, naming->body);
+    x->session = alias_session(naming->session, edit.model);
     request_read_again(x);
+    return true;
+}
+
+/* Takes over what the name stands for, which is control's. False: for itself. */
+static bool ON_LANE
+take_named(struct exchange *x, const struct named *named)
+{
+    struct lane *lane = x->client->lane;
+    struct content *content =
+        (struct content *)(uintptr_t)publish_get(&lane->node->content);
+
+    if (named->asked == NULL) {
+        return false;
+    }
+    (void)snprintf(x->asked, sizeof(x->asked), "%s", named->asked);
+    for (uint32_t i = 0; i < named->count; i++) {
+        (void)snprintf(x->models[i], sizeof(x->models[i]), "%s",
+                       named->model[i]);
+    }
+    x->naming.count = named->count;
+    x->members[0] = '\0';
+    if (named->judged) {
+        memcpy(x->members, named->verdict.set, strlen(named->verdict.set) + 1);
+        content_count(content, lane->number, named->verdict.counter);
+        counter_bump(&lane->shared->metrics.content_too_hard,
+                     named->verdict.seen.too_hard);
+    }
     return true;
 }
 
@@ -93,29 +124,41 @@ naming_begin(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
     const struct route_scratch *route = &lane->route;
-    struct edge_naming *naming = &x->naming;
-    const struct config_alias *alias =
-        config_aliases_find(&lane->aliases, route->model);
-    uint8_t order[CONFIG_ALIAS_TARGETS_MAX];
+    struct node_shared *node = lane->node;
+    bool routed = x->dispatch.routed;
+    struct content_asked asked = {
+        .body = x->body,
+        .scan = routed ? &route->scan : NULL,
+    };
+    struct named named;
 
-    if (alias == NULL || route->model.len == 0) {
+    if (route->model.len == 0) {
         return true;
     }
     uint64_t hash = x->session;
     if (hash == 0) {
-        hash = x->dispatch.routed ? route->blocks.prefix_key
-                                  : rng_next(&lane->rng);
+        hash = routed ? route->blocks.prefix_key : rng_next(&lane->rng);
     }
-    alias_order(alias, hash, order);
-    for (uint32_t i = 0; i < alias->targets_count; i++) {
-        memcpy(x->models[i], alias->target[order[i]].model,
-               sizeof(x->models[i]));
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct keys *keys = publish_get(&node->keys);
+    struct named_names names = {
+        .aliases = &lane->aliases,
+        .content = publish_get(&node->content),
+        .scratch = lane->content,
+    };
+    if (keys != NULL) {
+        asked.tenant = slice_of(
+            keys_tenant_name(keys, x->client->framing.admission.tenant));
     }
-    naming->asked = slice_of(alias->name);
-    naming->count = alias->targets_count;
-    naming->place = find_place(x);
-    naming->session = x->session;
-    x->dispatch.models_left = alias->targets_count - 1;
+    named_find(&names, route->model, &asked, hash, &named);
+    bool stands = take_named(x, &named);
+    qsbr_offline(lane->shared->reader);
+    if (!stands) {
+        return true;
+    }
+    x->naming.place = find_place(x);
+    x->naming.session = x->session;
+    x->dispatch.models_left = x->naming.count - 1;
     return take_next(x);
 }
 

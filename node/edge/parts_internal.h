@@ -168,13 +168,12 @@ struct edge_limit {
     bool in_event;   /* ... since the last empty line */
 };
 
-/* A request that asked for an alias. */
+/* A request whose name stands for models. */
 struct edge_naming {
-    struct slice asked;       /* the alias; while it begins, no longer */
-    uint32_t count;           /* of exchange.models; 0: it asked for no alias */
+    uint32_t count;           /* of exchange.models; 0: it stands for itself */
     uint32_t next;            /* of these; the one before is asked for now */
     struct alias_place place; /* of the name in the body that came */
-    uint64_t session;         /* as exchange.session, of the alias */
+    uint64_t session;         /* as exchange.session, of the name */
     char *body;               /* the one with the model's name, or NULL */
     size_t body_size;
 };

@@ -329,6 +329,42 @@ put_aliases(struct client *client, const struct fleet_view *view,
     return found;
 }
 
+/* Names whose model is chosen by what a request says, likewise; as the model
+ * where no rule fits, or the first of its alias. */
+static bool ON_LANE
+put_content(struct client *client, const struct fleet_view *view,
+            struct slice only, struct json_out *json)
+{
+    struct lane *lane = client->lane;
+    const struct keys *keys = publish_get(&lane->node->keys);
+    const struct content *content = publish_get(&lane->node->content);
+    const char *text;
+    bool found = false;
+
+    for (uint32_t i = 0;
+         content != NULL && !found && (text = content_name(content, i)) != NULL;
+         i++) {
+        struct slice name = slice_of(text);
+        if ((only.len != 0 && !slice_equal(only, name)) ||
+            !admit_allows(client, keys, name) ||
+            fleet_view_model(view, name) != NULL) {
+            continue;
+        }
+        struct slice behind = slice_of(content_model(content, name));
+        const struct config_alias *alias =
+            config_aliases_find(&lane->aliases, behind);
+        const struct fleet_model *model = fleet_view_model(view, behind);
+        if (model == NULL && alias != NULL) {
+            model = model_behind(view, alias);
+        }
+        if (model != NULL) {
+            put_model(json, name, model);
+            found = only.len != 0;
+        }
+    }
+    return found;
+}
+
 /* only: one model's name, or empty for the whole list. False: there is no such
  * model, or not for this client. */
 static bool ON_LANE
@@ -356,7 +392,8 @@ put_models(struct client *client, struct slice only, struct buf *body)
             found = only.len != 0;
         }
     }
-    found = found || put_aliases(client, view, only, &json);
+    found = found || put_aliases(client, view, only, &json) ||
+            put_content(client, view, only, &json);
     qsbr_offline(client->lane->shared->reader);
     if (only.len == 0) {
         json_out_array_end(&json);

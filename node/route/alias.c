@@ -54,22 +54,48 @@ alias_order(const struct config_alias *alias, uint64_t hash,
 }
 
 size_t
-alias_body_size(struct slice body, struct alias_place place, struct slice model)
+alias_body_size(struct slice body, const struct alias_edit *edit)
 {
+    struct alias_place place = edit->place;
+
     CHECK(place.at <= body.len && place.len <= body.len - place.at);
-    return body.len - place.len + model.len;
+    return body.len - place.len + edit->model.len + edit->members.len;
+}
+
+/* Bytes in front of a body's first member; 0 without members to add. */
+static size_t
+opening(struct slice body, const struct alias_edit *edit)
+{
+    const char *brace =
+        edit->members.len != 0 ? memchr(body.ptr, '{', body.len) : NULL;
+
+    CHECK(edit->members.len == 0 || brace != NULL);
+    return brace != NULL ? (size_t)(brace - body.ptr) + 1 : 0;
+}
+
+static char *
+put(char *out, struct slice bytes)
+{
+    if (bytes.len != 0) {
+        memcpy(out, bytes.ptr, bytes.len);
+    }
+    return out + bytes.len;
 }
 
 struct slice
-alias_body(struct slice body, struct alias_place place, struct slice model,
-           char *out)
+alias_body(struct slice body, const struct alias_edit *edit, char *out)
 {
-    size_t size = alias_body_size(body, place, model);
-    size_t rest = place.at + place.len;
+    size_t size = alias_body_size(body, edit);
+    size_t rest = edit->place.at + edit->place.len;
+    size_t head = opening(body, edit);
+    char *to = put(out, (struct slice){body.ptr, head});
 
-    memcpy(out, body.ptr, place.at);
-    memcpy(out + place.at, model.ptr, model.len);
-    memcpy(out + place.at + model.len, body.ptr + rest, body.len - rest);
+    CHECK(head <= edit->place.at);
+    to = put(to, edit->members);
+    to = put(to, (struct slice){body.ptr + head, edit->place.at - head});
+    to = put(to, edit->model);
+    to = put(to, (struct slice){body.ptr + rest, body.len - rest});
+    CHECK(to == out + size);
     return (struct slice){.ptr = out, .len = size};
 }
 

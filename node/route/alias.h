@@ -35,13 +35,20 @@ struct alias_place {
     size_t len;
 };
 
-/* Of the body with that model there. */
-size_t alias_body_size(struct slice body, struct alias_place place,
-                       struct slice model);
+/* What becomes of a body: another name there, and further members. */
+struct alias_edit {
+    struct alias_place place;
+    struct slice model;
+    struct slice members; /* each with a comma behind it; the body is a JSON
+                             object then */
+};
+
+/* Of the body that it makes. */
+size_t alias_body_size(struct slice body, const struct alias_edit *edit);
 
 /* Writes it to out, which has room for alias_body_size(). Returns it. */
-struct slice alias_body(struct slice body, struct alias_place place,
-                        struct slice model, char *out);
+struct slice alias_body(struct slice body, const struct alias_edit *edit,
+                        char *out);
 
 /* The session of a request that asked for the alias, at one of its models: they
  * have workers of their own. 0 stays 0: it has none. */

@@ -234,6 +234,7 @@ shared_fini(struct node_shared *node)
     shared_free_tls((void *)(uintptr_t)publish_get(&node->workers_tls));
     keys_free((void *)(uintptr_t)publish_get(&node->keys));
     keys_jwks_free((void *)(uintptr_t)publish_get(&node->jwks));
+    content_free((void *)(uintptr_t)publish_get(&node->content));
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         ring_fini(&node->lanes[i].facts);

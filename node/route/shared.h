@@ -20,6 +20,7 @@
 #include "node/base/quota.h"
 #include "node/base/sock_tls.h"
 #include "node/config/config.h"
+#include "node/content/content.h"
 #include "node/elect/elect.h"
 #include "node/http/http_tokens.h"
 #include "node/keys/keys.h"
@@ -98,9 +99,11 @@ struct node_shared {
                             needed, and none will be */
     struct publish jwks; /* const struct keys_jwks *, by control; NULL: none are
                             known */
-    struct publish limits;     /* const struct limits_view *, by control; NULL:
+    struct publish content; /* const struct content *, by control; NULL: there
+                               is no content.file */
+    struct publish limits;  /* const struct limits_view *, by control; NULL:
                               nobody's requests are limited */
-    struct elect_config elect; /* control's; lanes have theirs */
+    struct elect_config elect;   /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
     struct config_slo slo;       /* likewise */
     struct config_island island; /* likewise */

@@ -60,6 +60,8 @@
     X(pool_spilled, "Of these, placed at engines of the other length")         \
     X(retries_stale, "Kept connections found dead and replaced")               \
     X(model_fallbacks, "Requests given to another model of their alias")       \
+    X(content_too_hard,                                                        \
+      "Patterns of content.file that took too many steps of a request")        \
     X(attempts_connect, "Attempts that failed to connect")                     \
     X(attempts_timeout, "Attempts that timed out")                             \
     X(attempts_closed, "Attempts whose connection closed without an answer")   \

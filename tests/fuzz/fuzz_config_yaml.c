@@ -2,6 +2,7 @@
  * accepted prints to a file that means the same. The same bytes as a file of
  * keys, whose reader stands on the same trees. */
 #include "node/config/config.h"
+#include "node/config/config_content.h"
 #include "node/config/config_keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,12 +45,27 @@ read_keys(struct slice yaml)
     config_errors_fini(&errors);
 }
 
+static void
+read_content(struct slice yaml)
+{
+    struct config_errors errors;
+    struct content *content;
+
+    config_errors_init(&errors);
+    int outcome = config_content_read(yaml, "f", &content, &errors);
+    CHECK((outcome == 0) == (errors.count == 0));
+    CHECK((outcome == 0) == (content != NULL));
+    content_free(content);
+    config_errors_fini(&errors);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice yaml = {(const char *)data, size};
 
     read_keys(yaml);
+    read_content(yaml);
     struct buf first;
     struct buf second;
 

@@ -10,7 +10,7 @@ import harness
 
 BUILD = harness.BUILD
 MADE = BUILD / "deploy"
-COMMANDS = "serve status top explain check doctor snapshot render tokenize key engine replay plan".split()
+COMMANDS = "serve status top explain check doctor snapshot render route-test tokenize key engine replay plan".split()
 
 
 def complete(*words, file=MADE / "kvasir.bash"):

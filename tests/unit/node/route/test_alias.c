@@ -83,16 +83,30 @@ Test(alias, the_largest_weights_are_shared_too)
 Test(alias, a_body_gets_the_models_name_and_keeps_the_rest)
 {
     struct slice body = SLICE("{\"model\":\"gpt\",\"prompt\":\"gpt\"}");
-    struct alias_place place = {.at = 10, .len = 3};
+    struct alias_edit edit = {.place = {.at = 10, .len = 3},
+                              .model = SLICE("llama-70b")};
     char out[128];
 
-    cr_assert_eq(alias_body_size(body, place, SLICE("llama-70b")),
-                 body.len + 6);
-    struct slice got = alias_body(body, place, SLICE("llama-70b"), out);
+    cr_assert_eq(alias_body_size(body, &edit), body.len + 6);
+    struct slice got = alias_body(body, &edit, out);
     cr_assert(slice_equal(
         got, SLICE("{\"model\":\"llama-70b\",\"prompt\":\"gpt\"}")));
-    got = alias_body(body, place, SLICE("m"), out);
+    edit.model = SLICE("m");
+    got = alias_body(body, &edit, out);
     cr_assert(slice_equal(got, SLICE("{\"model\":\"m\",\"prompt\":\"gpt\"}")));
+}
+
+Test(alias, members_are_added_in_front)
+{
+    struct slice body = SLICE(" {\"model\":\"gpt\"}");
+    struct alias_edit edit = {.place = {.at = 11, .len = 3},
+                              .model = SLICE("m"),
+                              .members = SLICE("\"a\":1,\"b\":{},")};
+    char out[128];
+
+    struct slice got = alias_body(body, &edit, out);
+    cr_assert_eq(got.len, alias_body_size(body, &edit));
+    cr_assert(slice_equal(got, SLICE(" {\"a\":1,\"b\":{},\"model\":\"m\"}")));
 }
 
 Test(alias, a_session_has_a_place_at_each_model)

@@ -1,0 +1,279 @@
+/* `kvasir route-test`: which rule of a content.file chooses the model of each
+ * request on stdin. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "node/base/flags.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
+#include "node/config/config_content.h"
+#include "node/scan/scan.h"
+
+#define BODY_MAX  ((size_t)64 << 20)
+#define SPANS_MAX 65536U
+#define DEPTH_MAX 256U
+#define SHOWN_MAX 20U /* lines that are not as expected */
+#define LABEL_MAX 256U
+#define ROWS_MAX  (CONTENT_RULES_MAX + CONTENT_NAMES_MAX)
+
+static const char help[] =
+    "usage: kvasir route-test --rules FILE [--tenant NAME] < REQUESTS\n"
+    "\n"
+    "Shows which rule of a content.file chooses the model of each request, "
+    "and\n"
+    "asks no node and no engine. Each line on stdin is a request's body as\n"
+    "clients send it; a line whose model is none of the file's names is "
+    "judged\n"
+    "as one for the file's first name. A line may have a member \"expected\": "
+    "the\n"
+    "rule (none: no rule fits) or the model that it should get.\n"
+    "\n"
+    "  --rules FILE   the rules, as content.file names them\n"
+    "  --tenant NAME  whose requests they are, for rules with tenants\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "Exit code 1: a request was not as expected.\n"
+    "\n"
+    "example:\n"
+    "  echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Prove it.\"}],\n"
+    "    \"expected\":\"proofs\"}' | tr -d '\\n' |\n"
+    "    kvasir route-test --rules content.yaml\n";
+
+struct request {
+    const char *rules;
+    const char *tenant;
+    bool help;
+};
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct flag table[] = {
+    {.name = "rules", .kind = FLAG_ANY, .at = AT(rules)},
+    {.name = "tenant", .kind = FLAG_ANY, .at = AT(tenant)},
+    {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
+};
+
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
+
+/* What became of all lines so far. */
+struct testing {
+    const struct request *request;
+    const struct content *content;
+    struct content_scratch *scratch;
+    struct scan_span *spans;
+    uint64_t line;
+    struct {
+        const char *name, *rule, *model;
+        uint64_t requests, expected, met;
+    } row[ROWS_MAX];
+    uint32_t rows;
+    uint64_t expected, met, too_hard;
+    uint64_t total_ns, worst_ns;
+    struct buf wrong; /* lines that tell what was not as expected */
+};
+
+static void
+take(struct testing *t, const struct content_verdict *verdict,
+     const char *label)
+{
+    const char *rule = verdict->rule[0] != '\0' ? verdict->rule : "none";
+    uint32_t i = 0;
+
+    while (i < t->rows && (strcmp(t->row[i].rule, rule) != 0 ||
+                           strcmp(t->row[i].name, verdict->name) != 0)) {
+        i++;
+    }
+    CHECK(i < ROWS_MAX);
+    t->rows += i == t->rows;
+    t->row[i].name = verdict->name;
+    t->row[i].rule = rule;
+    t->row[i].model = verdict->model;
+    t->row[i].requests++;
+    t->too_hard += verdict->seen.too_hard;
+    if (label[0] == '\0') {
+        return;
+    }
+    bool met = strcmp(label, rule) == 0 || strcmp(label, verdict->model) == 0;
+    t->row[i].expected++;
+    t->row[i].met += met;
+    t->expected++;
+    t->met += met;
+    if (!met && t->expected - t->met <= SHOWN_MAX) {
+        buf_printf(&t->wrong, "line %" PRIu64 ": %s (%s), expected %s\n",
+                   t->line, rule, verdict->model, label);
+    }
+}
+
+/* The text of a member, or "". */
+static void
+label_of(const struct scan_text *text, const char *body, char label[LABEL_MAX])
+{
+    label[0] = '\0';
+    if (text->present && text->len < LABEL_MAX) {
+        label[scan_unescape(body + text->at, text->len, label)] = '\0';
+    }
+}
+
+/* False: the line is no request; a fault was told. */
+static bool
+judge(struct testing *t, struct slice line)
+{
+    const struct slice kept[] = {SLICE("expected")};
+    struct scan_limits limits = {.depth_max = DEPTH_MAX,
+                                 .spans_max = SPANS_MAX,
+                                 .kept_count = 1,
+                                 .kept = kept};
+    struct scan scan = {.spans = t->spans};
+    struct content_asked asked = {.body = line, .scan = &scan};
+    struct content_verdict verdict;
+    char label[LABEL_MAX];
+
+    if (scan_body(line.ptr, line.len, &limits, &scan) != 0) {
+        (void)fprintf(stderr,
+                      "kvasir route-test: line %" PRIu64 ", byte %zu: %s\n",
+                      t->line, scan.fault_at, scan.fault);
+        return false;
+    }
+    struct slice name = {line.ptr + scan.model.at, scan.model.len};
+    if (!scan.model.present || !content_has(t->content, name)) {
+        name = slice_of(content_name(t->content, 0));
+    }
+    if (t->request->tenant != NULL) {
+        asked.tenant = slice_of(t->request->tenant);
+    }
+    uint64_t from = uv_hrtime();
+    bool judged = content_judge(t->content, t->scratch, name, &asked, &verdict);
+    uint64_t took = uv_hrtime() - from;
+    CHECK(judged);
+    t->total_ns += took;
+    t->worst_ns = took > t->worst_ns ? took : t->worst_ns;
+    label_of(&scan.kept[0], line.ptr, label);
+    take(t, &verdict, label);
+    return true;
+}
+
+static int
+judge_all(struct testing *t)
+{
+    char *bytes = NULL;
+    size_t room = 0;
+    ssize_t len;
+    int code = CMD_FINE;
+
+    while (code == CMD_FINE && (len = getline(&bytes, &room, stdin)) >= 0) {
+        struct slice line = slice_trim((struct slice){bytes, (size_t)len});
+        t->line++;
+        if (line.len > BODY_MAX) {
+            (void)fprintf(stderr,
+                          "kvasir route-test: line %" PRIu64 " is too long\n",
+                          t->line);
+            code = CMD_USAGE;
+        } else if (line.len != 0 && !judge(t, line)) {
+            code = CMD_USAGE;
+        }
+    }
+    free(bytes);
+    return code;
+}
+
+static void
+put_table(const struct testing *t, struct buf *out)
+{
+    uint64_t requests = 0;
+
+    buf_printf(out, "%-16s %-20s %-24s %8s  %s\n", "NAME", "RULE", "MODEL",
+               "REQUESTS", "AS EXPECTED");
+    for (uint32_t i = 0; i < t->rows; i++) {
+        buf_printf(out, "%-16s %-20s %-24s %8" PRIu64, t->row[i].name,
+                   t->row[i].rule, t->row[i].model, t->row[i].requests);
+        if (t->row[i].expected != 0) {
+            buf_printf(out, "  %" PRIu64 " of %" PRIu64, t->row[i].met,
+                       t->row[i].expected);
+        }
+        buf_add_text(out, "\n");
+        requests += t->row[i].requests;
+    }
+    if (requests == 0) {
+        return;
+    }
+    buf_printf(out,
+               "\n%" PRIu64 " requests, %.1f us each, %.1f us at most; %" PRIu64
+               " patterns took too many steps\n",
+               requests, (double)t->total_ns / 1e3 / (double)requests,
+               (double)t->worst_ns / 1e3, t->too_hard);
+    if (t->expected != 0) {
+        buf_printf(out, "%" PRIu64 " of %" PRIu64 " as expected (%.1f %%)\n",
+                   t->met, t->expected,
+                   100.0 * (double)t->met / (double)t->expected);
+    }
+    buf_add_slice(out, buf_slice(&t->wrong));
+    if (t->expected - t->met > SHOWN_MAX) {
+        buf_printf(out, "... and %" PRIu64 " more\n",
+                   t->expected - t->met - SHOWN_MAX);
+    }
+}
+
+static int
+run(struct testing *t)
+{
+    struct buf out;
+
+    t->scratch = content_scratch_new();
+    t->spans = calloc(SPANS_MAX, sizeof *t->spans);
+    if (t->scratch == NULL || t->spans == NULL) {
+        (void)fprintf(stderr, "kvasir route-test: out of memory\n");
+        return CMD_FAILED;
+    }
+    int code = judge_all(t);
+    if (code != CMD_FINE) {
+        return code;
+    }
+    buf_init(&out, (size_t)1 << 20);
+    put_table(t, &out);
+    code = cli_print_buf("route-test", &out);
+    buf_fini(&out);
+    return code == CMD_FINE && t->met != t->expected ? CMD_FAILED : code;
+}
+
+int
+cmd_route_test(char *const *argv)
+{
+    struct request request = {.rules = NULL};
+    struct config_errors errors;
+    struct content *content = NULL;
+    int code = CMD_USAGE;
+
+    if (!cli_parse("route-test", &flags, &request, argv)) {
+        return CMD_USAGE;
+    }
+    if (request.help) {
+        return cli_print("route-test", SLICE(help));
+    }
+    if (request.rules == NULL) {
+        (void)fprintf(stderr, "kvasir route-test: --rules is missing (see "
+                              "kvasir route-test --help)\n");
+        return CMD_USAGE;
+    }
+    config_errors_init(&errors);
+    if (config_content_load(request.rules, &content, &errors) != 0) {
+        (void)fprintf(stderr, "%.*s", (int)errors.text.len, errors.text.ptr);
+    } else {
+        struct testing *t = calloc(1, sizeof *t);
+        CHECK(t != NULL);
+        t->request = &request;
+        t->content = content;
+        buf_init(&t->wrong, (size_t)64 << 10);
+        code = run(t);
+        buf_fini(&t->wrong);
+        content_scratch_free(t->scratch);
+        free(t->spans);
+        free(t);
+    }
+    content_free(content);
+    config_errors_fini(&errors);
+    return code;
+}
