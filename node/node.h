@@ -41,5 +41,6 @@
 #include "node/view/decided.h"           /* IWYU pragma: export */
 #include "node/view/expectations.h"      /* IWYU pragma: export */
 #include "node/view/island.h"            /* IWYU pragma: export */
+#include "node/view/pool_tune.h"         /* IWYU pragma: export */
 
 #endif

@@ -75,12 +75,17 @@ static const struct flag table[] = {
      ELECT_TEXT(ELECT_SPLIT_TOKENS), "policy.split_tokens"},
     {"short", FLAG_COUNT, AT(short_engines), 0, WORKERS_MAX - 1, "N", "0",
      "two pools: so many engines, the first ones, take no\n"
-     "more than --short-len tokens of prompt and answer,\n"
-     "which is policy.pool_threshold, too; 0: one pool"},
+     "more than --short-len tokens of prompt and answer;\n"
+     "0: one pool"},
     {"short-len", FLAG_COUNT, AT(short_len), 1, 1000000000, "N",
      ELECT_TEXT(ELECT_POOL_THRESHOLD),
      "longest of those that --json tells of as short, and\n"
      "that --short takes"},
+    {"pool-threshold", FLAG_COUNT, AT(pool_threshold), 0, POOL_TOKENS_MAX, "N",
+     "0", "policy.pool_threshold; 0: as --short-len"},
+    {"pool-tune", FLAG_SWITCH, AT(pool_tune), 0, 0, NULL, NULL,
+     "the threshold is what policy.pool_tune finds for all\n"
+     "requests of the load, as if none were cached"},
     {"kv-tokens", FLAG_COUNT, AT(kv_tokens), 0, 1e9, "N", "0",
      "tokens in one engine's cache; 0: the workload's,\n"
      "307,328 for a trace"},
@@ -478,10 +483,10 @@ static const char manual_tail[] =
     "did a half each), lost (records an index had no room for), ttft_p50_ms,\n"
     "_p90_, _p99_, whole_p50_ms, _p99_ (arrival to last token),\n"
     "itl_p50_ms, _p99_, short and long (of --short-len: finished,\n"
-    "ttft_p50_ms, _p99_), within_slo (requests), busy_ms (of all engines),\n"
-    "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open; with\n"
-    "--islands inside and across; engine_ms, engines_most, scale_changes,\n"
-    "scale_turns.\n"
+    "ttft_p50_ms, _p99_), pool_threshold, within_slo (requests), busy_ms (of\n"
+    "all engines), took_ms, output_tokens_per_s, requests_per_s, imbalance,\n"
+    "most_open; with --islands inside and across; engine_ms, engines_most,\n"
+    "scale_changes, scale_turns.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
 
@@ -538,7 +543,9 @@ replay_options_setup(const struct replay_options *options,
 
     elect.recompute_weight = (uint32_t)options->recompute_weight;
     elect.split_tokens = (uint32_t)options->split_tokens;
-    elect.pool_threshold = (uint32_t)options->short_len;
+    elect.pool_threshold =
+        (uint32_t)(options->pool_threshold != 0 ? options->pool_threshold
+                                                : options->short_len);
     if (policy == REPLAY_SHARES) {
         elect.recompute_weight = 0;
         elect.cache_threshold_permille = SHARES_THRESHOLD;
@@ -557,6 +564,7 @@ replay_options_setup(const struct replay_options *options,
         .prefill = (uint32_t)options->prefill,
         .short_engines = (uint32_t)options->short_engines,
         .short_len = (uint32_t)options->short_len,
+        .pool_tune = options->pool_tune,
         .transfer_tokens_per_s = (uint32_t)options->transfer_tokens_per_s,
         .sequential = options->sequential,
         .slo_ttft_ms = (uint32_t)options->slo_ttft_ms,

@@ -51,6 +51,8 @@ struct replay_options {
     uint64_t split_tokens;
     uint64_t short_engines; /* 0: one pool */
     uint64_t short_len;
+    uint64_t pool_threshold; /* 0: short_len */
+    bool pool_tune;
     uint64_t expected_ms;
     uint64_t slo_ttft_ms;
     uint64_t slo_itl_ms;

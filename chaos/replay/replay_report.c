@@ -265,6 +265,7 @@ put_json_row(struct json_out *json, const struct replay_row *row)
         json_out_put_milli(json, "ttft_p99_ms", r->pool[i].ttft_p99_us);
         json_out_object_end(json);
     }
+    json_out_put_uint(json, "pool_threshold", r->pool_threshold);
     json_out_put_uint(json, "within_slo", r->within_slo);
     json_out_put_milli(json, "busy_ms", r->busy_us);
     json_out_put_milli(json, "took_ms", r->took_us);

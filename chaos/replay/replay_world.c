@@ -170,6 +170,27 @@ open_engines(struct replay_world *world)
     return 0;
 }
 
+/* What nodes that have seen all of the load would have their threshold at. */
+static uint32_t
+pool_threshold(const struct replay_world *world)
+{
+    const struct replay_setup *setup = &world->setup;
+    struct pool_engines engines = {
+        .shorter = setup->short_engines,
+        .longer = setup->engines - setup->short_engines,
+        .short_len = setup->short_len};
+    struct pool_budgets budgets = {.requests = {0}};
+    struct pool_told told = {.threshold = 0};
+
+    for (uint32_t i = 0; i < world->load->count && setup->pool_tune; i++) {
+        const struct replay_request *r = &world->load->requests[i];
+        pool_budgets_add(&budgets, r->prompt_tokens + r->output_tokens,
+                         r->prompt_tokens, r->output_tokens);
+    }
+    told = pool_tune_judge(&budgets, &engines, &told);
+    return told.threshold != 0 ? told.threshold : setup->elect.pool_threshold;
+}
+
 static int
 open_nodes(struct replay_world *world)
 {
@@ -195,6 +216,9 @@ open_nodes(struct replay_world *world)
             setup->prefill != 0 ? setup->prefill : setup->engines / 2;
     }
     CHECK(config.prefill < setup->engines);
+    config.elect.pool_threshold = pool_threshold(world);
+    world->result.pool_threshold =
+        setup->short_engines != 0 ? config.elect.pool_threshold : 0;
     config.elect.policy = elect_policy_of(setup->policy);
     if (setup->policy == REPLAY_SLO) {
         config.slo =

@@ -102,6 +102,7 @@ struct replay_setup {
     uint32_t short_engines; /* the first ones take short_len tokens at most;
                                kvasir, slo and shares alone */
     uint32_t short_len;     /* of prompt and answer */
+    bool pool_tune;         /* elect.pool_threshold is judged by the load */
     uint32_t transfer_tokens_per_s; /* of a prompt, from one to the other; 0: it
                                        takes no time */
     bool sequential;                /* one node, one request at a time */
@@ -183,7 +184,8 @@ struct replay_result {
         uint64_t finished;
         uint64_t ttft_p50_us;
         uint64_t ttft_p99_us;
-    } pool[2];           /* of short requests, and of long ones */
+    } pool[2];               /* of short requests, and of long ones */
+    uint32_t pool_threshold; /* 0: there is one pool */
     uint64_t within_slo; /* finished requests that met both times of the SLO */
     uint64_t busy_us;    /* of all engines */
     uint64_t took_us;    /* first arrival to last token */

@@ -169,6 +169,7 @@ struct config_policy {
     uint32_t temperature_permille;     /* of dynamo's choice */
     uint32_t pool_threshold;           /* tokens; 0: pools do not count */
     uint32_t pool_spill;               /* requests */
+    uint32_t pool_tune;                /* 0 or 1 */
     uint32_t attempts_max;             /* workers tried per request */
 };
 

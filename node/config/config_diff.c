@@ -34,6 +34,7 @@ static const char *const live_keys[] = {
     "policy.temperature",
     "policy.pool_threshold",
     "policy.pool_spill",
+    "policy.pool_tune",
     "policy.attempts_max",
     "slo.ttft",
     "slo.itl",

@@ -206,6 +206,8 @@ static const struct config_key node_keys[] = {
      "Where engines differ in max_model_len: a prompt and answer of up to so many tokens goes to those below the greatest one, a longer one to the others. What does not fit into an engine at all never goes there. 0: lengths beyond that do not matter."},
     {"policy.pool_spill", CONFIG_COUNT, AT(policy.pool_spill), ELECT_TEXT(ELECT_POOL_SPILL), 0, 10000, NULL,
      "It goes to the other engines instead when its own have that many requests more each, or prompts of 256 times as many tokens more that wait or would have to be computed. 0: as policy.pool_threshold 0."},
+    {"policy.pool_tune", CONFIG_CHOICE, AT(policy.pool_tune), "off", 0, 0, switch_choices,
+     "on: policy.pool_threshold is only where it begins. From 200 requests of a model on, every 10 minutes, each node looks which threshold would give both kinds of engines as much to do for each engine, by the budgets and the work of the last days (/admin/mix), and takes it if that spares the busier kind a tenth. What counts is the median of all nodes' thresholds, weighed by their requests, and so the same on all nodes. It evens out the load; short requests may have to share their engines with longer ones for it."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
 

@@ -140,6 +140,8 @@ put_pool(struct json_out *json, const struct route_scratch *route)
     json_out_put_uint(json, "answer_tokens", pools->need.answer);
     json_out_put_uint(json, "longest", pools->longest);
     json_out_put_text(json, "pool", names[pools->wants]);
+    json_out_put_uint(json, "threshold", pools->threshold);
+    json_out_put_bool(json, "tuned", pools->tuned);
     json_out_object_end(json);
 }
 

@@ -64,6 +64,24 @@ put_lengths(const struct mix_row *row, struct json_out *json)
     json_out_array_end(json);
 }
 
+/* Of those that came with this budget, the work that they were. */
+static void
+put_budgets(const struct pool_budgets *budgets, struct json_out *json)
+{
+    json_out_key(json, "budgets");
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < POOL_BUDGETS; i++) {
+        if (milli(budgets->requests[i]) > 0) {
+            json_out_array_begin(json);
+            json_out_uint(json, pool_budget_upto(i));
+            json_out_milli(json, milli(budgets->requests[i]));
+            json_out_milli(json, milli(budgets->work[i]));
+            json_out_array_end(json);
+        }
+    }
+    json_out_array_end(json);
+}
+
 static void
 put_row(const struct mix *mix, const struct mix_row *row, bool others,
         struct json_out *json)
@@ -85,6 +103,7 @@ put_row(const struct mix *mix, const struct mix_row *row, bool others,
     json_out_put_uint(json, "longest", mix_longest(row));
     put_hours(mix, row, json);
     put_lengths(row, json);
+    put_budgets(&row->budgets, json);
     json_out_object_end(json);
 }
 

@@ -4,6 +4,14 @@
 
 #define SPEED_TELL_US UINT64_C(1000000)
 
+static bool
+pool_tune_is_on(struct node_shared *node)
+{
+    const struct node_live *live = publish_get(&node->live);
+
+    return live->policy.pool_tune != 0;
+}
+
 void
 control_speed_tell(struct control *control, uint64_t now_us)
 {
@@ -17,6 +25,9 @@ control_speed_tell(struct control *control, uint64_t now_us)
         control_islands_look(&control->islands, &control->node->island,
                              control->fleet, board, &control->speed, slo);
         fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
+        control_text_tune(&control->text, pool_tune_is_on(control->node),
+                          control->mix, &control->hints, fleet_view_get(board),
+                          now_us);
         control_text_pass(&control->text, &control->hints,
                           fleet_view_get(board), &control->node->text, now_us);
         control_scale_look(&control->scale, control->node,

@@ -178,6 +178,7 @@ struct elect_config {
                                       the more is left to chance */
     uint32_t pool_threshold;       /* tokens: see node/route/route_pools.h */
     uint32_t pool_spill;           /* requests */
+    bool pool_tune;                /* the threshold is where that begins */
 };
 
 /* The only place where defaults are written: the configuration's table and the

@@ -2,6 +2,7 @@
 #include "node/peers/hints_text.h"
 
 #define TEXT_SALT UINT64_C(0x746f6b656e627974) /* "tokenbyt" */
+#define POOL_SALT UINT64_C(0x7468726573686f6c) /* "threshol" */
 
 static uint64_t
 text_identity(uint64_t digest, unsigned kind)
@@ -53,4 +54,44 @@ hints_share_text(struct hints *hints, struct text_model *row, uint64_t now_us)
         tell(hints, identity, &own, now_us);
         hear(hints, identity, &row->all, kind);
     }
+}
+
+/* What was told once is taken back, too. */
+static void
+tell_pool(struct hints *hints, uint64_t identity, struct text_model *row,
+          uint64_t now_us)
+{
+    struct gossip_gauge gauge = {.inflight = row->pool.weight,
+                                 .blocks = row->pool.threshold};
+
+    if (row->pool.threshold == 0 && !row->pool_told) {
+        return;
+    }
+    if (gossip_gauge_set(hints->gossip, identity, &gauge, now_us)) {
+        row->pool_told = row->pool.threshold != 0;
+    } else {
+        hints->stats.gauges_failed++;
+    }
+}
+
+void
+hints_share_pool(struct hints *hints, struct text_model *row, uint64_t now_us)
+{
+    struct pool_told told[GOSSIP_PEERS_MAX + 1] = {row->pool};
+    uint64_t identity = rng_mix(row->digest ^ POOL_SALT);
+    uint32_t count = 1;
+
+    if (hints->gossip != NULL) {
+        tell_pool(hints, identity, row, now_us);
+        for (uint32_t place = 0; place < GOSSIP_PEERS_MAX; place++) {
+            struct gossip_gauge_peer peer;
+            if (gossip_gauge_of(hints->gossip, place, identity, &peer) &&
+                peer.gauge.blocks <= POOL_TOKENS_MAX) {
+                told[count++] =
+                    (struct pool_told){.threshold = peer.gauge.blocks,
+                                       .weight = peer.gauge.inflight};
+            }
+        }
+    }
+    row->pool_threshold = pool_tune_agree(told, count);
 }

@@ -203,6 +203,7 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
     d->total_whole = lane->scratch->tokens.prompt.whole;
     d->text_bytes = lane->scratch->text_bytes;
     d->text_kind = lane->scratch->text_kind;
+    d->budget = pools_budget(&lane->scratch->pools.need);
     memcpy(d->worker, world->view->worker[slot]->id, sizeof(d->worker));
     if (split->flow == SPLIT_NONE) {
         attempt_begin(&d->choice,

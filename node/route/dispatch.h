@@ -213,6 +213,7 @@ struct dispatch {
     bool total_whole; /* the tokens are all of the prompt's */
     uint32_t text_bytes; /* as of the scratch */
     enum text_kind text_kind;
+    uint32_t budget;   /* of tokens; 0: not known */
     bool began;        /* a byte of the answer's body came */
     uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
     uint64_t answered; /* the ticket of the attempt that was; 0: none had one */

@@ -217,6 +217,7 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
         fact->completion_tokens = report->usage.completion_tokens;
         fact->text_bytes = d->text_bytes;
         fact->text_kind = d->text_kind;
+        fact->budget_tokens = d->budget;
         /* Another prompt was computed in the end than was predicted. */
         fact->cached_known = report->usage.cached_known && d->resumed == 0;
         fact->judges = fact->cached_known && !d->several && !fact->split;

@@ -596,6 +596,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     read_learned(scratch, world, input);
     scratch->session.mode = SESSION_OFF;
     scratch->pools.need = route_length(scratch, world);
+    route_threshold(scratch, world);
     scratch->pools.wants = POOLS_NONE;
     worker_set_clear(&scratch->pools.too_short);
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {

@@ -114,3 +114,17 @@ route_length(const struct route_scratch *scratch,
     }
     return need;
 }
+
+void
+route_threshold(struct route_scratch *scratch, const struct route_world *world)
+{
+    const struct elect_config *elect = world->elect;
+    uint32_t tuned = 0;
+
+    if (elect->pool_tune && elect->pool_threshold != 0 && world->text != NULL &&
+        world->view->tells_len && world->view->same_len == 0) {
+        tuned = text_board_pool(world->text, scratch->model);
+    }
+    scratch->pools.tuned = tuned != 0;
+    scratch->pools.threshold = tuned != 0 ? tuned : elect->pool_threshold;
+}

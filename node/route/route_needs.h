@@ -34,4 +34,8 @@ struct route_needs route_needs(const struct route_scratch *scratch,
 struct pools_need route_length(const struct route_scratch *scratch,
                                const struct route_world *world);
 
+/* Notes in the scratch which threshold between pools counts for it. */
+void route_threshold(struct route_scratch *scratch,
+                     const struct route_world *world);
+
 #endif

@@ -54,16 +54,25 @@ too_short(const struct pools_need *need, const struct fleet_view *view,
     return out;
 }
 
+uint32_t
+pools_budget(const struct pools_need *need)
+{
+    uint64_t budget =
+        need->prompt + (need->answer > 0 ? need->answer : ELECT_REQUEST_TOKENS);
+
+    if (!need->known) {
+        return 0;
+    }
+    return budget < POOL_TOKENS_MAX ? (uint32_t)budget : POOL_TOKENS_MAX;
+}
+
 /* The pools among these workers, and what the wrong one costs. */
 static void
 set_aside(struct pools *pools, const struct elect_config *config,
           const struct fleet_view *view, const struct worker_set *candidates)
 {
     uint64_t longest = longest_of(view, candidates);
-    uint64_t budget =
-        pools->need.prompt +
-        (pools->need.answer > 0 ? pools->need.answer : ELECT_REQUEST_TOKENS);
-    bool is_short = budget <= config->pool_threshold;
+    bool is_short = pools_budget(&pools->need) <= pools->threshold;
     uint32_t right = 0;
 
     WORKER_SET_EACH (slot, candidates) {
@@ -104,7 +113,7 @@ pools_apply(struct pools *pools, const struct elect_config *config,
         worker_set_clear(candidates);
         return ROUTE_E_TOO_LONG;
     }
-    if (config->pool_threshold != 0 && config->pool_spill != 0) {
+    if (pools->threshold != 0 && config->pool_spill != 0) {
         set_aside(pools, config, view, candidates);
     }
     return 0;

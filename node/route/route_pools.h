@@ -15,7 +15,8 @@
  *   the engine counts then. A request is refused when its tokens are counted, or
  *   its max_tokens alone are too many, and no worker of its model could ever
  *   take it (a healthy one or not).
- * - A budget up to policy.pool_threshold wants the short pool, a greater one the
+ * - A budget up to policy.pool_threshold, or what that was tuned to
+ *   (policy.pool_tune, node/view/pool_tune.h), wants the short pool, a greater one the
  *   long pool. A worker of the other pool costs as much more as
  *   policy.pool_spill requests in flight, so that requests spill over when their
  *   own pool has that much more to do, or when the other one holds their prefix.
@@ -36,6 +37,7 @@
 #include "node/elect/elect.h"
 #include "node/scan/scan.h"
 #include "node/view/fleet_view.h"
+#include "node/view/pool_tune.h"
 
 enum pools_want {
     POOLS_NONE, /* there are none, or nobody is asked about them */
@@ -54,15 +56,21 @@ struct pools_need {
 
 struct pools {
     struct pools_need need;
+    uint32_t threshold;
+    bool tuned;       /* it is */
     uint32_t longest; /* of the workers of its model; 0: some do not tell */
     enum pools_want wants;
     struct worker_set too_short; /* candidates that were left out */
     uint32_t aside[WORKERS_MAX]; /* tokens, for elect.h; with wants */
 };
 
+/* Tokens of prompt and answer, POOL_TOKENS_MAX at most, an answer of any length
+ * being a usual one; 0: not known. */
+uint32_t pools_budget(const struct pools_need *need);
+
 /*
  * Leaves out of *candidates who is too short for the request, and says what it
- * costs to go to the other pool. serves: all workers of its model, present.
+ * costs to go to the other pool. need, threshold: given. serves: all workers of its model, present.
  * 0, or ROUTE_E_TOO_LONG: no worker could ever take it. *candidates may be
  * empty after either.
  */

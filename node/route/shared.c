@@ -65,6 +65,7 @@ shared_elect(const struct config_policy *policy)
         .temperature_permille = policy->temperature_permille,
         .pool_threshold = policy->pool_threshold,
         .pool_spill = policy->pool_spill,
+        .pool_tune = policy->pool_tune != 0,
     };
 }
 

@@ -146,9 +146,11 @@ struct fact_decision {
     uint32_t prompt_tokens; /* as the engine reported; 0 when it did not */
     uint32_t cached_tokens;
     uint32_t completion_tokens; /* as the engine reported; 0: it did not */
-    uint32_t text_bytes; /* of the prompt, where its text alone makes tokens;
+    uint32_t text_bytes;    /* of the prompt, where its text alone makes tokens;
                             else 0 */
-    uint32_t text_kind;  /* enum text_kind of it */
+    uint32_t text_kind;     /* enum text_kind of it */
+    uint32_t budget_tokens; /* prompt and longest answer, as was known when it
+                               came; 0: not known */
     uint32_t predicted_tokens; /* that would be cached; with exact */
     uint32_t held_tokens;      /* of these, by events alone; with exact */
     uint32_t block_tokens;     /* the worker's; with exact */

@@ -8,15 +8,16 @@
 #include "index/base/check.h"
 #include "index/base/pack.h"
 
-#define FORMAT      1U
-#define BACK_MS     (24 * MIX_HOUR_MS)
-#define LEAST       0.5 /* requests of a row that stays */
-#define CELL_BYTES  26U /* place, three numbers */
-#define HOUR_BYTES  ((size_t)8)
-#define NUMBER_MAX  1e15 /* of what is saved */
-#define OTHERS      MIX_ROWS_MAX
-#define ROW_SAVED   (MIX_CELLS * CELL_BYTES)
-#define HOURS_SAVED (MIX_HOURS * HOUR_BYTES)
+#define FORMAT       1U
+#define BACK_MS      (24 * MIX_HOUR_MS)
+#define LEAST        0.5 /* requests of a row that stays */
+#define CELL_BYTES   26U /* place, three numbers */
+#define HOUR_BYTES   ((size_t)8)
+#define NUMBER_MAX   1e15 /* of what is saved */
+#define OTHERS       MIX_ROWS_MAX
+#define BUDGET_BYTES ((size_t)18) /* class, two numbers */
+#define ROW_SAVED    (MIX_CELLS * CELL_BYTES)
+#define HOURS_SAVED  (MIX_HOURS * HOUR_BYTES)
 
 struct mix *
 mix_new(uint64_t now_ms)
@@ -71,6 +72,7 @@ fade_row(struct mix_row *row, double left)
             cell->answer *= left;
         }
     }
+    pool_budgets_fade(&row->budgets, left);
 }
 
 static void
@@ -91,6 +93,7 @@ join(struct mix_row *to, struct mix_row *from)
         to->cell[i].prompt += from->cell[i].prompt;
         to->cell[i].answer += from->cell[i].answer;
     }
+    pool_budgets_join(&to->budgets, &from->budgets);
     memset(from, 0, sizeof(*from));
 }
 
@@ -234,15 +237,18 @@ add_length(struct mix_row *row, uint32_t at, const struct fact_decision *fact)
                      class_of(answer, MIX_ANSWERS);
     struct mix_sum *cell = &row->cell[place];
     uint32_t total = prompt + answer;
+    uint32_t cached = bounded(fact->cached_known ? fact->cached_tokens : 0);
 
+    cached = cached < prompt ? cached : prompt;
     CHECK(place < MIX_CELLS && at < MIX_HOURS);
     cell->requests += 1;
     cell->prompt += prompt;
     cell->answer += answer;
     row->longest[at] = total > row->longest[at] ? total : row->longest[at];
+    pool_budgets_add(&row->budgets, fact->budget_tokens, prompt - cached,
+                     answer);
     if (fact->cached_known) {
-        uint32_t cached = bounded(fact->cached_tokens);
-        row->cached += cached < prompt ? cached : prompt;
+        row->cached += cached;
         row->judged += prompt;
     }
 }
@@ -297,6 +303,23 @@ mix_longest(const struct mix_row *row)
     return longest;
 }
 
+struct pool_budgets
+mix_budgets(const struct mix *mix, struct slice model)
+{
+    struct pool_budgets budgets = {.requests = {0}};
+    size_t len =
+        model.len < FACT_MODEL_MAX - 1 ? model.len : FACT_MODEL_MAX - 1;
+
+    for (uint32_t i = 0; i < OTHERS && len > 0; i++) {
+        const struct mix_row *row = &mix->row[i];
+        if (row->used && row->model[len] == '\0' &&
+            memcmp(row->model, model.ptr, len) == 0) {
+            pool_budgets_join(&budgets, &row->budgets);
+        }
+    }
+    return budgets;
+}
+
 /* As bytes: a map of the whole, then one for each row. */
 
 static void
@@ -312,6 +335,25 @@ static uint64_t
 milli(double number)
 {
     return (uint64_t)((number < NUMBER_MAX ? number : NUMBER_MAX) * 1000 + 0.5);
+}
+
+static void
+save_budgets(const struct pool_budgets *budgets, struct pack_map *map,
+             struct buf *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < POOL_BUDGETS; i++) {
+        count += milli(budgets->requests[i]) > 0;
+    }
+    pack_put_bytes_head(map, "budgets", count * BUDGET_BYTES);
+    for (uint32_t i = 0; i < POOL_BUDGETS; i++) {
+        if (milli(budgets->requests[i]) > 0) {
+            put_number(out, i, 2);
+            put_number(out, milli(budgets->requests[i]), 8);
+            put_number(out, milli(budgets->work[i]), 8);
+        }
+    }
 }
 
 static void
@@ -343,6 +385,7 @@ save_row(const struct mix_row *row, struct buf *out)
             put_number(out, milli(cell->answer), 8);
         }
     }
+    save_budgets(&row->budgets, &map, out);
     pack_close(&map);
 }
 
@@ -405,6 +448,26 @@ load_cells(struct mix_row *row, struct slice bytes)
 }
 
 static bool
+load_budgets(struct pool_budgets *budgets, struct slice bytes)
+{
+    const char *at = bytes.ptr;
+    bool good = bytes.len % BUDGET_BYTES == 0;
+
+    for (size_t i = 0; good && i < bytes.len / BUDGET_BYTES; i++) {
+        uint64_t place = get_number(&at, 2);
+        double requests = get_milli(&at);
+        double work = get_milli(&at);
+        good = place < POOL_BUDGETS && requests <= NUMBER_MAX &&
+               work <= NUMBER_MAX;
+        if (good) {
+            budgets->requests[place] = requests;
+            budgets->work[place] = work;
+        }
+    }
+    return good;
+}
+
+static bool
 load_row(struct mix_row *row, struct unpack *in)
 {
     struct slice model = unpack_text(in, "model", FACT_MODEL_MAX - 1);
@@ -412,6 +475,8 @@ load_row(struct mix_row *row, struct unpack *in)
     uint64_t most = (uint64_t)NUMBER_MAX * 1000;
     struct slice hours = unpack_bytes(in, "hours", HOURS_SAVED);
     struct slice cells = unpack_bytes(in, "cells", ROW_SAVED);
+    struct slice budgets =
+        unpack_bytes(in, "budgets", POOL_BUDGETS * BUDGET_BYTES);
 
     row->used = true;
     copy(row->model, model);
@@ -424,7 +489,8 @@ load_row(struct mix_row *row, struct unpack *in)
         row->hour[i] = (uint32_t)get_number(&at, 4);
         row->longest[i] = (uint32_t)get_number(&at, 4);
     }
-    return load_cells(row, cells) && !in->failed;
+    return load_cells(row, cells) && load_budgets(&row->budgets, budgets) &&
+           !in->failed;
 }
 
 /* The row for this map: its own, or the others'. NULL: there are too many, or it

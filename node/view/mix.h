@@ -9,6 +9,8 @@
  * are exact. All fades, half of it in MIX_HALF_MS, once each hour; so does the
  * time that it speaks of, and counts by time are a rate.
  *
+ * Beside that a row has what its requests needed, by budget (pool_tune.h).
+ *
  * Every answer of success counts as a request; one whose engine told no tokens,
  * and one that went on at another worker, which was told more than the client's
  * prompt, has no length. Pairs beyond MIX_ROWS_MAX count in one row for all
@@ -19,9 +21,9 @@
  * goes back stands still here, or by more than a day begins anew with empty hours;
  * a leap forward makes all fade.
  *
- * Role: core. Owns: its rows, 1.5 MB at most. Thread: one owner. Limits:
+ * Role: core. Owns: its rows, 1.7 MB at most. Thread: one owner. Limits:
  * MIX_ROWS_MAX, MIX_TOKENS_MAX; what is longer than 2^23 tokens (answers: 2^19)
- * is of the last class. * Errors: mix_load() says when bytes are no mix.
+ * is of the last class. Errors: mix_load() says when bytes are no mix.
  */
 #ifndef NODE_MIX_H
 #define NODE_MIX_H
@@ -33,6 +35,7 @@
 #include "index/base/buf.h"
 #include "index/base/slice.h"
 #include "node/view/facts.h"
+#include "node/view/pool_tune.h"
 
 #define MIX_ROWS_MAX   32U
 #define MIX_PROMPTS    48U
@@ -61,6 +64,7 @@ struct mix_row {
     uint32_t hour[MIX_HOURS]; /* requests, by number of the hour since 1970 */
     uint32_t longest[MIX_HOURS]; /* prompt and answer, likewise */
     struct mix_sum cell[MIX_CELLS];
+    struct pool_budgets budgets; /* of those with a length */
 };
 
 struct mix {
@@ -96,6 +100,10 @@ uint32_t mix_hour(const struct mix *mix, const struct mix_row *row,
 
 /* The longest request of the row's last week. */
 uint32_t mix_longest(const struct mix_row *row);
+
+/* What all tenants of a model needed, by budget. Models without a row of their own
+ * have none. */
+struct pool_budgets mix_budgets(const struct mix *mix, struct slice model);
 
 /* Appends the mix, for mix_load(). */
 void mix_save(const struct mix *mix, struct buf *out);

@@ -77,29 +77,51 @@ text_models_publish(const struct text_models *models, struct text_board *board)
     publish(&models->any, board->any);
     for (uint32_t i = 0; i < models->count; i++) {
         publish(&models->model[i], board->model[i].milli);
+        gauge_set(&board->model[i].pool,
+                  (int32_t)models->model[i].pool_threshold);
         counter_set(&board->model[i].digest, models->model[i].digest);
     }
+}
+
+/* Its place on the board; TEXT_MODELS_MAX: it has none. */
+static uint32_t
+place_of(const struct text_board *board, struct slice model)
+{
+    uint64_t digest = digest_of(model);
+
+    for (uint32_t i = 0; i < TEXT_MODELS_MAX && model.len != 0; i++) {
+        uint64_t other = counter_read(&board->model[i].digest);
+        if (other == digest) {
+            return i;
+        }
+        if (other == 0) {
+            break;
+        }
+    }
+    return TEXT_MODELS_MAX;
 }
 
 uint32_t
 text_board_milli(const struct text_board *board, struct slice model,
                  enum text_kind kind)
 {
-    uint64_t digest = digest_of(model);
+    uint32_t place = place_of(board, model);
     uint32_t milli = 0;
 
     CHECK(kind < TEXT_KINDS);
-    for (uint32_t i = 0; i < TEXT_MODELS_MAX && model.len != 0; i++) {
-        uint64_t other = counter_read(&board->model[i].digest);
-        if (other == digest) {
-            milli = gauge_read(&board->model[i].milli[kind]);
-        }
-        if (other == digest || other == 0) {
-            break;
-        }
+    if (place < TEXT_MODELS_MAX) {
+        milli = gauge_read(&board->model[place].milli[kind]);
     }
     milli = milli != 0 ? milli : gauge_read(&board->any[kind]);
     return milli != 0 ? milli : TEXT_RATIO_START_MILLI;
+}
+
+uint32_t
+text_board_pool(const struct text_board *board, struct slice model)
+{
+    uint32_t place = place_of(board, model);
+
+    return place < TEXT_MODELS_MAX ? gauge_read(&board->model[place].pool) : 0;
 }
 
 /* As bytes: a map for each row, that of all models without a name. */

@@ -13,6 +13,9 @@
  * long as the process; beyond TEXT_MODELS_MAX there is that mean alone. What is
  * kept are rows of models that this life has seen.
  *
+ * The rows also carry what else is known by model, told to peers and read by lanes:
+ * the tuned threshold between pools (pool_tune.h). It is not kept: the mix is.
+ *
  * Role: core. Owns: nothing. Thread: control; lanes read the board. Limits:
  * TEXT_MODELS_MAX. Errors: bytes that are none are left out.
  */
@@ -25,6 +28,7 @@
 #include "index/base/buf.h"
 #include "index/base/counter.h"
 #include "index/base/slice.h"
+#include "node/view/pool_tune.h"
 #include "node/view/text_ratio.h"
 
 #define TEXT_MODELS_MAX 32U
@@ -35,6 +39,10 @@ struct text_model {
     bool seen;                 /* in this life */
     struct text_ratio own;
     struct text_ratio all; /* with peers' */
+    struct pool_told pool; /* what this node has found */
+    uint64_t pool_judged_us;
+    bool pool_told;          /* peers know of something */
+    uint32_t pool_threshold; /* that counts: theirs, too; 0: none */
 };
 
 /* All zero is an empty one. */
@@ -51,6 +59,7 @@ struct text_board {
     struct {
         struct counter digest; /* 0: none, nor behind it */
         struct gauge milli[TEXT_KINDS];
+        struct gauge pool; /* tuned threshold; 0: none */
     } model[TEXT_MODELS_MAX];
 };
 
@@ -70,6 +79,9 @@ void text_models_publish(const struct text_models *models,
 /* Thousandths of a byte for a token of that model's text; on any thread. */
 uint32_t text_board_milli(const struct text_board *board, struct slice model,
                           enum text_kind kind);
+
+/* The tuned threshold of that model's pools; 0: none; on any thread. */
+uint32_t text_board_pool(const struct text_board *board, struct slice model);
 
 /* Appends what is kept, for text_models_load(). */
 void text_models_save(const struct text_models *models, struct buf *out);

@@ -5,6 +5,7 @@ import json
 
 import harness
 from fake_worker import FakeWorker
+from test_mesh import MeshCase
 from test_proxy import Proxy, chat
 
 SHORT, LONG = 1024, 32768
@@ -132,6 +133,73 @@ class Pools(Proxy):
         answer = self.ask(100, 4000)
         self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "no_worker"))
         self.assertEqual(self.went(self.ask(100)), self.short.ready["http"])
+
+
+class Tuned(MeshCase):
+    """The threshold follows what came, and is the same on all nodes."""
+
+    def answer(self, peer, request):
+        body = request.json()
+        prompt = len(body["messages"][0]["content"]) // 4
+        peer.json({"usage": {"prompt_tokens": prompt, "completion_tokens": body["max_tokens"],
+                             "total_tokens": prompt + body["max_tokens"]}})
+
+    def worker(self, length):
+        worker = FakeWorker(self, self.answer, models=("m",))
+        worker.facts = {"max_model_len": length}
+        return worker
+
+    def length(self, node):
+        told = harness.request(node.at("admin"), "POST", "/admin/explain",
+                               chat(text(100), model="m", max_tokens=10)).json()
+        return told["length"]
+
+    def threshold(self, node):
+        return harness.metrics(node.at("admin")).get(
+            'kvasir_pool_threshold_tokens{model="m"}')
+
+    def ask(self, node, tokens, times):
+        for _ in range(times):
+            told = harness.request(node.at("serve"), "POST", "/v1/chat/completions",
+                                   chat(text(tokens), model="m", max_tokens=10))
+            self.assertEqual(told.status, 200, told.body)
+
+    def configure(self, **policy):
+        self.config.write_text(json.dumps({"policy": policy}))
+
+    def test_nodes_tune_it_alike_and_stop_when_they_are_told(self):
+        workers = [w for length in (4096, LONG) for w in ("--worker", self.worker(length).url)]
+        self.config = self.folder / "kvasir.yaml"
+        self.configure(pool_tune="on")
+        first = self.node("a", "-c", self.config, *workers)
+        second = self.node("b", *workers, "--policy.pool_tune", "on",
+                           join=[first.ready["mesh"]])
+        self.together([first, second])
+        harness.wait_until(lambda: self.length(first)["pool"] == "short", "lengths are known")
+        self.assertEqual(self.length(first)["threshold"], 8192)
+        self.assertFalse(self.length(first)["tuned"])
+        # The long prompts are twice the work of the short ones: half of all is
+        # the long engine's.
+        self.ask(first, 300, 150)
+        self.ask(first, 2000, 49)
+        self.assertIsNone(self.threshold(first))
+        self.ask(first, 2000, 11)
+        harness.wait_until(lambda: self.threshold(first), "it is found")
+        found = self.threshold(first)
+        self.assertTrue(300 < found < 2000, found)
+        harness.wait_until(lambda: self.threshold(second) == found, "a peer has the same")
+        for node in first, second:
+            self.assertEqual((self.length(node)["threshold"], self.length(node)["tuned"]),
+                             (found, True))
+        row = harness.request(first.at("admin"), "GET", "/admin/mix").json()["rows"][0]
+        self.assertEqual(sum(count for _, count, _ in row["budgets"]), 210)
+        self.configure(pool_tune="off")
+        answer = harness.request(first.at("admin"), "POST", "/admin/reload")
+        self.assertEqual(answer.status, 200, answer.body)
+        for node in first, second:
+            harness.wait_until(lambda node=node: self.threshold(node) is None,
+                               "nobody finds one any more")
+            self.assertEqual(self.length(node)["threshold"], 8192)
 
 
 if __name__ == "__main__":

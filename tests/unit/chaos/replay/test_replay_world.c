@@ -114,6 +114,27 @@ Test(chaos_replay_world,
     cr_expect_gt(two.pool[1].ttft_p99_us, one.pool[1].ttft_p99_us);
 }
 
+/* An engine that takes all of it would have as much to do as both prompts of 960
+ * tokens; with the short ones alone it is idle: the lesser evil. */
+Test(chaos_replay_world, a_tuned_threshold_is_that_of_the_load)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 2);
+
+    for (uint64_t i = 0; i < 70; i++) {
+        add(i * 20000, 3 * i, 960, 2);
+        add(i * 20000, 3 * i + 1, 960, 2);
+        add(i * 20000 + 100, 3 * i + 2, 32, 2);
+    }
+    replay.short_len = 2000;
+    replay.short_engines = 1;
+    replay.elect.pool_threshold = 2000;
+    cr_expect_eq(play(&replay).pool_threshold, 2000);
+    replay.pool_tune = true;
+    cr_expect_eq(play(&replay).pool_threshold, 861);
+    replay.short_engines = 0;
+    cr_expect_eq(play(&replay).pool_threshold, 0);
+}
+
 /*
  * The first computes its 64 tokens in one step (1,064 us) and a second token in
  * another (1,000 us). The second finds 3 of its 4 blocks, as the last token is

@@ -4,7 +4,7 @@
 
 #include "index/base/rng.h"
 #include "index/base/role.h"
-#include "node/peers/hints_text.h"
+#include "node/peers/hints.h"
 
 #define NODES  2
 #define MS     UINT64_C(1000)
@@ -265,40 +265,6 @@ Test(node_hints, tokens_that_an_engine_has_otherwise_are_told)
     cr_expect_not(hints_hears_distrust(&nodes[1].hints, 77, 3));
     cr_expect_not(hints_hears_distrust(&nodes[1].hints, 78, 2));
     cr_expect_not(hints_hears_distrust(&nodes[0].hints, 77, 2));
-}
-
-static struct text_model rows[NODES];
-
-static uint32_t
-text_milli(uint32_t at)
-{
-    hints_share_text(&nodes[at].hints, &rows[at], now_us);
-    return text_ratio_milli(&rows[at].all, TEXT_CJK);
-}
-
-Test(node_hints, what_text_a_token_is_of_is_known_to_peers_and_goes_no_further)
-{
-    memset(rows, 0, sizeof(rows));
-    rows[0].digest = rows[1].digest = 7;
-    text_ratio_add(&rows[0].own, TEXT_CJK, 30000, 10000);
-    cr_expect_eq(text_milli(0), 3000);
-    cr_expect_eq(text_milli(1), TEXT_RATIO_START_MILLI);
-    pass(200);
-    for (uint32_t i = 0; i < 5; i++) { /* however often */
-        cr_expect_eq(text_milli(1), 3000);
-        cr_expect_eq(text_milli(0), 3000);
-        pass(200);
-    }
-    cr_expect_eq(rows[1].own.of[TEXT_CJK].left, 0);
-    cr_expect_float_eq(rows[0].all.of[TEXT_CJK].left, 0.05, 1e-9);
-    text_ratio_add(&rows[1].own, TEXT_CJK, 20000, 10000);
-    (void)text_milli(1);
-    pass(200);
-    cr_expect_eq(text_milli(0), 2500);
-    cr_expect_eq(text_milli(1), 2500);
-    rows[1].digest = 8; /* another model's */
-    rows[1].own.of[TEXT_CJK].left = 0;
-    cr_expect_eq(text_milli(1), TEXT_RATIO_START_MILLI);
 }
 
 Test(node_hints, load_is_told_again_only_when_it_changes)

@@ -28,6 +28,7 @@ ask(uint64_t prompt, uint64_t answer, bool counted)
 {
     pools.need = (struct pools_need){
         .prompt = prompt, .answer = answer, .counted = counted, .known = true};
+    pools.threshold = config.pool_threshold;
     return pools_apply(&pools, &config, &view, &serves, &candidates);
 }
 
@@ -173,4 +174,17 @@ Test(node_route_pools, requests_spill_over_by_depth)
     cr_assert_eq(ask(20000, 100, true), 0);
     cr_expect_eq(worker_set_count(&candidates), 1);
     cr_expect(worker_set_has(&candidates, 2));
+}
+
+Test(node_route_pools, a_budget_is_known_or_nothing)
+{
+    struct pools_need need = {.prompt = 1000, .answer = 24, .known = true};
+
+    cr_expect_eq(pools_budget(&need), 1024);
+    need.answer = 0;
+    cr_expect_eq(pools_budget(&need), 1000 + ELECT_REQUEST_TOKENS);
+    need.prompt = UINT64_C(1) << 40;
+    cr_expect_eq(pools_budget(&need), POOL_TOKENS_MAX);
+    need.known = false;
+    cr_expect_eq(pools_budget(&need), 0);
 }

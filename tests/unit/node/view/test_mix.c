@@ -34,6 +34,7 @@ take(const char *model, const char *tenant, uint64_t at_ms, uint32_t prompt,
                                  .status = 200,
                                  .wall_ms = at_ms,
                                  .prompt_tokens = prompt,
+                                 .budget_tokens = prompt,
                                  .completion_tokens = answer};
 
     (void)snprintf(fact.model, sizeof(fact.model), "%s", model);
@@ -125,6 +126,48 @@ Test(node_mix, cached_tokens_are_those_that_engines_told)
     mix_take(mix, &fact, "a");
     cr_expect_eq(find("", "a")->cached, 100);
     cr_expect_eq(find("", "a")->judged, 100);
+}
+
+static double
+requests_of(const struct pool_budgets *budgets)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < POOL_BUDGETS; i++) {
+        sum += budgets->requests[i];
+    }
+    return sum;
+}
+
+Test(node_mix, budgets_are_a_models_of_all_its_tenants_and_fade)
+{
+    struct fact_decision fact = {.kind = FACT_DECISION,
+                                 .status = 200,
+                                 .wall_ms = START,
+                                 .prompt_tokens = 1000,
+                                 .cached_tokens = 900,
+                                 .cached_known = true,
+                                 .budget_tokens = 8192,
+                                 .completion_tokens = 10,
+                                 .model = "m"};
+
+    mix_take(mix, &fact, "a");
+    fact.cached_known = false;
+    mix_take(mix, &fact, "b");
+    fact.budget_tokens = 0; /* not known */
+    mix_take(mix, &fact, "b");
+    take("m2", "a", START, 500, 10);
+    struct pool_budgets budgets = mix_budgets(mix, SLICE("m"));
+    cr_expect_eq(requests_of(&budgets), 2);
+    cr_expect_eq(budgets.requests[52], 2);
+    cr_expect_eq(budgets.work[52], 1100 + 20 * POOL_ANSWER_TOKENS);
+    mix_pass(mix, START + MIX_HALF_MS);
+    budgets = mix_budgets(mix, SLICE("m"));
+    cr_expect_float_eq(requests_of(&budgets), 1, 1e-9);
+    budgets = mix_budgets(mix, SLICE(""));
+    cr_expect_eq(requests_of(&budgets), 0);
+    budgets = mix_budgets(mix, SLICE("m3"));
+    cr_expect_eq(requests_of(&budgets), 0);
 }
 
 /* A steady stream has its rate, whatever time has passed. */
@@ -229,6 +272,12 @@ Test(node_mix, it_comes_back_as_it_was_but_for_the_time_between)
             cr_assert_float_eq(is->cell[c].prompt, was->cell[c].prompt, 0.001);
             cr_assert_float_eq(is->cell[c].answer, was->cell[c].answer, 0.001);
         }
+        for (uint32_t c = 0; c < POOL_BUDGETS; c++) {
+            cr_assert_float_eq(is->budgets.requests[c],
+                               was->budgets.requests[c], 0.001);
+            cr_assert_float_eq(is->budgets.work[c], was->budgets.work[c],
+                               0.001);
+        }
     }
     cr_assert(mix_load(again, buf_slice(&bytes), START + 60000 + MIX_HALF_MS));
     cr_expect_float_eq(again->row[0].requests, 1, 0.01);
@@ -249,6 +298,11 @@ Test(node_mix, a_full_one_fits_into_what_a_snapshot_takes)
                      (UINT32_C(1) << a));
                 take(name, name, START, UINT32_C(1) << p, (3U << a) / 2);
             }
+        }
+    }
+    for (uint32_t row = 0; row <= MIX_ROWS_MAX; row++) {
+        for (uint32_t i = 0; i < POOL_BUDGETS; i++) {
+            mix->row[row].budgets.requests[i] += 1;
         }
     }
     save();

@@ -172,3 +172,17 @@ Test(node_text_models, other_bytes_leave_it_within_its_bounds)
     }
     buf_fini(&bytes);
 }
+
+Test(node_text_models, lanes_read_a_models_threshold)
+{
+    text_models_row(&models, SLICE("a"))->pool_threshold = 4096;
+    (void)text_models_row(&models, SLICE("b"));
+    text_models_publish(&models, &board);
+    cr_expect_eq(text_board_pool(&board, SLICE("a")), 4096);
+    cr_expect_eq(text_board_pool(&board, SLICE("b")), 0);
+    cr_expect_eq(text_board_pool(&board, SLICE("c")), 0);
+    cr_expect_eq(text_board_pool(&board, SLICE("")), 0);
+    models.model[0].pool_threshold = 0;
+    text_models_publish(&models, &board);
+    cr_expect_eq(text_board_pool(&board, SLICE("a")), 0);
+}
