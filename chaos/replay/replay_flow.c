@@ -180,6 +180,8 @@ happen(struct replay_world *world, const struct virtual_event *event)
     switch ((enum replay_kind)event->kind) {
     case KIND_ARRIVE:
         return replay_arrive(world, event->who);
+    case KIND_MOMENT:
+        return replay_elect(world, event->who);
     case KIND_PASSED:
         return replay_pass(world, event->who);
     case KIND_WAKE:

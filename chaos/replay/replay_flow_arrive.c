@@ -246,9 +246,7 @@ replay_reach(struct replay_world *world, uint32_t number)
 int
 replay_arrive(struct replay_world *world, uint32_t number)
 {
-    const struct replay_request *request = &world->load->requests[number];
     struct replay_flight *flight = &world->flights[number];
-    struct replay_choice choice;
 
     if (refuse(world, number)) {
         return replay_next_in_sequence(world, number);
@@ -257,12 +255,29 @@ replay_arrive(struct replay_world *world, uint32_t number)
     flight->arrived_us = replay_now(world);
     world->first_us =
         world->result.sent++ == 0 ? replay_now(world) : world->first_us;
+    return replay_elect(world, number);
+}
+
+int
+replay_elect(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *request = &world->load->requests[number];
+    struct replay_flight *flight = &world->flights[number];
     struct replay_prompt prompt = read_prompt(world, request);
+    struct replay_choice choice;
+    uint32_t wait_us = 0;
+
     if (replay_sees_all(world->setup.policy)) {
         replay_divine(world, &prompt, request, &choice);
     } else {
-        replay_node_elect(&world->nodes[flight->node], &prompt,
-                          replay_now(world), &choice);
+        wait_us = replay_node_elect(&world->nodes[flight->node], &prompt,
+                                    flight->waited, replay_now(world), &choice);
+    }
+    if (wait_us != 0) {
+        flight->waited = true;
+        world->result.waited++;
+        return replay_schedule(world, replay_now(world) + wait_us, KIND_MOMENT,
+                               number, 0);
     }
     CHECK(choice.known <= prompt.blocks);
     CHECK(choice.promised < prompt.tokens);

@@ -15,6 +15,7 @@
 
 enum replay_kind {
     KIND_ARRIVE,  /* request who, at its node */
+    KIND_MOMENT,  /* it is its node's, for which request who has waited */
     KIND_WAKE,    /* engine who */
     KIND_PASSED,  /* the prompt of request who is where it is gone on with */
     KIND_EVENTS,  /* record what of engine who reaches its readers */
@@ -87,6 +88,8 @@ replay_answer_tokens(const struct replay_world *world,
 }
 
 int replay_arrive(struct replay_world *world, uint32_t number) MUST_CHECK;
+/* Handles KIND_MOMENT: the request is at its node. */
+int replay_elect(struct replay_world *world, uint32_t number) MUST_CHECK;
 /* Handles KIND_REACHED. */
 int replay_reach(struct replay_world *world, uint32_t number) MUST_CHECK;
 /* Handles KIND_PASSED. */

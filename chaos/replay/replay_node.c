@@ -300,9 +300,9 @@ expect(struct replay_node *node, const struct replay_prompt *prompt,
     return known;
 }
 
-void
+uint32_t
 replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
-                  uint64_t now_us, struct replay_choice *choice)
+                  bool waited, uint64_t now_us, struct replay_choice *choice)
 {
     role_is_control();
     role_is_lane();
@@ -321,6 +321,12 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
                               &route, &split);
     qsbr_offline(node->reader);
     CHECK(outcome == 0); /* all engines are well */
+    uint32_t wait_us = waited ? 0
+                              : split_yield(&node->scratch, &node->world,
+                                            now_us, &route, &split);
+    if (wait_us != 0) {
+        return wait_us;
+    }
     if (split.flow != SPLIT_NONE) {
         computes = &split.prefill;
         known_next = expect(node, prompt, &route, now_us);
@@ -355,6 +361,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
         .known_next = known_next,
     };
     CHECK(choice->engine < node->config.engines && choice->lease.taken);
+    return 0;
 }
 
 void

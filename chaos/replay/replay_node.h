@@ -109,10 +109,12 @@ int replay_node_init(struct replay_node *node,
 void replay_node_fini(struct replay_node *node);
 
 /* Elects an engine for a prompt, takes a lease there and expects the prompt's
- * blocks there from now on. */
-void replay_node_elect(struct replay_node *node,
-                       const struct replay_prompt *prompt, uint64_t now_us,
-                       struct replay_choice *choice);
+ * blocks there from now on; or has it wait so many us for the node's moment and
+ * come again, unless it `waited`, which are returned. 0: *choice is filled in. */
+uint32_t replay_node_elect(struct replay_node *node,
+                           const struct replay_prompt *prompt, bool waited,
+                           uint64_t now_us, struct replay_choice *choice)
+    MUST_CHECK;
 
 /* The engine must compute this many tokens of a lease's prompt. */
 void replay_node_queue(struct replay_node *node, struct fleet_lease *lease,

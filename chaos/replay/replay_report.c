@@ -248,6 +248,7 @@ put_json_row(struct json_out *json, const struct replay_row *row)
     json_out_put_uint(json, "output_tokens", r->output_tokens);
     json_out_put_uint(json, "evicted_blocks", r->evicted_blocks);
     json_out_put_uint(json, "told_blocks", r->told_blocks);
+    json_out_put_uint(json, "waited", r->waited);
     json_out_put_uint(json, "split", r->split);
     json_out_put_uint(json, "lost", r->lost);
     json_out_put_milli(json, "ttft_p50_ms", r->ttft_p50_us);

@@ -171,6 +171,7 @@ struct replay_result {
     uint64_t output_tokens;
     uint64_t evicted_blocks;
     uint64_t told_blocks; /* in decisions told to peers, once each */
+    uint64_t waited;      /* requests that let peers decide before them */
     uint64_t split;       /* requests of which two engines did a half each */
     uint64_t lost;        /* records and decisions an index had no room for */
     uint64_t ttft_p50_us;
@@ -219,6 +220,7 @@ struct replay_flight {
     uint32_t wanted; /* blocks */
     uint32_t load;   /* requests there before it, as its node knew */
     uint32_t island; /* where its conversation comes from */
+    bool waited;     /* for its node's moment */
     bool crossed;    /* its engine is on another one */
     uint64_t arrived_us;
     struct fleet_lease lease;

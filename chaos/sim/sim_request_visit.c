@@ -118,7 +118,7 @@ elect(struct sim_world *w, struct sim_flight *f)
     struct route_world world = sim_router_world(w, f->node);
     world.placed = f->wait.placed;
     world.place = f->wait.place;
-    dispatch_elect(&f->dispatch, &world);
+    dispatch_elect(&f->dispatch, &world, 0);
     qsbr_offline(n->router->reader);
     f->elsewhere =
         world.placed && f->dispatch.choice.lease.slot != f->wait.place;
@@ -199,6 +199,9 @@ run(struct sim_world *w, struct sim_flight *f)
             return;
         case DISPATCH_PREFILL:
             CHECK(false && "engines have no roles here");
+            return;
+        case DISPATCH_YIELD:
+            CHECK(false && "nodes take no turns here");
             return;
         case DISPATCH_ASK:
             CHECK(false && "tokens come with the prompt");

@@ -101,6 +101,7 @@ enum lane_timeout {
     LANE_TIMEOUT_UPSTREAM_IDLE,
     LANE_TIMEOUT_TOKENS, /* of an exchange that waits for an engine's word */
     LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
+    LANE_TIMEOUT_YIELD,  /* ... for its node's moment: view/moment.h */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
     LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
     LANE_TIMEOUT_ALIVE, /* of a stream's client, until it is told something */
@@ -135,6 +136,7 @@ struct lane {
     uv_prepare_t turn;     /* counts: a loop that spins shows in the metrics */
     uint64_t looked_us;    /* when the loop last turned to its sockets */
     uv_timer_t tokens_due; /* the first of LANE_TIMEOUT_TOKENS */
+    uv_timer_t yield_due;  /* the lane's moment, for which some wait */
     uv_timer_t accept_again; /* after running out of descriptors */
     uv_async_t wake;         /* the control thread asks for a drain */
     struct sock listener;
@@ -390,6 +392,9 @@ void lane_time(struct lane *lane, struct deadline *deadline,
 /* The exchange waits for its tokens, so long as tokens.wait; local: for a
  * thread of this node, which is sure to answer. */
 void lane_time_tokens(struct lane *lane, struct deadline *deadline, bool local)
+    ON_LANE;
+/* The exchange waits for the lane's moment, which is so far away. */
+void lane_time_yield(struct lane *lane, struct deadline *deadline, uint32_t us)
     ON_LANE;
 /* The lane has one client or exchange less; ends the loop when draining. */
 void lane_check_drained(struct lane *lane) ON_LANE;

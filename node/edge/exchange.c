@@ -56,6 +56,15 @@ wall_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static uint64_t
+wall_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 static void
 wake_control(struct lane *lane)
 {
@@ -481,7 +490,8 @@ elect(struct exchange *x)
     world.placed = x->wait.placed;
     world.place = x->wait.place;
     x->dispatch.split.choice.asked = prefill_asks(x, world.view);
-    dispatch_elect(&x->dispatch, &world);
+    dispatch_elect(&x->dispatch, &world,
+                   moment_counts(&node->board->moment) ? wall_us() : 0);
     if (lease->taken) {
         x->pool = upstream_pool_get(lane, world.view, lease->slot);
         prefill_elected(x, world.view);
@@ -534,6 +544,9 @@ run(struct exchange *x)
         case DISPATCH_ELECT:
             tracing_step(x, FACT_STEP_ELECT);
             elect(x);
+            break;
+        case DISPATCH_YIELD:
+            lane_time_yield(lane, &x->deadline, x->dispatch.yield_us);
             break;
         case DISPATCH_QUEUE:
             tracing_step(x, FACT_STEP_QUEUE);

@@ -26,6 +26,7 @@
 #define QUEUE_MORE_MS   1000U /* after which control should have spoken */
 #define TEXT_KEPT_BYTES ((size_t)256 << 10) /* of the lane's text */
 #define HOLD_MS         20U                 /* and up to TICK_MS more */
+#define YIELD_MS        250U                /* should its own timer not come */
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -181,6 +182,32 @@ lane_time_tokens(struct lane *lane, struct deadline *deadline, bool local)
     }
 }
 
+/* The lane's moment is one for all that wait for it, and nothing that they wait
+ * for could still be in a socket. */
+static void
+on_yield_due(uv_timer_t *timer)
+{
+    role_is_lane();
+    struct lane *lane = timer->loop->data;
+    struct deadline *due;
+
+    while ((due = deadline_next_due(&lane->expiries[LANE_TIMEOUT_YIELD],
+                                    UINT64_MAX)) != NULL) {
+        expire(LANE_TIMEOUT_YIELD, due);
+    }
+}
+
+void
+lane_time_yield(struct lane *lane, struct deadline *deadline, uint32_t us)
+{
+    uv_update_time(&lane->loop); /* the wait counts from now */
+    lane_time(lane, deadline, LANE_TIMEOUT_YIELD);
+    if (!uv_is_active((uv_handle_t *)&lane->yield_due)) {
+        (void)uv_timer_start(&lane->yield_due, on_yield_due, (us + 999) / 1000,
+                             0);
+    }
+}
+
 static void ON_LANE
 sever_what_runs(struct lane *lane)
 {
@@ -250,6 +277,7 @@ lane_check_drained(struct lane *lane)
         uv_close((uv_handle_t *)&lane->turn, NULL);
         uv_close((uv_handle_t *)&lane->accept_again, NULL);
         uv_close((uv_handle_t *)&lane->tokens_due, NULL);
+        uv_close((uv_handle_t *)&lane->yield_due, NULL);
         inquiry_lane_close(lane);
         uv_close((uv_handle_t *)&lane->wake, NULL);
     }
@@ -293,6 +321,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
+        [LANE_TIMEOUT_YIELD] = YIELD_MS,
         [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
         [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
@@ -484,6 +513,7 @@ open_loop(struct lane *lane)
     CHECK(uv_timer_init(&lane->loop, &lane->tick) == 0);
     CHECK(uv_timer_init(&lane->loop, &lane->accept_again) == 0);
     CHECK(uv_timer_init(&lane->loop, &lane->tokens_due) == 0);
+    CHECK(uv_timer_init(&lane->loop, &lane->yield_due) == 0);
     CHECK(uv_prepare_init(&lane->loop, &lane->turn) == 0);
     CHECK(uv_prepare_start(&lane->turn, on_turn) == 0);
     error = uv_async_init(&lane->loop, &lane->wake, on_wake);

@@ -247,6 +247,7 @@ clear_board(struct hints *hints)
 {
     gauge_set(&hints->world.board->unseen, 0);
     gauge_set(&hints->world.board->turn, FLEET_NO_TURN);
+    moment_put(&hints->world.board->moment, 0, 1);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         gauge_set(&hints->world.board->peers[slot], 0);
         gauge_set(&hints->world.board->peers_open[slot], 0);

@@ -30,7 +30,8 @@
  * last gauges; elections weigh them with the prompt's own (elect.h).
  *
  * Turns. With its rate a node tells its ticket, a number that is another one on
- * each node; those that tell one take turns (turns.h).
+ * each node; those that tell one take turns (turns.h), and elect long prompts one after the other
+ * where these come in crowds (moment.h).
  *
  * Circuits. A node tells, as a gauge beside the worker's, that its breaker of
  * the worker is not closed; the board says how many peers told so

@@ -174,8 +174,23 @@ give_up(struct dispatch *d)
     refuse(d, d->busy.status != 0 ? DISPATCH_ALL_BUSY : DISPATCH_ALL_FAILED);
 }
 
+/* Whether the elected request is to be elected again, after yield_us. */
+static bool ON_LANE
+yields(struct dispatch *d, const struct route_world *world, uint64_t wall_us)
+{
+    bool first = !d->elected_once;
+
+    d->elected_once = true;
+    d->yield_us = first && moment_counts(&world->board->moment)
+                      ? split_yield(d->lane->scratch, world, wall_us,
+                                    &d->choice, &d->split.choice)
+                      : 0;
+    return d->yield_us != 0;
+}
+
 void
-dispatch_elect(struct dispatch *d, const struct route_world *world)
+dispatch_elect(struct dispatch *d, const struct route_world *world,
+               uint64_t wall_us)
 {
     struct dispatch_lane *lane = d->lane;
     struct attempt_counts counts = dispatch_counts(d);
@@ -193,6 +208,9 @@ dispatch_elect(struct dispatch *d, const struct route_world *world)
             .need = lane->scratch->pools.need,
             .longest = lane->scratch->pools.longest,
         };
+        return;
+    }
+    if (yields(d, world, wall_us)) {
         return;
     }
     slot = d->choice.lease.slot;
@@ -229,6 +247,12 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
     struct dispatch_lane *lane = d->lane;
 
     CHECK(d->state == DISPATCH_ELECTING);
+    if (d->elected == 0 && !d->choice.lease.taken) {
+        d->state = DISPATCH_YIELDING;
+        d->due = DISPATCH_YIELD;
+        counter_bump(&lane->metrics->moments_waited, 1);
+        return;
+    }
     if (d->elected == ROUTE_E_FULL) {
         d->state = DISPATCH_QUEUED;
         d->due = DISPATCH_QUEUE;
@@ -503,6 +527,9 @@ dispatch_expired(struct dispatch *d)
     case DISPATCH_ASKING:
         d->lane->late_in_row++;
         counter_bump(&d->lane->metrics->tokens_late, 1);
+        go_elect(d);
+        return;
+    case DISPATCH_YIELDING:
         go_elect(d);
         return;
     case DISPATCH_WAITING:

@@ -7,6 +7,7 @@
  *   state        what the request does            left by
  *   ASKING       waits for its tokens             _tokens(), _expired()
  *   ELECTING     is to be given to a worker       _elect(), then _elected()
+ *   YIELDING     lets peers decide before it      _expired()
  *   QUEUED       waits for a worker with room     _placed(), _unplaced()
  *   RENAMING     is to become one for the next    _renamed()
  *                model, all workers of this one
@@ -57,6 +58,7 @@
 enum dispatch_state {
     DISPATCH_ASKING,
     DISPATCH_ELECTING,
+    DISPATCH_YIELDING,
     DISPATCH_QUEUED,
     DISPATCH_RENAMING,
     DISPATCH_PREFILLING,
@@ -73,6 +75,7 @@ enum dispatch_action {
     DISPATCH_ASK,     /* call dispatch_tokens() when the tokens arrive, or
                          dispatch_expired() after tokens.wait */
     DISPATCH_ELECT,   /* call dispatch_elect() and dispatch_elected() */
+    DISPATCH_YIELD,   /* call dispatch_expired() after yield_us */
     DISPATCH_QUEUE,   /* no worker has room: see scratch->wait. Call
                          dispatch_placed() or dispatch_unplaced() later */
     DISPATCH_RENAME,  /* have the request ask for the next of its models, then
@@ -206,11 +209,13 @@ struct dispatch {
 
     /* The attempt that runs, or the last one. */
     struct route_choice choice;
-    int elected;      /* outcome of route_elect() */
-    bool watched;     /* control wants to hear of a success at this worker */
-    bool seeks;       /* it asks for what some worker has, nobody knows which:
+    int elected; /* outcome of route_elect() */
+    bool elected_once;
+    uint32_t yield_us; /* with DISPATCH_YIELD: view/moment.h */
+    bool watched;      /* control wants to hear of a success at this worker */
+    bool seeks;        /* it asks for what some worker has, nobody knows which:
                           a 404 says that it is not this one */
-    bool total_whole; /* the tokens are all of the prompt's */
+    bool total_whole;  /* the tokens are all of the prompt's */
     uint32_t text_bytes; /* as of the scratch */
     enum text_kind text_kind;
     uint32_t budget;   /* of tokens; 0: not known */
@@ -274,9 +279,9 @@ void dispatch_tokens(struct dispatch *d) ON_LANE;
 
 /* Elects a worker of the world and takes a lease there; choice.lease.taken:
  * there is one. The lane's scratch holds the request, and the caller is online
- * in the qsbr. */
-void dispatch_elect(struct dispatch *d, const struct route_world *world)
-    ON_LANE;
+ * in the qsbr. wall_us: since 1970, if moment_counts(). */
+void dispatch_elect(struct dispatch *d, const struct route_world *world,
+                    uint64_t wall_us) ON_LANE;
 
 /* The caller is offline in the qsbr again: tells control what the worker will
  * hold if it answers. The scratch still holds the request. */

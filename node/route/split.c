@@ -148,3 +148,36 @@ split_elect(struct route_scratch *scratch, const struct route_world *world,
     outcome = route_elect(scratch, world, tried, rng, choice);
     return outcome == ROUTE_E_NO_WORKER ? paired : outcome;
 }
+
+/* As if it had not been elected. */
+static void ON_LANE
+give_back(const struct route_world *world, struct route_choice *choice)
+{
+    fleet_lease_leave(&choice->lease, world->board);
+    choice->ranked = false;
+}
+
+uint32_t
+split_yield(const struct route_scratch *scratch,
+            const struct route_world *world, uint64_t wall_us,
+            struct route_choice *choice, struct split_choice *split)
+{
+    const struct route_choice *computes =
+        split->flow == SPLIT_NONE ? choice : &split->prefill;
+    const struct elect_choice *elect = &computes->elect;
+
+    CHECK(computes->lease.taken);
+    if (world->elect->policy != ELECT_KVASIR || elect->candidates < 2 ||
+        elect->mode == ELECT_SESSION) {
+        return 0; /* what peers decide would change nothing */
+    }
+    uint32_t wait_us = moment_wait_us(
+        &world->board->moment, route_unread_tokens(scratch, computes), wall_us);
+    if (wait_us != 0) {
+        give_back(world, choice);
+        if (split->flow != SPLIT_NONE) {
+            give_back(world, &split->prefill);
+        }
+    }
+    return wait_us;
+}

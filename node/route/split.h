@@ -92,6 +92,15 @@ int split_elect(struct route_scratch *scratch, const struct route_world *world,
                 struct route_choice *choice, struct split_choice *split)
     ON_LANE MUST_CHECK;
 
+/* Elected, a request whose prompt is long may have to wait for a moment of this
+ * node's (view/moment.h): so many us, or 0. If it has to, its leases are given
+ * back, and it is to be elected again. Once for each request. wall_us: since
+ * 1970. */
+uint32_t split_yield(const struct route_scratch *scratch,
+                     const struct route_world *world, uint64_t wall_us,
+                     struct route_choice *choice, struct split_choice *split)
+    ON_LANE;
+
 /* Whether workers have both roles. */
 static inline bool
 split_has_pairs(const struct fleet_view *view)

@@ -42,6 +42,7 @@
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "node/config/config.h"
+#include "node/view/moment.h"
 #include "node/view/speed.h"
 
 #define FLEET_ID_BYTES   CONFIG_LABEL_MAX /* with the closing NUL */
@@ -265,6 +266,8 @@ struct fleet_board {
     /* This node's workers of the moment, as bits; and enum fleet_turn. */
     _Alignas(64) struct gauge turn_bits[WORKERS_MAX / FLEET_TURN_BITS];
     struct gauge turn;
+    /* Written by lanes, too: not beside what each election reads. */
+    _Alignas(64) struct moment moment;
     struct fleet_counters counters[WORKERS_MAX];
 };
 

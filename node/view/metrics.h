@@ -39,6 +39,7 @@
     X(requests_residency,                                                      \
       "Requests that no worker within their tenant's residency serves (403)")  \
     X(requests_queued, "Requests that waited for a worker with room")          \
+    X(moments_waited, "Requests that let peers decide before them")            \
     X(requests_queue_full, "Requests that a full queue did not keep (503)")    \
     X(requests_queue_late, "Requests that waited too long for room (503)")     \
     X(requests_no_model, "Requests for a model no worker serves (404)")        \

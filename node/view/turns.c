@@ -70,6 +70,7 @@ turns_put(struct turns *turns, const struct turns_place *place,
         fleet_board_turn_set(board, &set);
     }
     turns->made = now;
+    moment_put(&board->moment, place->number, place->nodes);
     gauge_set(&board->turn, place->nodes < 2             ? FLEET_NO_TURN
                             : turns->apart < TURNS_APART ? FLEET_TURN_HELD
                                                          : FLEET_TURN_ALL);

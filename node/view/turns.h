@@ -52,8 +52,9 @@ struct turns {
  * worker already. */
 void turns_heard(struct turns *turns, bool known);
 
-/* Puts this node's workers of the moment on the board; with fewer than two
- * nodes none are. wall_ms: since 1970. */
+/* Puts this node's workers of the moment on the board, and its place for
+ * moments (moment.h); with fewer than two nodes it has neither. wall_ms: since
+ * 1970. */
 void turns_put(struct turns *turns, const struct turns_place *place,
                const struct fleet_view *view, uint64_t wall_ms,
                struct fleet_board *board);

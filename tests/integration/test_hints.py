@@ -1,6 +1,8 @@
 """What nodes of a mesh share of their requests: load at one is load to all, and where one sent a
 prompt, the others send it too. The workers have no event streams: nothing but the nodes themselves
 can tell."""
+import json
+import socket
 import threading
 
 import harness
@@ -78,6 +80,41 @@ class Hints(MeshCase):
             harness.wait_until(
                 lambda node=node: sum(w["inflight_peers"] + w["queued_tokens_peers"]
                                       for w in self.status(node)) == 0, "they are over")
+
+    def crowd(self, node, first, count=8):
+        """So many long new prompts, whose last bytes come together."""
+        address = node.at("serve")
+        bodies = [json.dumps({"model": "m", "prompt": f"{first + i} " + PROMPT * 8}).encode()
+                  for i in range(count)]
+        waiting = []
+        for body in bodies:
+            connection = socket.create_connection(address, harness.IO_TIMEOUT_S)
+            head = ("POST /v1/completions HTTP/1.1\r\nHost: n\r\nConnection: close\r\n"
+                    f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n")
+            connection.sendall(head.encode() + body[:-1])
+            waiting.append(connection)
+        for connection, body in zip(waiting, bodies):
+            connection.sendall(body[-1:])
+        for connection in waiting:
+            with connection, connection.makefile("rb") as answer:
+                self.assertIn(b" 200 ", answer.readline())
+                answer.read()
+
+    def test_long_prompts_that_come_in_crowds_let_peers_decide(self):
+        nodes = self.nodes_with_workers()
+        crowds = 0
+
+        def waited():
+            nonlocal crowds
+            for node in nodes:
+                self.crowd(node, crowds * 100)
+                crowds += 1
+            return all(self.metric(node, "kvasir_moments_waited_total") for node in nodes)
+
+        harness.wait_until(waited, "some wait at every node")
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.metric(node, "kvasir_inflight") == 0,
+                               "none is left")
 
     def test_load_of_a_node_that_died_is_gone(self):
         nodes = self.nodes_with_workers()

@@ -511,6 +511,33 @@ Test(chaos_replay_world, a_long_prompt_keeps_others_away_at_once)
     cr_assert_leq(result.ttft_p99_us, 90000, "one waited for another");
 }
 
+/* Six prompts of 83 ms at once, every second, for six idle engines. They wait for
+ * their node's moment for 45 ms at most, and two at one engine would take 165. */
+Test(chaos_replay_world, long_prompts_of_one_moment_do_not_meet)
+{
+    struct replay_setup replay = slow(3, 6);
+
+    for (uint32_t i = 0; i < 300; i++) {
+        add(i / 6 * UINT64_C(1000000), 1000 + i, 8192, 1);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_gt(result.waited, 100);
+    cr_assert_leq(result.ttft_p90_us, 130000, "some met");
+    replay.nodes = 1;
+    cr_assert_eq(play(&replay).waited, 0);
+}
+
+/* One every half of a second. */
+Test(chaos_replay_world, long_prompts_that_come_alone_do_not_wait)
+{
+    struct replay_setup replay = slow(3, 2);
+
+    for (uint32_t i = 0; i < 100; i++) {
+        add(i * UINT64_C(500000), 1000 + i, 8192, 1);
+    }
+    cr_assert_eq(play(&replay).waited, 0);
+}
+
 /* Ten equal prompts within 20 ms, each long before the first one's is
  * computed. */
 Test(chaos_replay_world, equal_new_prompts_wait_for_the_first)

@@ -19,6 +19,7 @@ static const struct config_breaker breaker_config = {
 /* A lane with three workers, and as much of control as their breakers take. */
 struct rig {
     uint64_t now_us;
+    uint64_t wall_us;
     struct fleet_worker worker[WORKERS];
     struct breaker breaker[WORKERS];
     struct fleet_models models;
@@ -163,7 +164,7 @@ pull(void)
 
     role_is_lane();
     while ((action = dispatch_next(&rig.d)) == DISPATCH_ELECT) {
-        dispatch_elect(&rig.d, &rig.world);
+        dispatch_elect(&rig.d, &rig.world, rig.wall_us);
         rig.now_us += 1;
         dispatch_elected(&rig.d, rig.now_us);
     }

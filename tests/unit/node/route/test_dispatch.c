@@ -407,6 +407,59 @@ fill_all(int32_t by)
     }
 }
 
+/* A request whose blocks of text are long; peers decide now, and long ones have
+ * come in crowds. */
+static void
+start_long(void)
+{
+    moment_put(&rig.board->moment, 1, 2);
+    gauge_set(&rig.board->moment.credit, MOMENT_MOST);
+    rig.scratch.blocks.block_bytes = 16; /* as it is read */
+    start(false);
+    rig.scratch.blocks.block_bytes = 1 << 14;
+}
+
+Test(dispatch, a_long_prompt_waits_for_its_nodes_moment_once)
+{
+    role_is_lane();
+    start_long();
+    cr_assert_eq(pull(), DISPATCH_YIELD);
+    cr_assert_eq(rig.d.state, DISPATCH_YIELDING);
+    cr_assert_eq(rig.d.yield_us, MOMENT_SLOT_US);
+    cr_assert_eq(pull(), DISPATCH_WAIT);
+    for (uint32_t slot = 0; slot < WORKERS; slot++) {
+        cr_assert_eq(gauge_read(&rig.board->inflight[slot]), 0);
+        cr_assert_eq(gauge_read(&rig.board->queued_tokens[slot]), 0);
+    }
+    dispatch_expired(&rig.d); /* the clock did not move */
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    cr_assert_eq(counter_read(&rig.metrics.moments_waited), 1);
+    cr_assert_eq(fail(DISPATCH_UNREACHABLE), DISPATCH_CONNECT);
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch, a_client_may_leave_while_peers_decide)
+{
+    start_long();
+    cr_assert_eq(pull(), DISPATCH_YIELD);
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch, what_peers_decide_is_not_waited_for_without_a_choice)
+{
+    start_long();
+    rig.elect.policy = ELECT_ROUND_ROBIN;
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    end(DISPATCH_CANCELLED);
+    start_long();
+    rig.elect.policy = ELECT_KVASIR;
+    worker_set_clear(&rig.view.eligible);
+    worker_set_add(&rig.view.eligible, 1);
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    end(DISPATCH_CANCELLED);
+    cr_assert_eq(counter_read(&rig.metrics.moments_waited), 0);
+}
+
 Test(dispatch, without_room_anywhere_a_request_waits_for_its_place)
 {
     role_is_lane();

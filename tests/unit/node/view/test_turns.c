@@ -124,6 +124,16 @@ Test(turns, a_node_alone_takes_none)
     cr_assert_eq(worker_set_count(&mine), WORKERS / 2);
 }
 
+Test(turns, who_takes_turns_has_moments)
+{
+    struct worker_set mine;
+
+    (void)turn_of(1, NODES, 0, &mine);
+    cr_assert(moment_counts(&board->moment));
+    (void)turn_of(0, 1, 0, &mine);
+    cr_assert_not(moment_counts(&board->moment));
+}
+
 Test(turns, new_prefixes_follow_while_nodes_get_different_ones)
 {
     struct worker_set mine;
