@@ -97,6 +97,14 @@ enum config_from {
     CONFIG_FROM_NONE, /* the worker has a url */
     CONFIG_FROM_DNS,  /* dns:NAME:PORT or srv:NAME */
     CONFIG_FROM_FILE, /* file:/PATH */
+    CONFIG_FROM_KUBE, /* kube:[NAMESPACE:]LABEL=VALUE:PORT */
+};
+
+/* EndpointSlices of Kubernetes that name workers. */
+struct config_kube {
+    char space[64];               /* namespace; "": that of the pod */
+    char labels[CONFIG_TEXT_MAX]; /* a label selector: LABEL=VALUE,... */
+    char port[64];                /* its name or number */
 };
 
 #define CONFIG_SOURCES_MAX 32 /* workers of a list with a from */
@@ -461,6 +469,12 @@ struct config_log {
                           fail, and of the others one of N */
 };
 
+/* The API server that workers with a from of kube: are asked of. */
+struct config_kubernetes {
+    struct url api;            /* host "": as a pod is told */
+    char dir[CONFIG_FILE_MAX]; /* token, ca.crt, namespace */
+};
+
 /* Where spans of requests are told. */
 struct config_traces {
     struct url otlp;         /* of a collector; host "": nowhere */
@@ -505,6 +519,7 @@ struct config {
     struct config_data data;
     struct config_log log;
     struct config_traces traces;
+    struct config_kubernetes kubernetes;
     struct ranges workers_deny;    /* addresses that no worker may have */
     uint32_t workers_resolve_ms;   /* between two looks at their sources */
     uint32_t workers_max_inflight; /* requests of one; 0: learned */
@@ -607,6 +622,10 @@ int config_worker_end(struct config_worker *worker, const char *where,
  */
 enum config_from config_from(const struct config_worker *worker,
                              struct discover_join *join, const char **path);
+
+/* The same of CONFIG_FROM_KUBE. False: it is no such. */
+bool config_from_kube(const struct config_worker *worker,
+                      struct config_kube *kube);
 
 /* The workers that a file of workers lists, into config->workers of a
  * configuration of its own: a list as that of `workers`, or a mapping with

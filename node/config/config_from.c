@@ -9,7 +9,10 @@
 #include "node/config/config_schema.h"
 #include "node/text/quote.h"
 
-#define WANT_FROM "dns:NAME:PORT, srv:NAME or file:/PATH, a name and no address"
+#define WANT_FROM                             \
+    "dns:NAME:PORT, srv:NAME, file:/PATH or " \
+    "kube:[NAMESPACE:]LABEL=VALUE:PORT, "     \
+    "a name and no address"
 
 static const char file_prefix[] = "file:";
 
@@ -17,7 +20,7 @@ bool
 config_from_is(struct slice text)
 {
     static const struct slice starts[] = {
-        {"dns:", 4}, {"srv:", 4}, {"file:", 5}};
+        {"dns:", 4}, {"srv:", 4}, {"file:", 5}, {"kube:", 5}};
 
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         struct slice start = {text.ptr, starts[i].len};
@@ -35,9 +38,14 @@ config_from(const struct config_worker *worker, struct discover_join *join,
     size_t prefix = sizeof file_prefix - 1;
     struct slice text = slice_of(worker->from);
     struct discover_join scratch;
+    struct config_kube kube;
 
     if (!config_from_is(text)) {
         return CONFIG_FROM_NONE;
+    }
+    if (text.ptr[0] == 'k') {
+        return config_from_kube(worker, &kube) ? CONFIG_FROM_KUBE
+                                               : CONFIG_FROM_NONE;
     }
     if (strncmp(worker->from, file_prefix, prefix) == 0) {
         if (path != NULL) {

@@ -106,6 +106,7 @@ static const struct config_section sections[] = {
     {"data", "snapshots, from which a restarted node continues"},
     {"log", "lines on stderr"},
     {"traces", "spans of requests, for a collector of OpenTelemetry"},
+    {"kubernetes", "the API server that names workers"},
     {"workers", "which workers a node takes, wherever it hears of them"},
 };
 
@@ -474,6 +475,11 @@ static const struct config_key node_keys[] = {
     {"traces.ratio", CONFIG_RATIO, AT(traces.ratio_permille), "0.1", 0, 1000, NULL,
      "Part of the requests without a traceparent that are traced. With one its sender has decided: they are when it is sampled."},
 
+    {"kubernetes.api", CONFIG_WEB, AT(kubernetes.api), "", 0, 0, NULL,
+     "API server that is asked for EndpointSlices, where a worker's from is kube:...; http:// is for kubectl proxy. Absent: the one that a pod is told (KUBERNETES_SERVICE_HOST and _PORT)."},
+    {"kubernetes.dir", CONFIG_FILE, AT(kubernetes.dir), "/var/run/secrets/kubernetes.io/serviceaccount", 0, 0, NULL,
+     "Folder of its ca.crt, of the token to show it, and of the namespace where from names none; they are read again each time."},
+
     {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
      "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},
     {"workers.resolve", CONFIG_DURATION, AT(workers_resolve_ms), "5s", 100, HOUR, NULL,
@@ -510,7 +516,7 @@ static const struct config_key worker_keys[] = {
     {"sse", CONFIG_WEB, AT_WORKER(sse), "", 0, 0, NULL,
      "A sidecar's stream of cache events (Server-Sent Events), instead of events; by https it must show a good certificate, as workers must."},
     {"from", CONFIG_TEXT, AT_WORKER(from), "", 0, 0, NULL,
-     "In place of url: what names workers while the node runs. dns:NAME:PORT (each address of the name is a worker), srv:NAME (each address of each target) or file:/PATH (a list as this one, read again as soon as it changes); also as URL[,KEY=VALUE]..., in place of the URL. events and replay are tcp://*:PORT then: the host is that of each worker, and what else is said here is so of each. A worker that is not named any more is drained, then removed; a name that cannot be looked up, and a file with a fault, change nothing. workers.resolve says how often names are looked up."},
+     "In place of url: what names workers while the node runs. dns:NAME:PORT (each address of the name is a worker), srv:NAME (each address of each target), file:/PATH (a list as this one, read again as soon as it changes) or kube:[NAMESPACE:]LABEL=VALUE:PORT (each ready endpoint of the EndpointSlices with that label, or with several, + between them; the port's name or number; Kubernetes tells of changes at once); also as URL[,KEY=VALUE]..., in place of the URL. events and replay are tcp://*:PORT then: the host is that of each worker, and what else is said here is so of each. A worker that is not named any more is drained, then removed; a name that cannot be looked up, and a file with a fault, change nothing. workers.resolve says how often names are looked up."},
 };
 /* clang-format on */
 

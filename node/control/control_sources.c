@@ -10,7 +10,7 @@
 #define LOOKUP_TIMEOUT_MS 2000U
 #define SETTLE_US         UINT64_C(50000) /* after a notice of a file */
 #define DNS_MISSED        2U /* answers of DNS may be partial for a moment */
-#define FILE_MISSED       1U
+#define FILE_MISSED       1U /* those of files, and of an API server, are not */
 
 static void ON_CONTROL set_timer(struct control_sources *sources);
 
@@ -53,13 +53,34 @@ note(struct control_source *source, enum source_outcome outcome,
 }
 
 /* Nothing new: whoever left before may be gone by now. */
-static void ON_CONTROL
-end_badly(struct control_source *source, enum source_outcome outcome,
-          const char *why)
+void
+source_end_badly(struct control_source *source, enum source_outcome outcome,
+                 const char *why)
 {
     CHECK(outcome != SOURCE_GOOD);
     note(source, outcome, why);
     source_follow(source);
+}
+
+void
+source_end_unchanged(struct control_source *source)
+{
+    source->looks[SOURCE_GOOD]++;
+    source->good_us = control_now_us(source->control);
+    begin_next(source);
+    source_follow(source);
+}
+
+void
+source_soon(struct control_source *source, uint64_t after_us)
+{
+    uint64_t now_us = control_now_us(source->control);
+
+    CHECK(source->round.ticket == 0 && !source_kube_is_looking(source));
+    if (after_us < UINT64_MAX - now_us && now_us + after_us < source->due_us) {
+        source->due_us = now_us + after_us;
+    }
+    set_timer(source->control->sources);
 }
 
 /* Takes over the list, which was allocated. */
@@ -99,7 +120,7 @@ read_file(struct control_source *source)
         char why[SOURCE_WHY_MAX];
         (void)snprintf(why, sizeof why, "%.*s", (int)line.len,
                        line.len != 0 ? line.ptr : "");
-        end_badly(source, SOURCE_FAILED, why);
+        source_end_badly(source, SOURCE_FAILED, why);
     }
     config_fini(&config);
     config_errors_fini(&errors);
@@ -125,9 +146,7 @@ on_notice(uv_fs_event_t *event, const char *name, int events, int status)
     }
     role_is_control();
     /* The first of several counts: others do not put it off. */
-    uint64_t due_us = control_now_us(source->control) + SETTLE_US;
-    source->due_us = due_us < source->due_us ? due_us : source->due_us;
-    set_timer(source->control->sources);
+    source_soon(source, SETTLE_US);
 }
 
 static void
@@ -178,8 +197,8 @@ watch(struct control_source *source)
 /* Names */
 
 /* The addresses of the last round as workers. */
-static void ON_CONTROL
-end_round(struct control_source *source)
+void
+source_end_round(struct control_source *source)
 {
     const struct source_round *round = &source->round;
     uint32_t count = 0;
@@ -187,7 +206,7 @@ end_round(struct control_source *source)
 
     CHECK(round->found_count > 0);
     if (list == NULL) {
-        end_badly(source, SOURCE_FAILED, "out of memory");
+        source_end_badly(source, SOURCE_FAILED, "out of memory");
         return;
     }
     for (uint32_t i = 0; i < round->found_count; i++) {
@@ -217,9 +236,9 @@ ask(struct control_source *source, enum discover_kind kind, const char *name)
     return true;
 }
 
-static void
-add_found(struct source_round *round, const struct discover_ip *ip,
-          uint16_t port)
+void
+source_found(struct source_round *round, const struct discover_ip *ip,
+             uint16_t port)
 {
     char text[DISCOVER_ADDRESS_MAX];
     struct url url;
@@ -255,7 +274,7 @@ add_ips(struct source_round *round, const struct discover_answer *answer,
     }
     for (size_t i = 0; i < answer->ips_count; i++) {
         if (!any_v4 || answer->ips[i].size == 4) {
-            add_found(round, &answer->ips[i], port);
+            source_found(round, &answer->ips[i], port);
         }
     }
     round->cut = round->cut || answer->ips_count == DISCOVER_IPS_MAX;
@@ -293,15 +312,15 @@ go_on(struct control_source *source)
     if (round->target_at < round->targets_count) {
         if (!ask(source, DISCOVER_HOST,
                  round->targets[round->target_at].name)) {
-            end_badly(source, SOURCE_FAILED, "no lookup is free");
+            source_end_badly(source, SOURCE_FAILED, "no lookup is free");
         }
         return;
     }
     if (round->found_count == 0) {
-        end_badly(source, SOURCE_ABSENT, "it has no address");
+        source_end_badly(source, SOURCE_ABSENT, "it has no address");
         return;
     }
-    end_round(source);
+    source_end_round(source);
 }
 
 static void ON_CONTROL
@@ -313,12 +332,12 @@ take_answer(struct control_source *source, const struct discover_answer *answer)
 
     round->ticket = 0;
     if (answer->outcome != DISCOVER_FOUND && !absent_target) {
-        end_badly(source, outcome_of(answer->outcome),
-                  answer->outcome == DISCOVER_ABSENT
-                      ? "no such name, or no addresses"
-                  : answer->outcome == DISCOVER_TIMEOUT
-                      ? "no DNS server answered in time"
-                      : "DNS servers refuse or fail");
+        source_end_badly(source, outcome_of(answer->outcome),
+                         answer->outcome == DISCOVER_ABSENT
+                             ? "no such name, or no addresses"
+                         : answer->outcome == DISCOVER_TIMEOUT
+                             ? "no DNS server answered in time"
+                             : "DNS servers refuse or fail");
         return;
     }
     if (source->join.kind == DISCOVER_SERVICE && !of_target) {
@@ -357,11 +376,17 @@ look_up(struct control_source *source)
     round->target_at = 0;
     round->found_count = 0;
     if (!ask(source, source->join.kind, source->join.name)) {
-        end_badly(source, SOURCE_FAILED, "no lookup is free");
+        source_end_badly(source, SOURCE_FAILED, "no lookup is free");
     }
 }
 
 /* Time */
+
+static bool
+is_looking(const struct control_source *source)
+{
+    return source->round.ticket != 0 || source_kube_is_looking(source);
+}
 
 static void
 on_timer(uv_timer_t *timer)
@@ -372,12 +397,14 @@ on_timer(uv_timer_t *timer)
     role_is_control();
     for (uint32_t i = 0; i < sources->count; i++) {
         struct control_source *source = sources->source[i];
-        if (source->round.ticket != 0 || source->due_us > now_us) {
+        if (is_looking(source) || source->due_us > now_us) {
             continue;
         }
         source->due_us = UINT64_MAX; /* until the look has ended */
         if (source->kind == CONFIG_FROM_FILE) {
             read_file(source);
+        } else if (source->kind == CONFIG_FROM_KUBE) {
+            source_kube_look(source);
         } else {
             look_up(source);
         }
@@ -417,16 +444,17 @@ find_source(const struct control_sources *sources, const char *from)
     return NULL;
 }
 
-static void
+static void ON_CONTROL
 drop(struct control_source *source)
 {
     unwatch(source);
+    source_kube_close(source);
     source_fini(&source->core);
     free(source->list);
     free(source);
 }
 
-static int
+static int ON_CONTROL
 add(struct control_sources *sources, const struct config_worker *like)
 {
     struct control_source *source = calloc(1, sizeof *source);
@@ -439,10 +467,11 @@ add(struct control_sources *sources, const struct config_worker *like)
     source->like = *like;
     source->kind = config_from(&source->like, &source->join, &source->path);
     CHECK(source->kind != CONFIG_FROM_NONE);
-    if (source_init(&source->core, source->kind == CONFIG_FROM_FILE
-                                       ? FILE_MISSED
-                                       : DNS_MISSED) != 0) {
-        free(source);
+    if (source_init(&source->core, source->kind == CONFIG_FROM_DNS
+                                       ? DNS_MISSED
+                                       : FILE_MISSED) != 0 ||
+        (source->kind == CONFIG_FROM_KUBE && source_kube_open(source) != 0)) {
+        drop(source);
         return -ENOMEM;
     }
     sources->source[sources->count++] = source;
@@ -491,7 +520,7 @@ take_config(struct control_sources *sources, const struct config *config)
         error = open_resolve(sources);
     }
     for (uint32_t i = 0; i < sources->count; i++) {
-        if (sources->source[i]->round.ticket == 0) {
+        if (!is_looking(sources->source[i])) {
             sources->source[i]->due_us = 0;
         }
     }

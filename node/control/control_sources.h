@@ -1,6 +1,6 @@
 /*
- * Workers that are named while the node runs: by DNS names and by files
- * (`from` of the workers in the configuration).
+ * Workers that are named while the node runs: by DNS names, files, and
+ * EndpointSlices of Kubernetes (`from` of the workers in the configuration).
  *
  * Each source is looked at every workers.resolve: a name is looked up on the
  * loop (node/peers/resolve.h), a file is read. A file is also read as soon as
@@ -10,12 +10,18 @@
  * of the workers is in node/fleet/source.h; they go through the roster, so all
  * nodes have them.
  *
+ * Slices are listed by the API server. A watch from there on says when to list
+ * again, and has the next looks ask nothing. Where it ends in time, it goes on
+ * where it was; where it cannot, the next look lists. So all that is ever used
+ * is a whole list, and a change that a watch misses is in the next one.
+ *
  * An answer is good when the name, and each target of an SRV name, was looked
- * up, and an address was found; and when the file has no fault. Others change
- * nothing, and one line in the log says why: a name without addresses, too,
- * for it is rather DNS that is wrong than all engines that are gone, and
- * health checks find these. Where a name has IPv4 and IPv6 addresses, only the
- * former count: one engine is not to be two workers.
+ * up, and an address was found; when the file has no fault; and when the list
+ * has an endpoint that is ready. Others change nothing, and one line in the log
+ * says why: a name without addresses, too, for it is rather DNS that is wrong
+ * than all engines that are gone, and health checks find these. Where a name has
+ * IPv4 and IPv6 addresses, only the former count: one engine is not to be two
+ * workers.
  *
  * Role: shell. Owns: its timer, lookups, notices, and what each source listed.
  * Thread: control. Limits: CONFIG_SOURCES_MAX sources, WORKERS_MAX workers of

@@ -10,7 +10,9 @@
 
 #include "node/control/control.h"
 #include "node/control/control_sources.h"
+#include "node/control/kube_slices.h"
 #include "node/fleet/source.h"
+#include "node/http/httpc.h"
 #include "node/peers/resolve.h"
 
 #define SOURCE_WHY_MAX 256
@@ -46,6 +48,17 @@ struct source_watch {
     struct control_source *source; /* NULL: it is gone */
 };
 
+/* Of EndpointSlices. A change that the watch tells makes the next look a list;
+ * while it tells none, a look has nothing to ask. */
+struct source_kube {
+    struct config_kube names;
+    struct httpc *call;             /* a list; NULL: none is asked for */
+    struct httpc *watch;            /* NULL: none runs */
+    struct buf line;                /* of the watch, as far as it came */
+    bool stale;                     /* something changed since the last list */
+    char version[KUBE_VERSION_MAX]; /* where a watch begins; "": list first */
+};
+
 struct control_source {
     struct control *control;
     struct config_worker like; /* as the configuration has it */
@@ -57,6 +70,7 @@ struct control_source {
     uint32_t list_count;
     struct source_round round;
     struct source_watch *watch; /* owned until it closes; NULL: none */
+    struct source_kube *kube;   /* owned; NULL: it is of another kind */
     uint64_t due_us;            /* next look */
     uint64_t good_us;           /* of the last good one; 0: none */
     uint64_t looks[SOURCE_OUTCOMES];
@@ -77,6 +91,29 @@ struct control_sources {
 
 /* "good", "absent", ... Static text. */
 const char *source_outcome_name(enum source_outcome outcome);
+
+/* An address of a round. */
+void source_found(struct source_round *round, const struct discover_ip *ip,
+                  uint16_t port);
+
+/* A look has ended: with the round's addresses, one at least; with nothing new;
+ * or badly, and why. */
+void source_end_round(struct control_source *source) ON_CONTROL;
+void source_end_unchanged(struct control_source *source) ON_CONTROL;
+void source_end_badly(struct control_source *source,
+                      enum source_outcome outcome, const char *why) ON_CONTROL;
+
+/* The next look is due after that time, or sooner; UINT64_MAX: when it was. No
+ * look must be running. */
+void source_soon(struct control_source *source, uint64_t after_us) ON_CONTROL;
+
+/* control_sources_kube.c. 0 or -ENOMEM; any source is fine for the others. */
+int source_kube_open(struct control_source *source) ON_CONTROL MUST_CHECK;
+void source_kube_close(struct control_source *source) ON_CONTROL;
+bool source_kube_is_looking(const struct control_source *source);
+
+/* Looks: at once where its watch runs and has told nothing. */
+void source_kube_look(struct control_source *source) ON_CONTROL;
 
 /* Has the roster follow what the source listed last. fresh: that is new, and
  * `before` what it listed before (borrowed); whole: nothing was left out. */

@@ -275,14 +275,23 @@ static const struct bad_worker bad_workers[] = {
      "--worker: sse: each worker has its own, so it cannot stand beside "
      "from\n"},
     {"dns:10.0.0.1:8000",
-     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
-     "and no address, not \"dns:10.0.0.1:8000\"\n"},
+     "--worker: from: expected dns:NAME:PORT, srv:NAME, file:/PATH or "
+     "kube:[NAMESPACE:]LABEL=VALUE:PORT, a name and no address, not "
+     "\"dns:10.0.0.1:8000\"\n"},
     {"dns:engines",
-     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
-     "and no address, not \"dns:engines\"\n"},
+     "--worker: from: expected dns:NAME:PORT, srv:NAME, file:/PATH or "
+     "kube:[NAMESPACE:]LABEL=VALUE:PORT, a name and no address, not "
+     "\"dns:engines\"\n"},
     {"file:workers.yaml",
-     "--worker: from: expected dns:NAME:PORT, srv:NAME or file:/PATH, a name "
-     "and no address, not \"file:workers.yaml\"\n"},
+     "--worker: from: expected dns:NAME:PORT, srv:NAME, file:/PATH or "
+     "kube:[NAMESPACE:]LABEL=VALUE:PORT, a name and no address, not "
+     "\"file:workers.yaml\"\n"},
+    {"kube:app=vllm:8000,events=tcp://*:5557,replay=tcp://*:5657", ""},
+    {"kube:ml:kubernetes.io/service-name=vllm+tier=1:http,role=decode", ""},
+    {"kube:app:8000",
+     "--worker: from: expected dns:NAME:PORT, srv:NAME, file:/PATH or "
+     "kube:[NAMESPACE:]LABEL=VALUE:PORT, a name and no address, not "
+     "\"kube:app:8000\"\n"},
     {"file:/etc/workers.yaml,pool=p",
      "--worker: pool: the file says it, of each worker\n"},
     {"http://gpu,blocks_max=-1",
@@ -299,6 +308,41 @@ Test(node_config, bad_worker_flags_are_told_exactly)
                                      &worker, &errors);
         cr_assert_str_eq(told(), bad_workers[i].error);
         cr_assert_eq(rc != 0, bad_workers[i].error[0] != '\0');
+    }
+}
+
+static bool
+reads_kube(const char *from, struct config_kube *kube)
+{
+    struct config_worker worker = {.ranks = 1};
+
+    (void)snprintf(worker.from, sizeof worker.from, "%s", from);
+    cr_assert_eq(config_from(&worker, NULL, NULL) == CONFIG_FROM_KUBE,
+                 config_from_kube(&worker, kube));
+    return config_from_kube(&worker, kube);
+}
+
+Test(node_config, slices_are_named_by_labels_and_a_port)
+{
+    static const char *const bad[] = {"kube:",           "kube:a=b",
+                                      "kube:a=b:",       "kube:a=b:0",
+                                      "kube:a=b:65536",  "kube:a=b:80x",
+                                      "kube:a:80",       "kube:=b:80",
+                                      "kube:a=:80",      "kube:a=b+:80",
+                                      "kube:a=b+c:80",   "kube:a=b=c:80",
+                                      "kube:a=b&x=y:80", "kube:n:a=b:80:1",
+                                      "kube:n/s:a=b:80", "kube::a=b:80"};
+    struct config_kube kube;
+
+    cr_assert(reads_kube("kube:app.io/name=x_1+tier=gpu:65535", &kube));
+    cr_assert_str_eq(kube.space, "");
+    cr_assert_str_eq(kube.labels, "app.io/name=x_1,tier=gpu");
+    cr_assert_str_eq(kube.port, "65535");
+    cr_assert(reads_kube("kube:ml:a=b:http-api", &kube));
+    cr_assert_str_eq(kube.space, "ml");
+    cr_assert_str_eq(kube.port, "http-api");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_not(reads_kube(bad[i], &kube), "%s", bad[i]);
     }
 }
 
