@@ -124,7 +124,7 @@
  * intake goes on from them, behind the last batch that the replica has, in the
  * same epoch. It is given a copy, which is made in pieces (hand_over.c). That is exact, provided that the engine's replay still reaches
  * that batch, which the batch's fingerprint proves. It is tried once for each
- * position: at once, when the reading, the replica and the names are level (three
+ * position, and once more where this node's own doubts ended the reading: at once, when the reading, the replica and the names are level (three
  * times in an epoch), and before every takeover. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
  * above hold. A node that has a peer's state is level only when it has the
@@ -565,7 +565,9 @@ void gossip_local_end(struct gossip *g, struct event_stream stream,
 void gossip_local_lost(struct gossip *g, struct event_stream stream,
                        uint64_t now_us);
 
-/* As gossip_local_lost(), but the names may be wrong, too. */
+/* As gossip_local_lost(), but the names may be wrong, too, and what is held may be
+ * right: it is kept until a peer's state is there. Where no peer has it, who leads
+ * reads again, and who does not builds it from the names. */
 void gossip_local_doubted(struct gossip *g, struct event_stream stream,
                           uint64_t now_us);
 

@@ -17,6 +17,9 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
     s->asked_of = s->epoch.id;
     s->reread = reason;
     s->reading.off_since_us = 0;
+    if (why == GOSSIP_ASKED_HEAL) {
+        s->resumed_us = 0; /* another one may go on from the same names */
+    }
     g->stats.rereads++;
     gossip_ready(g, s);
 }
@@ -209,6 +212,22 @@ can_lead(const struct gossip *g, const struct gossip_stream *s)
            gossip_local_can_resume(g, s);
 }
 
+/* Until when, by gossip_awake(), a reading has the time to go on from the names
+ * that it was told; 0: none is expected to. */
+static uint64_t
+resumes_until(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->resuming && !s->reading.differs
+               ? s->resumed_us + gossip_us(g->config.judge_ms)
+               : 0;
+}
+
+static bool
+is_resuming(const struct gossip *g, const struct gossip_stream *s)
+{
+    return resumes_until(g, s) > gossip_awake(g);
+}
+
 static void
 judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
       const struct gossip_reading *before)
@@ -243,7 +262,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
     } else if (s->lost && !reading->whole && !gossip_rebuild(g, s, "lost") &&
                !is_alone(g)) {
         gossip_stream_reset(g, s, "lost");
-    } else if (reading->whole || (is_alone(g) && !resume(g, s, true))) {
+    } else if (reading->whole ||
+               (is_alone(g) && !is_resuming(g, s) && !resume(g, s, true))) {
         gossip_stream_flipped(g, s);
         reading->tolerant = !reading->whole;
         mint(g, s, reading->process, reading->whole,
@@ -268,7 +288,9 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
     }
-    s->resuming = false;
+    /* A partial reading that begins by itself is no answer to the names, which
+     * may be on their way still: gossip_local_resume() comes first. */
+    s->resuming = s->resuming && !whole && answers == GOSSIP_ASKED_NOT;
     gossip_prints_begin(&s->prints);
     s->reading = (struct gossip_reading){
         .any = true,
@@ -399,17 +421,13 @@ obtain_at(const struct gossip *g, const struct gossip_stream *s)
     return s->transfer.again_us > g->now_us ? s->transfer.again_us : g->now_us;
 }
 
-/* Asks the next peer for its state. A reading that leads goes on meanwhile: it
- * is not wrong, and may know more than can be read again. Only if no peer has
- * the state, the engine is read again. */
+/* Asks the next peer for its state. What is here is kept meanwhile: it may be
+ * right, and be more than can be had again. Only if no peer has the state, the
+ * engine is read again by who leads; who does not builds it from the names. */
 static void
 obtain(struct gossip *g, struct gossip_stream *s)
 {
     CHECK(s->lost && !s->transfer.active && s->epoch.no != 0);
-    if (!gossip_leads(s) || !s->reading.live) {
-        gossip_stream_reset(g, s, "lost");
-        return;
-    }
     while (s->lost_peer < g->peers_high) {
         uint64_t peer = g->peers[s->lost_peer++].id;
         if (peer != 0) {
@@ -418,7 +436,21 @@ obtain(struct gossip *g, struct gossip_stream *s)
         }
     }
     s->lost_peer = 0;
-    gossip_reread(g, s, GOSSIP_ASKED_HEAL, "lost");
+    if (gossip_leads(s) && s->reading.live) {
+        gossip_reread(g, s, GOSSIP_ASKED_HEAL, "lost");
+    } else if (!gossip_rebuild(g, s, "lost")) {
+        gossip_stream_reset(g, s, "lost");
+    }
+}
+
+static void
+doubt(struct gossip *g, struct gossip_stream *s)
+{
+    s->lost = true;
+    s->lost_peer = 0;
+    if (g->now_us >= obtain_at(g, s)) {
+        obtain(g, s);
+    }
 }
 
 void
@@ -431,14 +463,10 @@ gossip_local_doubted(struct gossip *g, struct event_stream stream,
     if (s == NULL || s->epoch.no == 0) {
         return;
     }
-    if (!gossip_leads(s) || !s->reading.live || s->transfer.begun) {
+    if (s->transfer.begun) {
         gossip_stream_reset(g, s, "lost");
-        return;
-    }
-    s->lost = true;
-    s->lost_peer = 0;
-    if (g->now_us >= obtain_at(g, s)) {
-        obtain(g, s);
+    } else {
+        doubt(g, s);
     }
 }
 
@@ -448,8 +476,13 @@ gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
     struct gossip_stream *s = gossip_find(g, stream);
 
     g->now_us = now_us;
-    if (s != NULL && s->epoch.no != 0 && !gossip_rebuild(g, s, "lost")) {
-        gossip_local_doubted(g, stream, now_us);
+    if (s == NULL || s->epoch.no == 0 || gossip_rebuild(g, s, "lost")) {
+        return;
+    }
+    if (!gossip_leads(s) || !s->reading.live || s->transfer.begun) {
+        gossip_stream_reset(g, s, "lost");
+    } else {
+        doubt(g, s);
     }
 }
 
@@ -559,28 +592,18 @@ is_best(struct gossip *g, struct gossip_stream *s)
     return off_us >= judge_us;
 }
 
-/* Until when, by gossip_awake(), a reading has the time to go on from the names that it was told, or
- * to begin again because it cannot; 0: none is expected to. */
-static uint64_t
-resumes_until(const struct gossip *g, const struct gossip_stream *s)
-{
-    return s->resuming && !s->reading.differs
-               ? s->resumed_us + gossip_us(g->config.judge_ms)
-               : 0;
-}
-
 uint64_t
 gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
 {
     uint64_t judge_us = judge_after_us(g);
 
-    if (!is_judged(s) || gossip_leads(s)) {
+    if (!is_judged(s) || gossip_leads(s) || s->lost) {
         return obtain_at(g, s);
     }
     if (s->reading.differs) {
         return g->now_us;
     }
-    if (resumes_until(g, s) > gossip_awake(g)) {
+    if (is_resuming(g, s)) {
         return gossip_awake_due(g, resumes_until(g, s));
     }
     if (can_lead(g, s)) {
@@ -613,7 +636,7 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
         }
         return;
     }
-    if (resumes_until(g, s) > gossip_awake(g)) {
+    if (is_resuming(g, s) || s->lost) {
         return;
     }
     if (can_lead(g, s) && resume(g, s, true)) {

@@ -321,8 +321,8 @@ take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
     struct gossip_transfer *t = &s->transfer;
 
     CHECK(t->active && page->status == PAGE_OK);
-    if (!t->begun && gossip_leads(s) && page->pos < s->log.low) {
-        fail(g, s); /* what was read since is in no log of ours */
+    if (!t->begun && (gossip_leads(s) || s->lost) && page->pos < s->log.low) {
+        fail(g, s); /* what came since is in no log of ours */
         return;
     }
     if (!t->begun) {

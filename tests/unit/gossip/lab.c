@@ -351,6 +351,35 @@ lab_read(struct lab *lab, uint32_t at, uint64_t seq, enum event_kind kind,
 }
 
 void
+lab_read_named(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
+               bool named)
+{
+    static const uint64_t reader = LAB_READER;
+    uint64_t room[sizeof(struct event_record) / 8 + 16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct names_said said = {.last = 0};
+    struct names_block block = {.name = key + 1000, .key = rng_mix(key + 1)};
+
+    record->seq = seq;
+    record->block_tokens = 16;
+    record->words_count = 2;
+    record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, 1);
+    record->words[1] = block.key;
+    if (named) {
+        words_init(&said.words, 16);
+        names_say_reader(&said, &reader, 1);
+        names_say_enter(&said, &block);
+        record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+        memcpy(record->words + 2, said.words.word,
+               said.words.count * sizeof(uint64_t));
+        words_fini(&said.words);
+    }
+    gossip_local_record(lab->nodes[at].g, lab_stream, record, rng_mix(seq + 7),
+                        true, lab->now_us);
+    lab_pull(lab);
+}
+
+void
 lab_begin_reading(struct lab *lab, uint32_t at, uint64_t process, bool whole)
 {
     gossip_local_begin(lab->nodes[at].g, lab_stream, process, whole,

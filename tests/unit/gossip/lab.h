@@ -11,6 +11,7 @@
 #define LAB_KEYS   2048
 #define LAB_FRAMES 4096
 #define LAB_MS     UINT64_C(1000)
+#define LAB_READER 0x5eadU
 
 struct lab_node {
     struct gossip *g;
@@ -87,6 +88,10 @@ void lab_read(struct lab *lab, uint32_t at, uint64_t seq, enum event_kind kind,
 /* ... of many keys, from key on. */
 void lab_read_many(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
                    uint32_t count);
+/* ... that stores block `key` under the name key + 1000, which is told if `named`;
+ * LAB_READER is the ledger's only row. */
+void lab_read_named(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
+                    bool named);
 void lab_begin_reading(struct lab *lab, uint32_t at, uint64_t process,
                        bool whole);
 

@@ -5,39 +5,13 @@
 #include "index/base/rng.h"
 #include "lab.h"
 
-#define READER 0x5eadU
-
 static struct lab lab;
 static struct gossip_config config;
 
-/* Node 0 reads batches that store one block each, block `key` under the name
- * key + 1000, with the names if `named`. */
 static void
 read_one(uint32_t at, uint64_t seq, uint32_t key, bool named)
 {
-    static const uint64_t reader = READER;
-    uint64_t room[sizeof(struct event_record) / 8 + 16] = {0};
-    struct event_record *record = (struct event_record *)(void *)room;
-    struct names_said said = {.last = 0};
-    struct names_block block = {.name = key + 1000, .key = rng_mix(key + 1)};
-
-    record->seq = seq;
-    record->block_tokens = 16;
-    record->words_count = 2;
-    record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, 1);
-    record->words[1] = block.key;
-    if (named) {
-        words_init(&said.words, 16);
-        names_say_reader(&said, &reader, 1);
-        names_say_enter(&said, &block);
-        record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
-        memcpy(record->words + 2, said.words.word,
-               said.words.count * sizeof(uint64_t));
-        words_fini(&said.words);
-    }
-    gossip_local_record(lab.nodes[at].g, lab_stream, record, rng_mix(seq + 7),
-                        true, lab.now_us);
-    lab_pull(&lab);
+    lab_read_named(&lab, at, seq, key, named);
 }
 
 static void
@@ -86,7 +60,7 @@ Test(gossip_names, every_node_has_those_of_the_reader)
         cr_assert_eq(names.fingerprint, rng_mix(19 + 7), "the whole of it");
         cr_assert_eq(names.table->count, 20);
         cr_assert_eq(names_find(names.table, 1005)->key, rng_mix(6));
-        cr_assert_eq(names.table->reader[0], READER);
+        cr_assert_eq(names.table->reader[0], LAB_READER);
     }
 }
 
@@ -214,213 +188,6 @@ Test(gossip_names, an_epoch_that_was_left_without_names_is_joined_again)
     cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
     cr_assert_eq(lab_status(&lab, 2).pos >> 8, 19);
     cr_assert_geq(lab_stats(&lab, 2).resumes, 1);
-}
-
-Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
-{
-    struct gossip *g = lab.nodes[1].g;
-    struct gossip_out out;
-    uint32_t resumes = 0;
-
-    lab_stop(&lab, 0);
-    lab_stop(&lab, 2);
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    gossip_local_live(g, lab_stream, true, lab.now_us);
-    for (uint32_t ms = 0; ms < config.judge_ms; ms++) {
-        gossip_tick(g, lab.now_us + ms * 1000);
-        while (gossip_next_out(g, &out)) {
-            cr_assert(out.kind != GOSSIP_REREAD || out.resume, "%u ms", ms);
-            resumes += out.kind == GOSSIP_REREAD && out.resume;
-        }
-    }
-    cr_assert_eq(resumes, 1);
-    cr_assert_leq(gossip_deadline(g), lab.now_us + config.judge_ms * 1000);
-    lab.now_us += config.judge_ms * 1000;
-    gossip_tick(g, lab.now_us); /* nothing came of it */
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
-}
-
-/* A peer that is gone said before that it reads on. */
-Test(gossip_names, who_is_left_alone_goes_on_before_it_takes_over)
-{
-    struct gossip *g = lab.nodes[1].g;
-
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    gossip_local_begin(g, lab_stream, 998, false, 0, lab.now_us);
-    gossip_local_live(g, lab_stream, true, lab.now_us);
-    read_one(0, 20, 20, true);
-    lab_run(&lab, config.judge_ms * 3 / 4);
-    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
-    lab_stop(&lab, 0);
-    lab_stop(&lab, 2);
-    lab_run(&lab, config.judge_ms / 2);
-    cr_assert_eq(lab_stats(&lab, 1).resumes, 2, "from a newer batch");
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
-    lab_run(&lab, config.judge_ms);
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
-}
-
-/* The try was too early: the names were old. Nobody has to be gone yet. */
-Test(gossip_names, a_level_follower_tries_again_a_few_times)
-{
-    lab_begin_reading(&lab, 1, 999, false);
-    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
-    lab_begin_reading(&lab, 1, 998, false); /* the replay does not reach */
-    for (uint32_t i = 20; i < 30; i++) {
-        read_one(1, i, i, true);
-        read_one(0, i, i, true);
-        lab_run(&lab, 50);
-        lab_begin_reading(&lab, 1, 998 - i, false);
-    }
-    lab_run(&lab, config.judge_ms / 2);
-    cr_assert_eq(lab_stats(&lab, 1).resumes, 4);
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
-    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
-}
-
-/* A copy for the intake takes one part of the table at a time. */
-static uint32_t
-hand(struct gossip *g, struct names_twin *twin, struct gossip_names *names,
-     uint64_t more_from)
-{
-    uint32_t steps = 1;
-
-    cr_assert(gossip_hand_begin(g, lab_stream, twin));
-    while (gossip_hand_step(g, 1, names, lab.now_us) == GOSSIP_E_MORE) {
-        if (steps % 4 == 0) {
-            read_one(0, more_from + steps, (uint32_t)more_from + steps, true);
-            lab_run(&lab, 20);
-        }
-        steps++;
-    }
-    return steps;
-}
-
-Test(gossip_names, a_copy_in_pieces_is_the_table_at_its_end)
-{
-    struct gossip *g = lab.nodes[1].g;
-    struct gossip_names names;
-    struct names_twin twin;
-    const char *reason;
-
-    for (uint32_t i = 20; i < 400; i++) {
-        read_one(0, i, i, true);
-    }
-    lab_run(&lab, 500);
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    lab_pull(&lab);
-    cr_assert_gt(hand(g, &twin, &names, 400), 100);
-    cr_assert_gt(names.seq, 399, "records came meanwhile");
-    cr_assert_eq(twin.table.count, names.table->count);
-    cr_assert_gt(twin.table.count, 400);
-    cr_assert_eq(twin.table.digest, names.table->digest);
-    cr_assert(names_check(&twin.table, &reason), "%s", reason);
-    cr_assert_eq(twin.table.reader[0], READER);
-    names_clear(&twin.table, &twin.room);
-}
-
-Test(gossip_names, a_copy_of_names_that_are_gone_is_lost)
-{
-    struct gossip *g = lab.nodes[1].g;
-    struct gossip_names names;
-    struct names_twin twin;
-
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    lab_pull(&lab);
-    cr_assert(gossip_hand_begin(g, lab_stream, &twin));
-    cr_assert_eq(gossip_hand_step(g, 1, &names, lab.now_us), GOSSIP_E_MORE);
-    lab_begin_reading(&lab, 0, 88, true);
-    lab_run(&lab, 3000);
-    cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
-    cr_assert_eq(gossip_hand_step(g, 1, &names, lab.now_us), GOSSIP_E_LOST);
-    names_clear(&twin.table, &twin.room);
-    cr_assert_not(gossip_hand_begin(g, lab_stream, &twin));
-}
-
-Test(gossip_names, a_reading_that_found_its_beginning_is_handed_nothing)
-{
-    struct gossip *g = lab.nodes[1].g;
-    struct gossip_names names;
-    struct names_twin twin;
-
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    lab_pull(&lab);
-    cr_assert(gossip_hand_begin(g, lab_stream, &twin));
-    gossip_local_begin(g, lab_stream, 77, true, 0, lab.now_us);
-    lab_pull(&lab);
-    cr_assert_eq(gossip_hand_step(g, SIZE_MAX, &names, lab.now_us),
-                 GOSSIP_E_LOST);
-    names_clear(&twin.table, &twin.room);
-}
-
-/* Many streams are handed over one after another. */
-Test(gossip_names, a_reading_that_waits_for_its_copy_is_not_judged)
-{
-    struct gossip *g = lab.nodes[1].g;
-
-    lab_stop(&lab, 0);
-    lab_stop(&lab, 2);
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    gossip_local_live(g, lab_stream, true, lab.now_us);
-    lab_pull(&lab);
-    for (uint32_t i = 0; i < 20; i++) {
-        lab.now_us += config.judge_ms * 900;
-        gossip_hand_waits(g, lab_stream, lab.now_us);
-        gossip_tick(g, lab.now_us);
-        lab_pull(&lab);
-    }
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
-    lab_run(&lab, config.judge_ms + 2);
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
-}
-
-Test(gossip_names, a_clock_that_jumps_takes_no_time_from_a_reading)
-{
-    struct gossip *g = lab.nodes[1].g;
-
-    lab_stop(&lab, 0);
-    lab_stop(&lab, 2);
-    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
-    gossip_local_live(g, lab_stream, true, lab.now_us);
-    lab_run(&lab, 1);
-    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
-    lab.now_us += UINT64_C(86400000000);
-    lab_run(&lab, config.judge_ms / 2);
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
-    lab_run(&lab, config.judge_ms);
-    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
-}
-
-Test(gossip_names, a_doubted_state_is_built_from_them_where_the_replay_is_short)
-{
-    uint32_t resets = lab.nodes[0].resets;
-
-    lab_unlink(&lab, 0, 1);
-    lab_unlink(&lab, 0, 2);
-    gossip_local_doubted(lab.nodes[0].g, lab_stream, lab.now_us);
-    lab_pull(&lab);
-    cr_assert_eq(lab.nodes[0].rereads, 1);
-    lab_begin_reading(&lab, 0, 999, false); /* the replay is too short */
-    cr_assert_eq(lab.nodes[0].resets, resets + 1);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
-    cr_assert(lab_status(&lab, 0).complete);
-    cr_assert_eq(lab_held(&lab, 0), 20);
-    cr_assert_eq(lab_stats(&lab, 0).resumes, 1);
-}
-
-Test(gossip_names, a_doubted_state_that_cannot_be_read_again_is_dropped)
-{
-    uint32_t resets = lab.nodes[0].resets;
-
-    lab.nodes[1].refuses = true;
-    lab.nodes[2].refuses = true;
-    gossip_local_doubted(lab.nodes[0].g, lab_stream, lab.now_us);
-    lab_run(&lab, 2000);
-    cr_assert_eq(lab.nodes[0].rereads, 1);
-    lab_begin_reading(&lab, 0, 999, false);
-    cr_assert_eq(lab.nodes[0].resets, resets + 1);
-    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
-    cr_assert_eq(lab_held(&lab, 0), 20, "the own log had it all");
 }
 
 /* ---- a state that is built from them ---- */
@@ -699,10 +466,10 @@ Test(gossip_names, old_ones_stay_until_a_peer_has_told_all_of_its_own)
     cr_assert_eq(names.seq, 39);
 }
 
-/* A DELTA with batch 20: it stores nothing, one name leaves, and behind that
- * there are so many bytes of a later version. */
+/* A DELTA with the batch after `prev`: it stores nothing, one name leaves, and
+ * behind that there are so many bytes of a later version. */
 static size_t
-put_leave(uint8_t *bytes, size_t size, uint32_t more)
+put_leave(uint8_t *bytes, size_t size, uint64_t prev, uint32_t more)
 {
     static uint8_t later[CODEC_BODY_MAX];
     const uint64_t words[] = {names_op(NAMES_LEAVE, false, 0, 1), 1005};
@@ -714,8 +481,8 @@ put_leave(uint8_t *bytes, size_t size, uint32_t more)
     struct codec_out body = {.bytes = kept, .max = sizeof kept};
     struct codec_out out = {.bytes = bytes, .max = size};
 
-    codec_put_names(&field, &names, NULL, 0, true, rng_mix(20 + 7));
-    codec_put_body(&body, &head, NULL, 0, rng_mix(20 + 7), 0);
+    codec_put_names(&field, &names, NULL, 0, true, rng_mix(prev + 8));
+    codec_put_body(&body, &head, NULL, 0, rng_mix(prev + 8), 0);
     codec_put_field(&body, CODEC_FIELD_NAMES, field.bytes, field.len);
     codec_put_field(&body, 0xee, later, more);
     codec_put_u8(&out, 3); /* DELTA */
@@ -726,9 +493,9 @@ put_leave(uint8_t *bytes, size_t size, uint32_t more)
     codec_put_varint(&out, 1);
     codec_put_u64(&out, 77);
     codec_put_u8(&out, 1);
-    codec_put_varint(&out, gossip_pos_after(19));
+    codec_put_varint(&out, gossip_pos_after(prev));
     codec_put_varint(&out, body.len);
-    codec_put_varint(&out, gossip_pos_after(20) - gossip_pos_after(19));
+    codec_put_varint(&out, gossip_pos_after(prev + 1) - gossip_pos_after(prev));
     codec_put_bytes(&out, body.bytes, body.len);
     codec_put_u8(&out, 0);
     cr_assert_not(out.failed || body.failed || field.failed);
@@ -743,7 +510,7 @@ Test(gossip_names, a_record_that_is_too_long_keeps_them)
 
     for (uint32_t i = 0; i < 2; i++) {
         struct gossip_names names;
-        size_t len = put_leave(bytes, sizeof bytes, more[i]);
+        size_t len = put_leave(bytes, sizeof bytes, 19, more[i]);
 
         lab_end(&lab);
         setup();
