@@ -133,7 +133,8 @@
  * Names belong to the epoch: they stay when a peer's state takes the place of
  * the own one, and when a record does not tell what it changes. They are then
  * those of an older batch, until newer ones are there; a reading can go on from
- * them all the same, as far back as the engine's replay reaches.
+ * them all the same, as far back as the engine's replay reaches. So they are handed
+ * on, too, where no peer has any as of its state.
  *
  * What is held is what has a name. So a node that lost its state builds it from
  * the names (rebuild.c), and asks neither a peer nor the engine for it. If the

@@ -157,8 +157,10 @@ struct gossip_ledger {
     struct gossip_named *spare; /* the table of before, while a peer is asked
                                    for a newer one; NULL: there was none */
     /* Asking a peer for its table. */
-    uint64_t offer; /* a peer that knew them lately; 0: none */
-    uint64_t peer;  /* 0: nobody is asked */
+    uint64_t offer;     /* a peer that knew them lately; 0: none */
+    uint64_t offer_old; /* ... as of this position only; 0: as of its own */
+    bool old;           /* those are asked for */
+    uint64_t peer;      /* 0: nobody is asked */
     uint64_t token;
     uint64_t cursor;
     uint64_t from;  /* pages are of this position, or a later one */
@@ -689,10 +691,12 @@ gossip_names_fresh(const struct gossip_stream *s)
     return s->names.known && s->names.at == s->told;
 }
 
-/* A peer in the stream's epoch knows the names. */
-void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer);
+/* A peer in the stream's epoch knows the names. old: only those of this position,
+ * which is before its own; 0: as of its own. */
+void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+                      uint64_t old);
 
-/* The names are not known, or old, and a peer has them. */
+/* The names are not known, or old, and a peer has them, or newer ones. */
 bool gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s);
 
 /* When gossip_names_tick() is due; UINT64_MAX: never. */

@@ -14,6 +14,9 @@
  * use. When the records have reached the last page's position, the table is the
  * reader's.
  *
+ * Where no peer has a table that is as new as its state, an older one is asked
+ * for. Records do not reach it, so nothing happens to it at either end meanwhile.
+ *
  * A table belongs to an epoch, not to a state: it stays when a peer's state
  * takes the place of the own one. Where the records do not go on from its
  * position, or one does not tell its names, it stays as it was, and is old. A
@@ -140,10 +143,10 @@ miss(struct gossip *g, struct gossip_stream *s, uint64_t prev, uint64_t pos)
 
     empty_batch(s);
     g->stats.names_lost += prev <= n->at && (n->known || n->peer != 0);
-    if (n->peer != 0) {
+    if (n->peer != 0 && !n->old) {
         go_back(g, s);
     } else {
-        n->at = n->known ? n->pos : pos;
+        n->at = n->known || n->peer != 0 ? n->pos : pos;
     }
 }
 
@@ -373,6 +376,13 @@ is_behind(const struct gossip_stream *s)
     return s->epoch.no != 0 && (!s->names.known || s->names.at < s->told);
 }
 
+/* Whether a table of this position is of use, and newer than the one here. */
+static bool
+is_newer(const struct gossip_stream *s, uint64_t old)
+{
+    return old <= s->told && old > (s->names.known ? s->names.pos : 0);
+}
+
 /* Between two batches only, and not while the state is on its way. */
 static bool
 can_ask(const struct gossip *g, const struct gossip_stream *s)
@@ -384,8 +394,10 @@ can_ask(const struct gossip *g, const struct gossip_stream *s)
 bool
 gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s)
 {
-    return is_behind(s) &&
-           gossip_peer_at(g, s->names.offer) != GOSSIP_PEER_NONE;
+    const struct gossip_ledger *n = &s->names;
+
+    return is_behind(s) && (n->offer_old == 0 || is_newer(s, n->offer_old)) &&
+           gossip_peer_at(g, n->offer) != GOSSIP_PEER_NONE;
 }
 
 uint64_t
@@ -400,11 +412,13 @@ gossip_names_timer(const struct gossip *g, const struct gossip_stream *s)
 }
 
 void
-gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+                 uint64_t old)
 {
     CHECK(peer != 0 && !s->removed);
-    if (is_behind(s)) {
+    if (is_behind(s) && (old == 0 || !gossip_names_wanted(g, s))) {
         s->names.offer = peer;
+        s->names.offer_old = old;
         gossip_wake_at(g, g->now_us);
     }
 }
@@ -425,13 +439,14 @@ ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     n->spare = spare;
     names_keep_left(&n->table);
     n->peer = peer;
-    n->at = s->told;
+    n->old = n->offer_old != 0;
+    n->at = n->old ? n->offer_old : s->told;
     n->cursor = 0;
     n->tries = 0;
     /* A batch that is half applied is told of by no record any more. */
-    n->from = s->told | GOSSIP_PART_LAST;
+    n->from = n->at | GOSSIP_PART_LAST;
     n->until = n->from;
-    n->pos = s->told == n->from ? s->told : 0;
+    n->pos = n->at == n->from ? n->from : 0;
     g->stats.names_asked++;
     send_ask(g, s);
 }
@@ -634,7 +649,9 @@ gossip_recv_names(struct gossip *g, uint64_t peer, struct codec_in in)
         s->epoch.id != page.ask.epoch_id) {
         return 0;
     }
-    if (!page.serves || page.pos < s->names.from) {
+    bool other =
+        s->names.old ? page.pos != s->names.from : page.pos < s->names.from;
+    if (!page.serves || other) {
         fail(g, s);
         return 0;
     }

@@ -21,6 +21,13 @@ knows_digest(const struct gossip_stream *s)
     return s->digest_known && s->digest_pos == s->pos && !gossip_is_torn(s);
 }
 
+/* The position of names that are behind the state; 0: there are none. */
+static uint64_t
+old_names(const struct gossip_stream *s)
+{
+    return s->names.known && !gossip_names_fresh(s) ? s->names.pos : 0;
+}
+
 /* What an entry adds to the summary. */
 static uint64_t
 fingerprint_of(const struct gossip_stream *s)
@@ -30,7 +37,7 @@ fingerprint_of(const struct gossip_stream *s)
     CHECK(!s->removed && s->epoch.no != 0);
     fingerprint = rng_mix(fingerprint ^ s->epoch.id ^ rng_mix(s->epoch.no));
     fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0) ^
-                  (gossip_names_fresh(s) ? 0 : 2);
+                  (gossip_names_fresh(s) ? 0 : 2 ^ rng_mix(old_names(s)));
     if (knows_digest(s)) {
         fingerprint =
             rng_mix(fingerprint ^ rng_mix(s->digest_count) ^ s->digest_xor);
@@ -115,6 +122,7 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
     if (printed) {
         codec_put_u32(&g->build, print);
     }
+    codec_put_varint(&g->build, old_names(s));
     struct codec_out entry = g->build;
     g->build = frame;
     CHECK(!entry.failed);
@@ -157,6 +165,7 @@ struct entry {
     uint64_t count;
     uint64_t xor_keys;
     uint32_t print;
+    uint64_t old_names; /* their position; 0: none */
 };
 
 static bool
@@ -175,6 +184,7 @@ get_entry(struct codec_in in, struct entry *entry)
     if ((entry->flags & ENTRY_PRINT) != 0) {
         entry->print = codec_get_u32(&in);
     }
+    entry->old_names = codec_left(&in) > 0 ? codec_get_varint(&in) : 0;
     return !in.failed;
 }
 
@@ -278,7 +288,9 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
         return s->epoch.no != 0;
     }
     if ((entry->flags & ENTRY_NAMES) != 0) {
-        gossip_names_met(g, s, peer);
+        gossip_names_met(g, s, peer, 0);
+    } else if (entry->old_names != 0) {
+        gossip_names_met(g, s, peer, entry->old_names);
     }
     if (entry->pos > gossip_need(s)) {
         gossip_stream_known(g, s, entry->pos);

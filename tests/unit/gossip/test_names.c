@@ -466,6 +466,67 @@ Test(gossip_names, old_ones_stay_until_a_peer_has_told_all_of_its_own)
     cr_assert_eq(names.seq, 39);
 }
 
+/* Node 1 has the state as of 22, and the names of 19; node 2 has no names. */
+static void
+only_old_ones_are_left(void)
+{
+    struct gossip_names names;
+
+    begin_with_short_logs();
+    lab_unlink(&lab, 1, 2);
+    for (uint32_t i = 20; i < 23; i++) {
+        read_one(0, i, i, i != 20); /* they stay as of 19 */
+    }
+    lab_run(&lab, 100);
+    lab_stop(&lab, 2);
+    lab_stop(&lab, 0);
+    cr_assert(gossip_names(lab.nodes[1].g, lab_stream, &names));
+    cr_assert_eq(names.seq, 19);
+    lab_start(&lab, 2);
+    lab_link(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 999, false);
+}
+
+Test(gossip_names, where_there_are_old_ones_only_those_are_handed_on)
+{
+    struct gossip_names names;
+
+    only_old_ones_are_left();
+    lab_run(&lab, config.judge_ms - 100);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(22));
+    cr_assert(gossip_names(lab.nodes[2].g, lab_stream, &names));
+    cr_assert_eq(names.seq, 19);
+    cr_assert_eq(names.fingerprint, rng_mix(19 + 7));
+    cr_assert_eq(names.table->count, 20);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 77, true, 19, lab.now_us);
+    gossip_local_live(lab.nodes[2].g, lab_stream, true, lab.now_us);
+    for (uint32_t i = 20; i < 25; i++) {
+        read_one(2, i, i, true);
+    }
+    lab_run(&lab, 2 * config.judge_ms);
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 77);
+        cr_assert(lab_status(&lab, at).complete);
+        cr_assert(gossip_names(lab.nodes[at].g, lab_stream, &names));
+        cr_assert_eq(names.seq, 24);
+        cr_assert_eq(names.table->count, 25);
+    }
+}
+
+Test(gossip_names, old_ones_are_asked_for_once)
+{
+    only_old_ones_are_left();
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_stats(&lab, 2).names_asked, 1);
+    uint64_t theirs = lab_stats(&lab, 1).names_asked;
+    lab_unlink(&lab, 1, 2);
+    lab_link(&lab, 1, 2); /* both say what they have */
+    lab_run(&lab, config.judge_ms / 4);
+    cr_assert_eq(lab_stats(&lab, 2).names_asked, 1);
+    cr_assert_eq(lab_stats(&lab, 1).names_asked, theirs);
+}
+
 /* A DELTA with the batch after `prev`: it stores nothing, one name leaves, and
  * behind that there are so many bytes of a later version. */
 static size_t
@@ -500,6 +561,33 @@ put_leave(uint8_t *bytes, size_t size, uint64_t prev, uint32_t more)
     codec_put_u8(&out, 0);
     cr_assert_not(out.failed || body.failed || field.failed);
     return out.len;
+}
+
+/* They are those of before, which records do not reach. */
+Test(gossip_names, a_record_that_comes_meanwhile_spoils_no_old_ones)
+{
+    static uint8_t bytes[4096];
+    struct gossip_names names;
+    size_t len = put_leave(bytes, sizeof bytes, 22, 0);
+
+    only_old_ones_are_left();
+    for (uint32_t ms = 0; lab_stats(&lab, 2).names_asked == 0; ms++) {
+        cr_assert_lt(ms, config.judge_ms);
+        lab_carry(&lab);
+        lab.now_us += LAB_MS;
+        gossip_tick(lab.nodes[1].g, lab.now_us);
+        gossip_tick(lab.nodes[2].g, lab.now_us);
+        lab_pull(&lab); /* the question is on its way */
+    }
+    cr_assert_eq(
+        gossip_recv(lab.nodes[2].g, lab.nodes[1].id, bytes, len, lab.now_us),
+        0);
+    lab_run(&lab, 1);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(23));
+    cr_assert(gossip_names(lab.nodes[2].g, lab_stream, &names));
+    cr_assert_eq(names.seq, 19);
+    cr_assert_eq(names.table->count, 20);
+    cr_assert_eq(lab_stats(&lab, 2).names_asked, 1);
 }
 
 /* What is behind them is cut off, so that the record can be passed on. */
