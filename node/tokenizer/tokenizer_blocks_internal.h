@@ -229,8 +229,8 @@ starts_of(struct slice text, size_t at, const struct block_kinds *k,
 
 /* Keeps what was found for later; KEY_BYTES from ptr can be read. */
 WORDS_TARGET static inline void
-find_word(struct found *found, struct cache_entry *shorts, const char *ptr,
-          size_t len)
+find_word(struct found *found, struct word_cache *cache,
+          struct cache_entry *shorts, const char *ptr, size_t len)
 {
     struct cache_short *word = &found->words[found->count++];
 
@@ -239,7 +239,7 @@ find_word(struct found *found, struct cache_entry *shorts, const char *ptr,
         cache_key(ptr, len, word->key);
         cache_find(shorts, word);
     } else {
-        cache_mark_long(shorts, word, len);
+        cache_find_long(cache, word, len);
     }
 }
 
@@ -261,7 +261,7 @@ find_words(struct tokenizer_scratch *s, struct found *found, struct slice text,
             uint64_t starts = starts_of(text, at, &kinds, scan, &whole);
             while ((starts &= starts - 1) != 0) {
                 size_t to = (unsigned)__builtin_ctzll(starts);
-                find_word(found, shorts, block + taken, to - taken);
+                find_word(found, s->cache, shorts, block + taken, to - taken);
                 taken = to;
             }
         }
@@ -269,7 +269,7 @@ find_words(struct tokenizer_scratch *s, struct found *found, struct slice text,
         block += taken;
         if (!whole || taken == 0) {
             size_t len = scan(classes, text, at) - at;
-            find_word(found, shorts, block, len);
+            find_word(found, s->cache, shorts, block, len);
             at += len;
             block += len;
         }

@@ -13,11 +13,12 @@
 #define LONG_IDS   31
 #define PIECE      0x80U /* beside a length: no word, but a piece of one */
 
+/* Most take two lines of memory, as the ids follow the bytes. */
 struct long_entry {
-    char bytes[LONG_BYTES];
     uint8_t len; /* 0: free */
-    uint32_t ids[LONG_IDS];
-    uint32_t count;
+    uint8_t count;
+    uint32_t room[(LONG_BYTES + 3) / 4 + LONG_IDS]; /* bytes, filled up to
+                                                       fours; ids */
 };
 
 struct word_cache {
@@ -117,23 +118,30 @@ keep_short(struct word_cache *cache, const struct cache_short *word,
 static inline bool
 is_long(const struct long_entry *entry, struct slice word, uint8_t len)
 {
-    return entry->len == len && memcmp(entry->bytes, word.ptr, word.len) == 0;
+    return entry->len == len && memcmp(entry->room, word.ptr, word.len) == 0;
+}
+
+/* The number of a long word's two places. */
+static inline uint64_t
+long_place(struct slice word)
+{
+    return tok_hash(word.ptr, word.len) >> (64 - LONG_BITS);
 }
 
 /* A word that the table of short ones has not, or cannot have. shorts: where it
  * is kept if it has few ids; NULL: it is too long for that. */
 static void
 long_word(struct tokenizer_scratch *s, struct slice word, uint8_t piece,
-          const struct cache_short *shorts)
+          const struct cache_short *shorts, uint64_t place)
 {
     struct tokenizer_ids *ids = s->ids;
     uint8_t len = (uint8_t)(word.len | piece);
-    uint64_t hash = tok_hash(word.ptr, word.len);
-    struct long_entry *entry = s->cache->longs[hash >> (64 - LONG_BITS)];
+    struct long_entry *entry = s->cache->longs[place];
+    size_t behind = (word.len + 3) / 4; /* where its ids are */
 
     for (int i = 0; i < 2; i++) {
         if (is_long(&entry[i], word, len)) {
-            tok_emit_many(s, entry[i].ids, entry[i].count);
+            tok_emit_many(s, entry[i].room + behind, entry[i].count);
             return;
         }
     }
@@ -153,10 +161,25 @@ long_word(struct tokenizer_scratch *s, struct slice word, uint8_t piece,
         return;
     }
     entry[1] = entry[0];
-    memcpy(entry->bytes, word.ptr, word.len);
-    memcpy(entry->ids, made, count * sizeof made[0]);
+    memcpy(entry->room, word.ptr, word.len);
+    memcpy(entry->room + behind, made, count * sizeof made[0]);
     entry->len = len;
-    entry->count = (uint32_t)count;
+    entry->count = (uint8_t)count;
+}
+
+void
+cache_find_long(struct word_cache *cache, struct cache_short *word, size_t len)
+{
+    uint64_t place = 0;
+
+    if (len <= LONG_BYTES) {
+        place = long_place((struct slice){.ptr = word->ptr, .len = len});
+        __builtin_prefetch(cache->longs[place]);
+        __builtin_prefetch((const char *)cache->longs[place] + 64);
+    }
+    word->key[0] = len;
+    word->key[1] = (uint64_t)CACHE_LONG << 56 | place;
+    word->entries = cache->shorts;
 }
 
 void
@@ -166,7 +189,12 @@ cache_miss(struct tokenizer_scratch *s, const struct cache_short *word)
     uint8_t len = (uint8_t)(word->key[1] >> 56);
 
     if (len == CACHE_LONG) {
-        cache_word(s, (struct slice){.ptr = word->ptr, .len = word->key[0]});
+        struct slice text = {.ptr = word->ptr, .len = word->key[0]};
+        if (text.len <= LONG_BYTES) {
+            long_word(s, text, 0, NULL, (uint32_t)word->key[1]);
+        } else {
+            bpe_word(s, text);
+        }
         return;
     }
     entry += !cache_is(entry, word->key);
@@ -178,8 +206,8 @@ cache_miss(struct tokenizer_scratch *s, const struct cache_short *word)
         keep_short(s->cache, word, found.ids, found.count);
         return;
     }
-    long_word(s, (struct slice){.ptr = word->ptr, .len = len & ~PIECE},
-              (uint8_t)(len & PIECE), word);
+    struct slice text = {.ptr = word->ptr, .len = len & ~PIECE};
+    long_word(s, text, (uint8_t)(len & PIECE), word, long_place(text));
 }
 
 static inline void
@@ -192,7 +220,7 @@ look_up(struct tokenizer_scratch *s, struct slice word, uint8_t piece)
         cache_find(s->cache->shorts, &one);
         cache_emit(s, &one);
     } else if (word.len <= LONG_BYTES) {
-        long_word(s, word, piece, NULL);
+        long_word(s, word, piece, NULL, long_place(word));
     } else if (piece != 0) {
         bpe_piece(s, word);
     } else {

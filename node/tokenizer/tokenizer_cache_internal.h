@@ -24,7 +24,8 @@ struct cache_entry {
     uint32_t count;
 };
 
-/* The last one of a key's bytes: of a longer word, whose length is the first. */
+/* The last one of a key's bytes: of a longer word, whose length is the first
+ * number, and whose place among such words is in the second. */
 #define CACHE_LONG 0xffU
 
 /* A word on its way. */
@@ -36,6 +37,11 @@ struct cache_short {
 
 /* The table of short words: pairs, the newer one first. */
 struct cache_entry *cache_shorts(struct word_cache *cache);
+
+/* The key of a word of more than CACHE_SHORT_BYTES at word->ptr: no entry has
+ * such a one. Asks for the memory where the word may be. */
+void cache_find_long(struct word_cache *cache, struct cache_short *word,
+                     size_t len);
 
 /* A word that is in neither of its first places. */
 void cache_miss(struct tokenizer_scratch *s, const struct cache_short *word);
@@ -76,16 +82,6 @@ cache_key(const char *ptr, size_t len, uint64_t key[2])
 
     key[0] = tok_load64(ptr) & kept[len][0];
     key[1] = (tok_load64(ptr + 8) & kept[len][1]) | (uint64_t)len << 56;
-}
-
-/* The same for a longer word; no entry has such a key. */
-static inline void
-cache_mark_long(struct cache_entry *shorts, struct cache_short *word,
-                size_t len)
-{
-    word->key[0] = len;
-    word->key[1] = (uint64_t)CACHE_LONG << 56;
-    word->entries = shorts;
 }
 
 /* Finds where a word is kept, and asks for that memory. */
