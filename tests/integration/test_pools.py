@@ -164,15 +164,22 @@ class Tuned(MeshCase):
                                    chat(text(tokens), model="m", max_tokens=10))
             self.assertEqual(told.status, 200, told.body)
 
-    def configure(self, **policy):
-        self.config.write_text(json.dumps({"policy": policy}))
+    def configure(self, name, tune):
+        config = self.folder / f"{name}.yaml"
+        config.write_text(json.dumps({"policy": {"pool_tune": tune}}))
+        return config
+
+    def turn_off(self, name, node):
+        self.configure(name, "off")
+        answer = harness.request(node.at("admin"), "POST", "/admin/reload")
+        self.assertEqual(answer.status, 200, answer.body)
+        harness.wait_until(lambda: self.threshold(node) is None, "it counts no more")
+        self.assertEqual(self.length(node)["threshold"], 8192)
 
     def test_nodes_tune_it_alike_and_stop_when_they_are_told(self):
         workers = [w for length in (4096, LONG) for w in ("--worker", self.worker(length).url)]
-        self.config = self.folder / "kvasir.yaml"
-        self.configure(pool_tune="on")
-        first = self.node("a", "-c", self.config, *workers)
-        second = self.node("b", *workers, "--policy.pool_tune", "on",
+        first = self.node("a", "-c", self.configure("a", "on"), *workers)
+        second = self.node("b", "-c", self.configure("b", "on"), *workers,
                            join=[first.ready["mesh"]])
         self.together([first, second])
         harness.wait_until(lambda: self.length(first)["pool"] == "short", "lengths are known")
@@ -193,13 +200,9 @@ class Tuned(MeshCase):
                              (found, True))
         row = harness.request(first.at("admin"), "GET", "/admin/mix").json()["rows"][0]
         self.assertEqual(sum(count for _, count, _ in row["budgets"]), 210)
-        self.configure(pool_tune="off")
-        answer = harness.request(first.at("admin"), "POST", "/admin/reload")
-        self.assertEqual(answer.status, 200, answer.body)
-        for node in first, second:
-            harness.wait_until(lambda node=node: self.threshold(node) is None,
-                               "nobody finds one any more")
-            self.assertEqual(self.length(node)["threshold"], 8192)
+        self.turn_off("b", second)
+        self.assertEqual(self.threshold(first), found)
+        self.turn_off("a", first)
 
 
 if __name__ == "__main__":
