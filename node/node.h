@@ -30,6 +30,7 @@
 #include "node/peers/hub.h"              /* IWYU pragma: export */
 #include "node/peers/resolve.h"          /* IWYU pragma: export */
 #include "node/route/dispatch.h"         /* IWYU pragma: export */
+#include "node/route/resume.h"           /* IWYU pragma: export */
 #include "node/route/route.h"            /* IWYU pragma: export */
 #include "node/scale/scale.h"            /* IWYU pragma: export */
 #include "node/scan/scan.h"              /* IWYU pragma: export */

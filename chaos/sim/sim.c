@@ -7,6 +7,7 @@
 
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_streams_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 
 #define EVENTS_MAX (1U << 20)
@@ -299,6 +300,7 @@ begin(struct sim_world *w)
     }
     sim_request_begin(w);
     sim_tenants_begin(w);
+    sim_streams_begin(w);
     sim_chaos_begin(w);
     if (w->options.script != NULL) {
         sim_script_begin(w);
@@ -316,6 +318,7 @@ end(struct sim_world *w)
     for (uint32_t i = 0; i < w->engines_count; i++) {
         sim_engine_end(&w->engines[i]);
     }
+    sim_streams_end(w);
     sim_request_end(w);
     sim_tenants_end(w);
     sim_net_fini(w);

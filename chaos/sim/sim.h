@@ -71,7 +71,8 @@ struct fault_script;
     X(SKEW, skew, "some nodes are of a later version")                      \
     X(LIE, lie, "DNS names engines, strangers, other nodes")                \
     X(LIMIT, limit, "a tenant asks for more than its limit")                \
-    X(QUEUE, queue, "workers have few places, so requests wait")
+    X(QUEUE, queue, "workers have few places, so requests wait")            \
+    X(STREAM, stream, "requests stream, and go on when an engine ends")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -185,7 +186,8 @@ void sim_options_script(struct sim_options *options,
     X(QUEUED, "a request waited for a place")               \
     X(PLACED, "one that waited was given a place")          \
     X(LATE, "one waited too long")                          \
-    X(GAVE_WAY, "one had to give way in a full queue")
+    X(GAVE_WAY, "one had to give way in a full queue")      \
+    X(WENT_ON, "a stream went on at another worker")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -19,6 +19,7 @@ enum sim_step {
     STEP_ARRIVE,  /* at its node */
     STEP_SUBMIT,  /* at the engine */
     STEP_HEAD,    /* of the answer, at the node */
+    STEP_TOKEN,   /* of a stream: its next word, at the node */
     STEP_END,     /* of the answer, at the node */
     STEP_STATUS,  /* 503, at the node */
     STEP_SEVERED, /* the engine is gone: at the node */
@@ -70,6 +71,7 @@ void sim_visit_begin(struct sim_world *w, struct sim_flight *f);
 void sim_visit_connected(struct sim_world *w, struct sim_flight *f);
 /* Handles the engine's next message, or its absence. */
 void sim_visit_head(struct sim_world *w, struct sim_flight *f);
+void sim_visit_token(struct sim_world *w, struct sim_flight *f);
 void sim_visit_end(struct sim_world *w, struct sim_flight *f);
 void sim_visit_severed(struct sim_world *w, struct sim_flight *f);
 void sim_visit_fail(struct sim_world *w, struct sim_flight *f,

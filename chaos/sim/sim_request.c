@@ -52,8 +52,9 @@ sim_flight_plan_client(struct sim_world *w, const struct sim_flight *f,
 static void
 at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
 {
-    bool from_engine =
-        step == STEP_HEAD || step == STEP_END || step == STEP_STATUS;
+    bool from_engine = step == STEP_HEAD || step == STEP_TOKEN ||
+                       step == STEP_END || step == STEP_STATUS;
+    bool follows = step == STEP_END || step == STEP_TOKEN;
 
     CHECK(f->open);
     if (!sim_runs(w, f->node)) {
@@ -61,7 +62,7 @@ at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
         return;
     }
     /* An end does not overtake a head that had to be sent again. */
-    bool ahead = step == STEP_END && !f->headed;
+    bool ahead = follows && f->dispatch.state != DISPATCH_STREAMING;
     if (from_engine && (ahead || w->nodes[f->node].severed[f->engine])) {
         sim_flight_plan(w, f, step, w->time.now_us + STALL_MS * SIM_MS);
         return;
@@ -69,6 +70,9 @@ at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
     switch (step) {
     case STEP_HEAD:
         sim_visit_head(w, f);
+        break;
+    case STEP_TOKEN:
+        sim_visit_token(w, f);
         break;
     case STEP_END:
         sim_visit_end(w, f);

@@ -1,4 +1,5 @@
 /* The client of a request: where it sends it, when it gives up. */
+#include "chaos/sim/sim_streams_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 
 #define CALM_BORN_US   UINT64_C(3000000)
@@ -123,6 +124,7 @@ sim_client_ask(struct sim_world *w)
             f->tenant = 1 + sim_below(&w->tenants->rng, SIM_TENANTS - 1);
             f->tokens = 1 + sim_below(&w->tenants->rng, SIM_TOKENS_MAX);
         }
+        sim_stream_draw(w, f);
         set_off(w, f);
     }
 }

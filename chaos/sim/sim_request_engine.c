@@ -1,5 +1,6 @@
 /* A request at its engine, which answers, is full, breaks off or is silent. */
 #include "chaos/sim/sim_flight_internal.h"
+#include "chaos/sim/sim_streams_internal.h"
 
 #define OURS       (UINT64_C(1) << 63) /* users of the engine */
 #define STAMP_BITS 40U
@@ -26,7 +27,8 @@ say(struct sim_world *w, struct sim_flight *f, enum sim_step step)
 void
 sim_flight_submit(struct sim_world *w, struct sim_flight *f)
 {
-    uint32_t tokens[SIM_PROMPT_TOKENS];
+    uint32_t tokens[SIM_PROMPT_TOKENS + SIM_STREAM_WORDS];
+    uint32_t output[SIM_STREAM_WORDS];
     struct engine_request request = {
         .prompt = tokens,
         .prompt_len = f->prompt.len,
@@ -55,11 +57,29 @@ sim_flight_submit(struct sim_world *w, struct sim_flight *f)
     f->breaks = how == 3;
     sim_prompt_tokens(&f->prompt, tokens);
     f->process = w->engines[f->engine].processes_count;
+    if (f->streams) {
+        sim_stream_request(w, f, &request, tokens, output);
+    }
     f->running = sim_engine_submit(w, f->engine, &request, &f->ticket);
     if (!f->running) {
         w->requests->full_us = w->time.now_us;
         sim_saw(w, SIM_SAW_FULL, 1);
         say(w, f, STEP_STATUS);
+    }
+}
+
+/* Of a stream, and as long as its connection lasts. */
+static void
+say_word(struct sim_world *w, struct sim_flight *f, uint32_t index)
+{
+    uint32_t last = w->streams->stream[sim_flight_slot(w, f)].breaks;
+
+    if (f->mute || (f->breaks && index > last)) {
+        return;
+    }
+    say(w, f, index == 0 ? STEP_HEAD : STEP_TOKEN);
+    if (f->breaks && index == last) {
+        say(w, f, STEP_SEVERED);
     }
 }
 
@@ -77,7 +97,9 @@ sim_request_out(struct sim_world *w, uint32_t engine,
         sim_fail(w, "an engine answers what nobody asked", f->node, engine);
         return;
     }
-    if (out->kind == ENGINE_OUT_FIRST && !f->mute) {
+    if (f->streams && out->kind != ENGINE_OUT_END) {
+        say_word(w, f, out->index);
+    } else if (out->kind == ENGINE_OUT_FIRST && !f->mute) {
         say(w, f, STEP_HEAD);
         if (f->breaks) {
             say(w, f, STEP_SEVERED);

@@ -43,6 +43,7 @@ struct sim_flight {
     uint32_t tenant;      /* sim_tenants_internal.h; 0: none */
     uint32_t tokens;      /* the same: what it costs in the queue */
     bool flood;           /* part of the exam */
+    bool streams;         /* sim_streams_internal.h */
 
     /* The node's. */
     uint64_t life;

@@ -2,6 +2,7 @@
 #include "chaos/sim/sim_flight_internal.h"
 
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_streams_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
@@ -100,6 +101,9 @@ static void
 sever(struct sim_world *w, struct sim_flight *f)
 {
     sim_saw(w, SIM_SAW_BROKEN_OFF, 1);
+    if (f->streams) {
+        sim_stream_severed(w, f);
+    }
     sim_visit_close(w, f, DISPATCH_SEVERED);
     if (f->wanted) {
         sim_client_end(w, f, "the answer broke off");
@@ -243,14 +247,25 @@ sim_visit_head(struct sim_world *w, struct sim_flight *f)
 {
     uint64_t now_us = sim_now(w, f->node);
 
-    CHECK(f->open && !f->headed);
+    CHECK(f->open && (!f->headed || f->dispatch.resumed != 0));
     role_is_lane();
     dispatch_answered(&f->dispatch, 200, now_us);
     dispatch_began(&f->dispatch, now_us); /* the first token is there */
     sim_router_told(w, f->node);
     f->headed = true;
+    if (f->streams) {
+        sim_stream_head(w, f);
+    }
     wait_for(w, f, STREAM_MS);
     CHECK(f->dispatch.choice.lease.taken);
+}
+
+void
+sim_visit_token(struct sim_world *w, struct sim_flight *f)
+{
+    CHECK(f->open && f->streams);
+    sim_stream_token(w, f);
+    wait_for(w, f, STREAM_MS);
 }
 
 static void
@@ -268,26 +283,61 @@ judge_prediction(struct sim_world *w, const struct sim_flight *f)
     }
 }
 
-void
-sim_visit_end(struct sim_world *w, struct sim_flight *f)
+/* The client has all of the answer. */
+static void
+close_whole(struct sim_world *w, struct sim_flight *f)
 {
-    bool probe = f->probe;
-
-    if (!f->headed) { /* it stalled, and came with the rest */
-        sim_visit_head(w, f);
-    }
-    if (probe) {
-        judge_prediction(w, f);
-    }
     f->running = false;
     sim_visit_close(w, f, DISPATCH_DONE);
     if (f->wanted) {
-        w->requests->probes += probe;
+        if (f->streams) {
+            sim_stream_judge(w, f);
+        }
+        w->requests->probes += f->probe;
         sim_client_end(w, f, NULL);
     }
     CHECK(!f->open);
 }
 
+void
+sim_visit_end(struct sim_world *w, struct sim_flight *f)
+{
+    if (f->dispatch.state != DISPATCH_STREAMING) { /* it stalled, and came with
+                                                      the rest */
+        sim_visit_head(w, f);
+    }
+    if (f->probe) {
+        judge_prediction(w, f);
+    }
+    if (f->streams) {
+        sim_stream_rest(w, f);
+    }
+    close_whole(w, f);
+}
+
+/* The connection that the answer came by is gone, as exchange_broke_off() has
+ * it. */
+static void
+break_off(struct sim_world *w, struct sim_flight *f)
+{
+    role_is_lane();
+    if (f->streams) {
+        sim_stream_tear(w, f);
+        hang_up(w, f);
+        if (sim_stream_is_all(w, f)) {
+            close_whole(w, f);
+            return;
+        }
+        if (sim_stream_asks(w, f)) {
+            dispatch_resumes(&f->dispatch);
+            sim_router_told(w, f->node);
+            run(w, f);
+            return;
+        }
+    }
+    dispatch_broke_off(&f->dispatch);
+    run(w, f);
+}
 void
 sim_visit_begin(struct sim_world *w, struct sim_flight *f)
 {
@@ -308,6 +358,9 @@ sim_visit_begin(struct sim_world *w, struct sim_flight *f)
     dispatch_init(&f->dispatch, &n->router->dispatch, sim_now(w, f->node));
     f->dispatch.tenant = f->tenant;
     f->dispatch.routed = true;
+    if (f->streams) {
+        sim_stream_open(w, f);
+    }
     dispatch_start(&f->dispatch, false);
     run(w, f);
 }
@@ -322,6 +375,10 @@ sim_visit_due(struct sim_world *w, struct sim_flight *f)
     if (f->dispatch.state == DISPATCH_QUEUED) {
         sim_wait_due(w, f);
         run(w, f);
+        return;
+    }
+    if (f->streams && f->dispatch.state == DISPATCH_STREAMING) {
+        break_off(w, f);
         return;
     }
     hang_up(w, f);
@@ -341,10 +398,8 @@ void
 sim_visit_severed(struct sim_world *w, struct sim_flight *f)
 {
     CHECK(f->open);
-    if (f->headed) {
-        role_is_lane();
-        dispatch_broke_off(&f->dispatch);
-        run(w, f);
+    if (f->dispatch.state == DISPATCH_STREAMING) {
+        break_off(w, f);
     } else {
         sim_visit_fail(w, f, DISPATCH_CLOSED);
     }

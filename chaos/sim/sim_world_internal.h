@@ -289,6 +289,7 @@ struct sim_world {
     struct sim_said said[SIM_SAID_MAX];
     struct sim_requests *requests; /* sim_request_internal.h; NULL: none */
     struct sim_tenants *tenants;   /* sim_tenants_internal.h; NULL: none */
+    struct sim_streams *streams;   /* sim_streams_internal.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;

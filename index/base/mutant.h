@@ -52,7 +52,9 @@
     X(NO_DEADLINE, no_deadline, "who waits is placed after its deadline")      \
     X(PLACE_TWICE, place_twice, "a place that was given is given again")       \
     X(NO_WEIGHTS, no_weights, "turns do not look at weights")                  \
-    X(LATER_STARVES, later_starves, "later classes get no part")
+    X(LATER_STARVES, later_starves, "later classes get no part")               \
+    X(SAID_TWICE, said_twice, "what has to come again goes to the client")     \
+    X(GIVES_UP, gives_up, "a stream whose engine ended goes on nowhere")
 
 enum mutant {
     MUTANT_NONE,

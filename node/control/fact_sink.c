@@ -153,7 +153,8 @@ take_settled(struct fact_sink *sink, const struct fact_settled *fact,
         } else if (!fact->learned) {
             hints_take_back(sink->hints, &prefix->fact, prefix->known, now_us);
             ingest_slots_take_back(sink->slots, &prefix->fact, prefix->known);
-        } else if (prefix->fact.kind == FACT_EXPECT && kept == NULL &&
+        } else if (!fact->broke_off && kept == NULL &&
+                   prefix->fact.kind == FACT_EXPECT &&
                    is_provable(sink, &prefix->fact)) {
             kept = prefix;
             continue;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "node/route/dispatch_count_internal.h"
 #include "node/route/dispatch_internal.h"
 
@@ -641,7 +642,7 @@ bool
 dispatch_may_resume(const struct dispatch *d)
 {
     return d->state == DISPATCH_STREAMING && may_send_again(d) &&
-           d->attempts_count + 1 < d->lane->attempts_max &&
+           !MUTANT(GIVES_UP) && d->attempts_count + 1 < d->lane->attempts_max &&
            d->attempts_count + 1 < DISPATCH_ATTEMPTS_MAX;
 }
 
@@ -663,6 +664,8 @@ dispatch_resumes(struct dispatch *d)
     counter_add(&lane->board->counters[slot].retries, 1);
     counter_add(&lane->board->counters[slot].streams_severed, 1);
     dispatch_tell_outcome(lane, &d->choice.lease, d->watched, FACT_CLOSED);
+    dispatch_tell_broke_off(lane, d->answered);
+    d->answered = 0;
     dispatch_split_leave(d);
     d->split.failed = true;
     attempt_fail(&d->choice, &counts, &d->tried, true);

@@ -27,6 +27,11 @@ uint64_t dispatch_tell_prefixes(struct dispatch_lane *lane,
                                 const struct route_choice *choice, bool routed,
                                 bool decided) ON_LANE;
 
+/* What was learned under this ticket is all: its answer broke off. Of no ticket,
+ * nothing is told. */
+void dispatch_tell_broke_off(struct dispatch_lane *lane, uint64_t ticket)
+    ON_LANE;
+
 /* learned: an answer of success has begun. Of no ticket, nothing is told. */
 void dispatch_tell_settled(struct dispatch_lane *lane, uint64_t ticket,
                            bool learned) ON_LANE;

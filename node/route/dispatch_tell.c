@@ -58,20 +58,33 @@ dispatch_tell_prefixes(struct dispatch_lane *lane,
     return ticket;
 }
 
+static void
+tell_settled(struct dispatch_lane *lane, const struct fact_settled *settled)
+{
+    struct fact_settled *fact =
+        settled->ticket != 0 ? fact_reserve(lane, sizeof(*fact)) : NULL;
+
+    if (fact != NULL) {
+        *fact = *settled;
+        fact_commit(lane);
+    }
+}
+
 void
 dispatch_tell_settled(struct dispatch_lane *lane, uint64_t ticket, bool learned)
 {
-    struct fact_settled *fact =
-        ticket != 0 ? fact_reserve(lane, sizeof(*fact)) : NULL;
+    tell_settled(
+        lane, &(struct fact_settled){
+                  .kind = FACT_SETTLED, .learned = learned, .ticket = ticket});
+}
 
-    if (fact != NULL) {
-        *fact = (struct fact_settled){
-            .kind = FACT_SETTLED,
-            .learned = learned,
-            .ticket = ticket,
-        };
-        fact_commit(lane);
-    }
+void
+dispatch_tell_broke_off(struct dispatch_lane *lane, uint64_t ticket)
+{
+    tell_settled(lane, &(struct fact_settled){.kind = FACT_SETTLED,
+                                              .learned = true,
+                                              .broke_off = true,
+                                              .ticket = ticket});
 }
 
 void

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "node/route/resume_event_internal.h"
 #include "node/route/resume_internal.h"
 
@@ -212,6 +213,9 @@ join(struct resume *r, struct slice event, struct resume_event *told)
     if (said > told->text.len || (ends && r->seam_at < r->seam_len)) {
         r->torn = true;
         return nothing;
+    }
+    if (MUTANT(SAID_TWICE)) {
+        said = 0;
     }
     r->role_due = r->role_due && !had_text && !told->role;
     buf_clear(&r->joined);

@@ -69,6 +69,7 @@ struct fact_learn {
 struct fact_settled {
     uint32_t kind;
     bool learned;
+    bool broke_off; /* of what was learned: no whole answer will prove more */
     uint64_t ticket;
 };
 

@@ -45,6 +45,27 @@ Test(dispatch_resume, another_worker_goes_on)
     cr_assert_eq(counter_read(&rig.metrics.answers_2xx), 1);
 }
 
+Test(dispatch_resume, what_was_learned_of_the_first_is_not_kept_for_its_end)
+{
+    const struct fact_settled *fact;
+    uint32_t count;
+
+    role_is_lane();
+    begin();
+    uint64_t ticket = rig.d.answered;
+    cr_assert_neq(ticket, 0);
+    (void)facts(FACT_SETTLED, &count);
+    dispatch_resumes(&rig.d);
+    fact = facts(FACT_SETTLED, &count);
+    cr_assert_eq(count, 1);
+    cr_assert(fact->learned && fact->broke_off);
+    cr_assert_eq(fact->ticket, ticket);
+    answer(200);
+    cr_assert_neq(rig.d.answered, ticket);
+    dispatch_began(&rig.d, rig.now_us);
+    end(DISPATCH_DONE);
+}
+
 Test(dispatch_resume, what_ends_its_engines_ends_two)
 {
     role_is_lane();
