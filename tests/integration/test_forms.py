@@ -2,12 +2,15 @@
 and what becomes of them when somebody gives up."""
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 import unittest
 
 import certs
 import harness
 from fake_worker import FakeWorker
+from test_anthropic import packages_of
 from test_proxy import Proxy, chat, read_answer, request_bytes
 
 PATH = "/v1/audio/transcriptions"
@@ -279,6 +282,29 @@ class Forms(Proxy):
         status, headers, answer, _ = read_answer(s)
         self.assertEqual((status, headers["connection"]), (404, "close"), answer)
         self.at_rest()
+
+
+class OpenAI(Proxy):
+    UPLOAD = """
+import io, sys
+sys.path.insert(0, sys.argv[1])
+import openai
+client = openai.OpenAI(base_url=sys.argv[2] + "/v1", api_key="none", max_retries=0)
+sound = ("a.wav", io.BytesIO(b"RIFF" * (1 << 19)))
+print(client.audio.transcriptions.create(file=sound, model="m").text)
+"""
+
+    def test_the_official_client_for_python_names_the_model_first(self):
+        packages = packages_of("openai")
+        worker = Slow(lambda peer, body: peer.json({"text": "heard"}))
+        worker.go_on.set()
+        node = self.serve(FakeWorker(self, worker))
+        got = subprocess.run([sys.executable, "-c", self.UPLOAD, packages, node.url("serve")],
+                             capture_output=True, text=True, timeout=harness.IO_TIMEOUT_S,
+                             check=False)
+        self.assertEqual((got.returncode, got.stdout), (0, "heard\n"), got.stderr)
+        self.assertIn(b"RIFF" * (1 << 19), worker.bodies[0])
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_forms_ahead_total"), 1)
 
 
 @unittest.skipUnless(certs.FOUND, "no openssl command on this machine")
