@@ -82,6 +82,9 @@ unsigned admin_add_worker(struct control *control, struct slice body,
                           char id[CONFIG_LABEL_MAX], uint32_t *ttl_ms,
                           char fault[ADMIN_FAULT_MAX]) ON_CONTROL;
 
+/* Metrics of the process, named as everywhere. */
+void admin_put_process_metrics(const struct control *control, struct buf *out);
+
 /* /metrics: Prometheus text. */
 void admin_put_metrics(struct control *control, struct buf *out) ON_CONTROL;
 

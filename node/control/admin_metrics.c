@@ -259,6 +259,7 @@ put_node(struct control *control, struct buf *out)
                     "Log lines held back by their rate limit or lost",
                     log.dropped + log.lost);
     put_heap(out);
+    admin_put_process_metrics(control, out);
     control_text_put_metrics(&control->text, out);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "node/base/log.h"
 #include "node/control/admin.h"
@@ -679,6 +680,7 @@ control_init(struct control *control, struct node_shared *node,
     rng_init(&control->rng, seed);
     open_timers(control);
     control->started_us = control_now_us(control);
+    control->started_wall_s = (uint64_t)time(NULL);
     gauge_set(&node->replaying, 1);
     control_models_start(&control->models, node, &control->loop);
     control_traces_start(&control->traces, node, &control->loop);

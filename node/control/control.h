@@ -87,6 +87,7 @@ struct control {
     struct mix *mix;         /* how long requests were */
     struct unproven unproven;
     uint64_t started_us;
+    uint64_t started_wall_s; /* since 1970 */
     uint64_t facts_taken;
     bool stirred; /* something happened since the last background work */
     bool resting; /* the next is due later than usual */

@@ -2,7 +2,9 @@
 import pathlib
 import pty
 import os
+import resource
 import subprocess
+import time
 import unittest
 
 import harness
@@ -137,6 +139,24 @@ class Admin(harness.Case):
         harness.wait_until(lambda: harness.metric(
             node.at("admin"), "kvasir_mirror_worker_blocks") is None, "it is gone")
         self.assertEqual(stored(), 6)
+
+    def test_the_process_is_told_as_everywhere(self):
+        before = int(time.time())
+        node = self.serve()
+        told = harness.metrics(node.at("admin"))
+        self.assertTrue(before <= told["process_start_time_seconds"] <= time.time())
+        soft, _ = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)
+        self.assertEqual(told["process_max_fds"], soft)
+        fields = pathlib.Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = os.sysconf("SC_CLK_TCK")
+        spent = (int(fields[11]) + int(fields[12])) / ticks
+        self.assertLessEqual(told["process_cpu_seconds_total"], spent)
+        again = harness.metrics(node.at("admin"))
+        self.assertLessEqual(spent, again["process_cpu_seconds_total"])
+        resident = int(fields[21]) * os.sysconf("SC_PAGESIZE")
+        self.assertGreater(told["process_resident_memory_bytes"], resident / 2)
+        self.assertLess(told["process_resident_memory_bytes"], resident * 2)
+        self.assertGreater(told["process_virtual_memory_bytes"], resident)
 
     def test_256_workers_make_fewer_than_5000_series(self):
         words = [word for i in range(256) for word in (
