@@ -244,6 +244,8 @@ class Session:
         if row.source == "mirror":
             row.predicted = int(headers["x-kvasir-overlap"].split("/")[0])
         row.prompt, row.cached = usage or (0, None)
+        if shape in asks.OF_EACH_TOKEN:  # the engine looks nothing up, nor counts it
+            row.cached = int(self.counters()[row.worker][1] - before[row.worker][1])
         if row.cached is None or choices > 1:
             # Of several choices (or two prompts) the answer reports the last one
             # alone, which hits the blocks of the first; the counter has all of
