@@ -124,8 +124,6 @@ static const struct config_key node_keys[] = {
      "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters. A worker that was sent /reset_prefix_cache, /flush_cache, /sleep or /release_memory_occupation this way is known to be empty at once."},
     {"models", CONFIG_MODELS, AT(tokens.models), "none", 0, 0, NULL,
      "Models' own files one by one, beside those in tokens.dir and before them: a folder, or the tokenizer's file in it. In a file also a list; each item is such a text, or a mapping of name, path, template (a file instead of the folder's) and content (how a message reaches the template)."},
-    {"content.file", CONFIG_FILE, AT(content.file), "", 0, 0, NULL,
-     "YAML file of names that clients may ask for, and of rules over what a request says (words, regular expressions, code, tools, languages, lengths, tenants) that choose the model behind such a name: node/config/config_content.h has its form, `kvasir route-test` tries it. It is read again with the configuration. Absent: none."},
     {"aliases", CONFIG_ALIASES, AT(aliases), "none", 0, 0, NULL,
      "Names that clients may ask for beside those that engines serve, and the models behind them. A request gets the name of its model before it goes anywhere; answers say that one. Several models share an alias by their weights, each conversation with one of them; when that one has no worker, or all of them fail or are busy before an answer begins, the other ones are tried, then those behind fallback. A tenant's models and limits are those of the alias. In a file also a list; each item is such a text, or a mapping of name, to (a model, a list, or a mapping to weights) and fallback (a model or a list)."},
     {"placement_headers", CONFIG_CHOICE, AT(placement_headers), "off", 0, 0, switch_choices,
@@ -182,6 +180,9 @@ static const struct config_key node_keys[] = {
      "PEM file of the certificate that this node shows to workers with https. Absent: it shows none."},
     {"tls.workers_key_file", CONFIG_FILE, AT(tls.workers_key_file), "", 0, 0, NULL,
      "PEM file of its key, without a passphrase."},
+
+    {"content.file", CONFIG_FILE, AT(content.file), "", 0, 0, NULL,
+     "YAML file of names that clients may ask for, and of rules over what a request says (words, regular expressions, code, tools, languages, lengths, tenants) that choose the model behind such a name: see `kvasir route-test --help`, which has its form and tries it. It is read again with the configuration. Absent: none."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
      policy_choices,
