@@ -172,7 +172,9 @@ dnsmasq_start(const char *host, uint16_t port, const char *hosts,
     (void)snprintf(port_option, sizeof port_option, "--port=%u", port);
     (void)snprintf(hosts_option, sizeof hosts_option, "--addn-hosts=%s", hosts);
     (void)snprintf(conf_option, sizeof conf_option, "--conf-file=%s", conf);
-    (void)freopen("/dev/null", "w", stderr);
+    if (freopen("/dev/null", "w", stderr) == NULL) {
+        _exit(127);
+    }
     /* As a daemon it would change its user, and forget the signal. */
     (void)execl(DNSMASQ, DNSMASQ, "--no-daemon", conf_option, "--no-resolv",
                 "--no-hosts", "--bind-interfaces",
