@@ -84,6 +84,33 @@ def write_draft(folder):
     return folder
 
 
+def write_weighted(folder, config=None):
+    """The same with weights: random ones that mix well, so that a token depends on
+    all before it, and the best one is best by far."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder = write(folder, config)
+    random = torch.Generator().manual_seed(1)
+    wide, inner = CONFIG["hidden_size"], CONFIG["intermediate_size"]
+
+    def mixing(rows, columns):
+        return torch.randn(rows, columns, generator=random) * 2 / columns ** 0.5
+    weights = {"model.embed_tokens.weight": torch.randn(VOCABULARY, wide, generator=random),
+               "model.norm.weight": torch.ones(wide),
+               "lm_head.weight": torch.randn(VOCABULARY, wide, generator=random)}
+    for layer in range(CONFIG["num_hidden_layers"]):
+        base = f"model.layers.{layer}"
+        for name in "qkvo":
+            weights[f"{base}.self_attn.{name}_proj.weight"] = mixing(wide, wide)
+        for name, size in (("gate", (inner, wide)), ("up", (inner, wide)), ("down", (wide, inner))):
+            weights[f"{base}.mlp.{name}_proj.weight"] = mixing(*size)
+        for name in ("input", "post_attention"):
+            weights[f"{base}.{name}_layernorm.weight"] = torch.ones(wide)
+    save_file(weights, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    return folder
+
+
 def write_seeing(folder, _=None):
     """The same for a model that sees."""
     write(folder, SEEING, [*MARKS, PICTURE], SEEING_TEMPLATE)

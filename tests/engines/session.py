@@ -14,7 +14,6 @@ import itertools
 import json
 import re
 import sys
-import threading
 import time
 
 import asks
@@ -26,10 +25,11 @@ import kvasir
 import model
 import sglang
 import shapes
+import streams
 import wire
 
 COUNTER_TIMEOUT_S = 10
-STREAMS = 6
+AT_ONCE = 6  # requests, when an engine has died
 PATIENCE = "5s"  # for tokens: these cores are slow, and new prompts many
 TABLE = "{:<32}{:>6}{:>8}{:>7}{:>6}{:>7}{:>8}{:>8}  {}"
 ENGINE_FLAGS = ["--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-parser",
@@ -307,26 +307,16 @@ class Session:
         self.mesh.back(0)
         self.converse("after an engine's restart", count)
 
-    def kill_engine(self, count):
-        """kill -9 while answers are streamed: those of that engine are lost,
-        the others are not, and nothing fails afterwards."""
-        streams = [Stream(self, i) for i in range(STREAMS)]
-        for s in streams:
-            s.begun.wait(engines.IO_TIMEOUT_S)
-        self.engines[0].crash()
-        for s in streams:  # however slow: what is not read on ends by itself
-            s.join()
-        cut = [s for s in streams if not s.ended]
-        self.lost += len(cut)
-        wrong = [s for s in cut if s.worker != "e0"]
-        self.failed += [("streams while an engine dies", f"{s.worker}: {s.fault}") for s in wrong]
-        say(f"  kill -9 of an engine under {STREAMS} streams: {len(cut)} were cut off, all of "
-            "them its own" if not wrong else f"  {len(wrong)} streams of another were cut off")
-        # Sent at once, while nodes may still believe in it.
-        for i in range(STREAMS):
-            self.unjudged(f"while an engine is dead {i}")
-        self.engines[0].start()
-        self.mesh.back(0)
+    def kill_engines(self, count):
+        """kill -9 of each while answers are streamed; nothing fails afterwards."""
+        kills = streams.Kills(self, say)
+        for index, e in enumerate(self.engines):
+            kills.kill(index)
+            # Sent at once, while nodes may still believe in it.
+            for i in range(AT_ONCE):
+                self.unjudged(f"while an engine is dead {i}")
+            e.start()
+            self.mesh.back(index)
         self.converse("after an engine's kill -9", count)
 
     def unjudged(self, text):
@@ -381,35 +371,6 @@ class Session:
             print_line(stage, [r for r in self.rows if r.shape == stage])
 
 
-class Stream(threading.Thread):
-    """One long answer, read until it ends or is cut off."""
-
-    def __init__(self, session, index):
-        super().__init__(daemon=True)
-        self.node, self.index = session.next_node(), index
-        self.begun = threading.Event()
-        self.worker, self.ended, self.fault = "", False, ""
-        self.start()
-
-    def run(self):
-        connection = http.client.HTTPConnection(*self.node.address, timeout=engines.IO_TIMEOUT_S)
-        try:
-            connection.request("POST", asks.TEXT, json.dumps({
-                "model": engines.MODEL, "prompt": f"a stream of its own, {self.index}",
-                "max_tokens": 500, "ignore_eos": True, "stream": True}),
-                {"content-type": "application/json"})
-            answer = connection.getresponse()
-            self.worker = answer.headers["x-kvasir-worker"]
-            for line in answer:
-                self.begun.set()
-                self.ended = self.ended or line.startswith(b"data: [DONE]")
-        except (OSError, http.client.HTTPException) as fault:
-            self.fault = str(fault)
-        finally:
-            self.begun.set()
-            connection.close()
-
-
 def say(text):
     print(text, flush=True)
 
@@ -431,8 +392,9 @@ HEAD = TABLE.format("shape", "asked", "judged", "exact", "over", "under", "belie
 # part: what is asked of which engines
 PARTS = {
     "shapes": "shapes of requests, engines of one group of full attention",
-    "faults": "resets, restarts, kills of engines and nodes, the same engines",
+    "faults": "resets, restarts, kills of nodes, the same engines",
     "clients": "the official clients, the same engines",
+    "streams": "streams whose engine is killed, engines with weights",
     "hybrid": "engines of a hybrid model: sliding windows of 64 tokens beside full attention",
     "states": "engines of a hybrid model: short convolutions beside full attention",
     "drafts": "one engine that drafts by n-grams, then one with EAGLE",
@@ -460,7 +422,16 @@ def plain(args, executable, folder, parts):
             state.reset(args.few)
             state.kill_nodes(args.few // 2)
             state.restart(args.few)
-            state.kill_engine(args.few)
+    return state
+
+
+def of_streams(args, executable, folder, _):
+    state = Session(args, executable, folder / "streams", count=args.engines,
+                    write=model.write_weighted, more=["--load-format", "safetensors"])
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.kill_engines(args.few)
     return state
 
 
@@ -568,7 +539,8 @@ def of_sglang(args, _, folder, __):
     return state
 
 
-RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("states",), states),
+RUNS = [(("shapes", "faults", "clients"), plain), (("streams",), of_streams),
+        (("hybrid",), hybrid), (("states",), states),
         (("drafts",), drafts), (("ranks",), ranks), (("pictures",), pictures),
         (("pooling",), pooling), (("sglang",), of_sglang)]
 
