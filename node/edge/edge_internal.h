@@ -605,8 +605,10 @@ void waiting_take(struct lane *lane) ON_LANE;
 
 /* naming.c */
 
-/* The scratch has read x, which has its session: if it asks for an alias, it
- * becomes a request for a model. False: it was refused, x is gone. */
+/* Whether requests for that name get another one. */
+bool naming_stands(struct lane *lane, struct slice name) ON_LANE MUST_CHECK;
+/* The scratch has read x, which has its session: if its name stands for models,
+ * it becomes a request for one. False: it was refused, x is gone. */
 bool naming_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* It becomes one for the next model: does what DISPATCH_RENAME wants. The
  * same. */

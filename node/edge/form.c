@@ -10,7 +10,7 @@
  *
  * Forms that name their model behind their file come whole before they go, as
  * nobody knows where to; and so do those in chunks, whose length no head can
- * tell, those that ask for an alias, which is replaced, and those of tenants
+ * tell, those whose name stands for models and is replaced, and those of tenants
  * that may use some models only: that no second field names another model shows
  * at the end (scan_form.h).
  */
@@ -68,8 +68,7 @@ form_goes(struct client *client)
     if (model.len == 0) {
         return false;
     }
-    if (config_aliases_find(&client->lane->aliases, model) != NULL ||
-        !is_free(client)) {
+    if (naming_stands(client->lane, model) || !is_free(client)) {
         f->form = false;
         return false;
     }

@@ -92,6 +92,18 @@ take_next(struct exchange *x)
     return true;
 }
 
+bool
+naming_stands(struct lane *lane, struct slice name)
+{
+    struct node_shared *node = lane->node;
+
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct content *content = publish_get(&node->content);
+    bool chosen = content != NULL && content_has(content, name);
+    qsbr_offline(lane->shared->reader);
+    return chosen || config_aliases_find(&lane->aliases, name) != NULL;
+}
+
 /* Takes over what the name stands for, which is control's. False: for itself. */
 static bool ON_LANE
 take_named(struct exchange *x, const struct named *named)
@@ -132,7 +144,8 @@ naming_begin(struct exchange *x)
     };
     struct named named;
 
-    if (route->model.len == 0) {
+    /* A form that goes while it comes was looked at, and stays what it is. */
+    if (route->model.len == 0 || x->client->framing.missing != 0) {
         return true;
     }
     uint64_t hash = x->session;

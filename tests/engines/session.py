@@ -17,6 +17,7 @@ import sys
 import time
 
 import asks
+import broken_streams
 import clients
 import conversations
 import engine as engines
@@ -25,7 +26,6 @@ import kvasir
 import model
 import sglang
 import shapes
-import streams
 import wire
 
 COUNTER_TIMEOUT_S = 10
@@ -309,7 +309,7 @@ class Session:
 
     def kill_engines(self, count):
         """kill -9 of each while answers are streamed; nothing fails afterwards."""
-        kills = streams.Kills(self, say)
+        kills = broken_streams.Kills(self, say)
         for index, e in enumerate(self.engines):
             kills.kill(index)
             # Sent at once, while nodes may still believe in it.
