@@ -368,10 +368,10 @@ class Quiet(MirrorCase):
         for prompt in prompts(2, 10):
             self.complete(node, prompt)
             self.in_step(node, [engine])
-        status = harness.request(node.at("admin"), "GET", "/admin/status").json()
-        row = status["events"][0]
+        # An answer is compared right after its last byte has left.
+        harness.wait_until(lambda: self.status(node)["events"][0]["answers"] >= 10, "all counted")
+        row = self.status(node)["events"][0]
         self.assertEqual((row["worker"], row["rank"], row["state"]), ("e0", 0, "live"))
-        self.assertGreaterEqual(row["answers"], 10)
         self.assertEqual(row["answers"], row["exact"])
         page = harness.metrics(node.at("admin"))
         labels = '{worker="e0",rank="0"}'
