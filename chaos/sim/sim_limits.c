@@ -2,10 +2,11 @@
 #include "chaos/sim/sim_router_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 
-#define WINDOW_US   (SIM_WINDOW_MS * SIM_MS)
-#define TENANT      1U
-#define OPEN_US     UINT64_C(800000) /* a request, on average */
-#define LEAST_OF_10 8U /* tenths of the limit that must be let through */
+#define WINDOW_US    (SIM_WINDOW_MS * SIM_MS)
+#define TENANT       1U
+#define OPEN_US      UINT64_C(800000) /* a request, on average */
+#define UNDER_WAY_US UINT64_C(20000)  /* a word */
+#define LEAST_OF_10  8U /* tenths of the limit that must be let through */
 
 static void
 ask_again(struct sim_world *w)
@@ -194,14 +195,15 @@ sim_limits_judge_least(struct sim_world *w)
 /* Asking */
 
 static struct sim_take *
-note(struct sim_world *w, uint64_t cost)
+note(struct sim_world *w, uint32_t node, uint64_t cost)
 {
     struct sim_tenants *t = w->tenants;
     struct sim_take *take =
         &t->take[(t->take_first + t->take_count++) % SIM_TAKES_MAX];
 
     CHECK(t->take_count <= SIM_TAKES_MAX);
-    *take = (struct sim_take){.at_us = w->time.now_us, .cost = cost};
+    *take =
+        (struct sim_take){.at_us = w->time.now_us, .cost = cost, .node = node};
     t->taken += cost;
     return take;
 }
@@ -235,7 +237,7 @@ let_through(struct sim_world *w, uint32_t node, struct limits_gate *gate,
 {
     struct sim_tenants *t = w->tenants;
 
-    struct sim_take *take = note(w, cost);
+    struct sim_take *take = note(w, node, cost);
     if (t->of == LIMITS_REQUESTS) {
         limits_gate_settle(gate, cost, cost);
     } else {
@@ -286,11 +288,28 @@ sim_limits_settle(struct sim_world *w, uint32_t at)
     o->cost = 0;
 }
 
+/* What the node let through after its last word is known to nobody now. */
+static void
+forget_untold(struct sim_world *w, uint32_t node)
+{
+    struct sim_tenants *t = w->tenants;
+    uint64_t age_us = w->requests->gauge_ms * SIM_MS + UNDER_WAY_US;
+
+    for (uint32_t i = 0; i < t->take_count; i++) {
+        struct sim_take *take = &t->take[(t->take_first + i) % SIM_TAKES_MAX];
+        if (take->node == node && take->at_us + age_us > w->time.now_us) {
+            t->taken -= take->cost;
+            take->cost = 0;
+        }
+    }
+}
+
 void
 sim_limits_node_gone(struct sim_world *w, uint32_t node)
 {
     struct sim_tenants *t = w->tenants;
 
+    forget_untold(w, node);
     for (uint32_t i = 0; i < SIM_OPEN_MAX; i++) {
         if (t->open[i].cost != 0 && t->open[i].node == node) {
             take_back(t, &t->open[i]);

@@ -10,7 +10,8 @@
  * Whoever is let through is counted beside the code under test. Nodes that have
  * been in touch with each other for a window and SIM_TOUCH_US are one side; all
  * sides together may let through so many times the limit and a tenth. A node that starts, stands
- * still, or whose clock jumps is a side of its own for as long.
+ * still, or whose clock jumps is a side of its own for as long. What a node let
+ * through after its last word dies with it: nobody can count it.
  *
  * The queue (SIM_QUEUE). Workers have few places, and requests have tenants
  * with weights and classes, tokens and deadlines.
@@ -55,6 +56,7 @@ struct sim_desk {
 struct sim_take {
     uint64_t at_us;
     uint64_t cost;
+    uint32_t node;
 };
 
 struct sim_open {

@@ -130,10 +130,11 @@ sim_wait_told(struct sim_world *w, struct sim_flight *f)
 {
     const struct wait_told *what = &f->wait.what;
     uint64_t now_us = sim_now(w, f->node);
+    bool late = what->event == WAIT_PLACE && now_us >= what->until_us;
 
     CHECK(f->wait.told && f->dispatch.state == DISPATCH_QUEUED);
     role_is_lane();
-    switch ((enum wait_event)what->event) {
+    switch (late ? WAIT_AGAIN : (enum wait_event)what->event) {
     case WAIT_PLACE:
         f->wait.placed = true;
         f->wait.place = what->slot;

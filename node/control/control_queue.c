@@ -8,6 +8,7 @@
 #include "node/text/prom_out.h"
 
 #define GIVEN_US    UINT64_C(1000000)
+#define TAKE_US     (GIVEN_US / 2) /* a lane that comes later asks again */
 #define RATE_USUAL  8000U /* prompt tokens a second, of a worker not known */
 #define SECOND_US   UINT64_C(1000000)
 #define WEIGHT_NONE 1U
@@ -33,10 +34,9 @@ control_queue_fini(struct control_queue *cq)
 /* A full ring means that a lane does not run; its own time-out ends the wait
  * there. */
 static void ON_CONTROL
-tell(struct control_queue *cq, uint64_t id, enum wait_event event,
-     uint32_t slot, uint32_t retry_after_s)
+tell(struct control_queue *cq, const struct wait_told *what)
 {
-    uint32_t number = WAIT_LANE(id);
+    uint32_t number = WAIT_LANE(what->id);
 
     CHECK(number < cq->node->lanes_count);
     struct lane_shared *lane = &cq->node->lanes[number];
@@ -44,8 +44,7 @@ tell(struct control_queue *cq, uint64_t id, enum wait_event event,
     if (told == NULL) {
         return;
     }
-    *told = (struct wait_told){
-        .id = id, .event = event, .slot = slot, .retry_after_s = retry_after_s};
+    *told = *what;
     ring_commit(&lane->waits);
     if (lane->wakes != NULL) {
         (void)uv_async_send(lane->wakes);
@@ -113,7 +112,12 @@ static void ON_CONTROL
 refuse(struct control_queue *cq, uint64_t id, enum wait_event why,
        uint32_t class)
 {
-    tell(cq, id, why, 0, queue_retry_after_s(cq->queue, class));
+    struct wait_told what = {
+        .id = id,
+        .event = why,
+        .retry_after_s = queue_retry_after_s(cq->queue, class)};
+
+    tell(cq, &what);
 }
 
 static void ON_CONTROL
@@ -205,7 +209,7 @@ start_over(struct control_queue *cq)
     while ((id = queue_first(cq->queue)) != 0) {
         bool left = queue_leave(cq->queue, id);
         CHECK(left);
-        tell(cq, id, WAIT_AGAIN, 0, 0);
+        tell(cq, &(struct wait_told){.id = id, .event = WAIT_AGAIN});
     }
 }
 
@@ -245,7 +249,10 @@ give(struct control_queue *cq, const struct queue_out *out, uint64_t now_us)
     }
     cq->given[cq->given_count++] = (struct control_queue_given){
         .id = out->id, .until_us = now_us + GIVEN_US, .slot = out->worker};
-    tell(cq, out->id, WAIT_PLACE, out->worker, 0);
+    tell(cq, &(struct wait_told){.id = out->id,
+                                 .until_us = now_us + TAKE_US,
+                                 .event = WAIT_PLACE,
+                                 .slot = out->worker});
 }
 
 uint64_t

@@ -2,7 +2,8 @@
  * Requests that wait for a worker with room, of all lanes: lanes say who waits
  * (FACT_WAIT), the queue decides who goes next (node/queue), and lanes are told
  * (struct wait_told). A place that was given is kept free until its lane has
- * taken it, or for a second.
+ * taken it, or for a second. A lane that hears of it after half of that, because
+ * it stood still, asks again: the place may be somebody else's by then.
  *
  * The queue lives here and not in lanes, because tenants take turns on the
  * node and not on a lane, and no lane waits for a lock. A request that finds a

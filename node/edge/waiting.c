@@ -208,8 +208,10 @@ waiting_end(struct exchange *x)
 static void ON_LANE
 told(struct exchange *x, const struct wait_told *what)
 {
+    bool late = what->event == WAIT_PLACE && lane_clock_us() >= what->until_us;
+
     CHECK(x->dispatch.state == DISPATCH_QUEUED);
-    switch ((enum wait_event)what->event) {
+    switch (late ? WAIT_AGAIN : (enum wait_event)what->event) {
     case WAIT_PLACE:
         x->wait.placed = true;
         x->wait.place = what->slot;

@@ -121,6 +121,7 @@ enum wait_event {
 /* From control to a lane: what becomes of one that waits, once for each. */
 struct wait_told {
     uint64_t id;
+    uint64_t until_us;      /* WAIT_PLACE: later it is like WAIT_AGAIN */
     uint32_t event;         /* enum wait_event */
     uint32_t slot;          /* WAIT_PLACE */
     uint32_t retry_after_s; /* WAIT_LATE, WAIT_FULL */
