@@ -74,7 +74,7 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     json_out_put_milli(json, "slowness",
                        gauge_read(&board->slowness_permille[slot]));
     json_out_put_uint(json, "prefill_tokens_per_s",
-                      speed_rate(&control->speed, slot));
+                      speed_rate(&control->speed.all, slot));
     json_out_put_bool(json, "messages_as_chats",
                       fleet_board_lacks(board, FLEET_LACKS_MESSAGES, slot,
                                         control_now_us(control)));

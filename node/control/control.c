@@ -497,7 +497,7 @@ open_sink(struct control *control)
         .slots = ingest_slots(control->ingest),
         .streams = ingest_streams(control->ingest),
         .unproven = &control->unproven,
-        .speed = &control->speed,
+        .speed = &control->speed.own,
         .text = &control->text,
     };
 }
@@ -647,8 +647,8 @@ open_parts(struct control *control)
         error = route_scratch_init(&control->explain, config);
     }
     if (error == 0) {
-        error =
-            control_queue_init(&control->queue, control->node, &control->speed);
+        error = control_queue_init(&control->queue, control->node,
+                                   &control->speed.all);
     }
     if (error == 0) {
         error = open_token_ask(control);

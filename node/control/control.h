@@ -44,6 +44,7 @@
 #include "node/tokens/token_ask.h"
 #include "node/view/facts.h"
 #include "node/view/mix.h"
+#include "node/view/speed_told.h"
 
 struct control {
     uv_loop_t loop;
@@ -77,8 +78,8 @@ struct control {
     uv_timer_t waiting;  /* one that waits for a worker must be looked at */
     uv_check_t look;     /* peers' load must be put on the board */
     struct hints hints;
-    struct fact_sink sink; /* of lanes' facts */
-    struct speed speed;    /* of workers, as this node saw them */
+    struct fact_sink sink;     /* of lanes' facts */
+    struct speed_shared speed; /* of workers, as this node and peers saw them */
     uint64_t speed_told_us;
     struct control_slo slo; /* how answers kept it */
     struct control_islands islands;

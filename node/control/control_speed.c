@@ -1,6 +1,7 @@
 /* What was learned of workers goes to lanes, and what follows of it is
  * judged. */
 #include "node/control/control.h"
+#include "node/peers/hints_speed.h"
 
 #define SPEED_TELL_US UINT64_C(1000000)
 
@@ -20,11 +21,14 @@ control_speed_tell(struct control *control, uint64_t now_us)
 
     if (now_us >= control->speed_told_us + SPEED_TELL_US) {
         control->speed_told_us = now_us;
-        speed_pass(&control->speed, now_us);
+        speed_pass(&control->speed.own, now_us);
+        hints_share_speed(&control->hints, &control->speed,
+                          fleet_view_get(board), now_us);
         control_slo_list(&control->node->slo, fleet_view_get(board), slo);
         control_islands_look(&control->islands, &control->node->island,
-                             control->fleet, board, &control->speed, slo);
-        fleet_board_speed(board, fleet_view_get(board), &control->speed, slo);
+                             control->fleet, board, &control->speed.all, slo);
+        fleet_board_speed(board, fleet_view_get(board), &control->speed.all,
+                          slo);
         control_text_tune(&control->text, pool_tune_is_on(control->node),
                           control->mix, &control->hints, fleet_view_get(board),
                           now_us);

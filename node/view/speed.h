@@ -33,7 +33,7 @@
  * Samples fade: half of them are forgotten every SPEED_HALF_MS. A worker that is
  * avoided is a usual one again after some minutes, is tried, and learned anew.
  *
- * Each node learns for itself; peers are told nothing.
+ * Nodes tell each other what they learned (speed_told.h).
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: WORKERS_MAX slots.
  * Errors: none.
