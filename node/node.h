@@ -43,5 +43,6 @@
 #include "node/view/expectations.h"      /* IWYU pragma: export */
 #include "node/view/island.h"            /* IWYU pragma: export */
 #include "node/view/pool_tune.h"         /* IWYU pragma: export */
+#include "node/view/speed_told.h"        /* IWYU pragma: export */
 
 #endif

@@ -220,7 +220,8 @@ replay_read_metrics(struct replay_world *world)
     }
     for (uint32_t i = 0; i < world->nodes_count && !world->setup.same_speed;
          i++) {
-        replay_node_speed(&world->nodes[i], replay_now(world));
+        replay_node_speed(&world->nodes[i], world->nodes, world->nodes_count,
+                          replay_now(world));
     }
     return repeat(world, world->setup.metrics_us, KIND_METRICS);
 }

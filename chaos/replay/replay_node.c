@@ -171,7 +171,7 @@ open_islands(struct replay_node *node)
         round_us[i] = away ? node->config.away_us + 1 : 1;
     }
     bool any = island_costs(island, &node->view, round_us, node->cost);
-    island_tell(node->board, &node->view, &node->speed, node->cost, any);
+    island_tell(node->board, &node->view, &node->speed.all, node->cost, any);
     free(island);
     return 0;
 }
@@ -388,8 +388,8 @@ replay_node_timed(struct replay_node *node, const struct fleet_lease *lease,
     CHECK(lease->taken && lease->slot < node->config.engines);
     uint32_t away_us = node->cost != NULL ? node->cost[lease->slot].away_us : 0;
     CHECK(us >= away_us);
-    speed_add(&node->speed, lease->slot, lease->generation, lease->front_tokens,
-              us - away_us);
+    speed_add(&node->speed.own, lease->slot, lease->generation,
+              lease->front_tokens, us - away_us);
 }
 
 void
@@ -397,7 +397,8 @@ replay_node_stepped(struct replay_node *node, const struct fleet_lease *lease,
                     uint32_t load, uint64_t us)
 {
     CHECK(lease->taken && lease->slot < node->config.engines);
-    speed_add_step(&node->speed, lease->slot, lease->generation, load + 1, us);
+    speed_add_step(&node->speed.own, lease->slot, lease->generation, load + 1,
+                   us);
 }
 
 void
@@ -431,8 +432,27 @@ replay_node_capacity(const struct replay_node *node,
     return known != 0 ? (uint32_t)(sum / known) : 0;
 }
 
+/* As node/peers/hints_speed.c has it, without the way. */
+static void
+share_speed(struct replay_node *node, const struct replay_node *all,
+            uint32_t count)
+{
+    node->speed.all = node->speed.own;
+    for (uint32_t e = 0; e < node->config.engines; e++) {
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t row = 0; &all[i] != node && row < SPEED_TOLD_ROWS;
+                 row++) {
+                struct speed_row told =
+                    speed_told(&all[i].speed.own.worker[e], row);
+                speed_join(&node->speed.all.worker[e], row, &told);
+            }
+        }
+    }
+}
+
 void
-replay_node_speed(struct replay_node *node, uint64_t now_us)
+replay_node_speed(struct replay_node *node, const struct replay_node *all,
+                  uint32_t count, uint64_t now_us)
 {
     struct speed_slo slo[WORKERS_MAX];
 
@@ -441,11 +461,12 @@ replay_node_speed(struct replay_node *node, uint64_t now_us)
         slo[i] = node->config.slo;
     }
     if (node->cost != NULL) {
-        island_tell(node->board, &node->view, &node->speed, node->cost,
+        island_tell(node->board, &node->view, &node->speed.all, node->cost,
                     gauge_read(&node->board->linked) != 0);
     }
-    speed_pass(&node->speed, now_us);
-    fleet_board_speed(node->board, &node->view, &node->speed, slo);
+    speed_pass(&node->speed.own, now_us);
+    share_speed(node, all, count);
+    fleet_board_speed(node->board, &node->view, &node->speed.all, slo);
 }
 
 void

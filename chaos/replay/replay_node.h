@@ -87,7 +87,7 @@ struct replay_node {
     struct fleet_worker *workers;
     struct fleet_view view;
     struct fleet_board *board;
-    struct speed speed;
+    struct speed_shared speed;
     struct island_cost *cost; /* of the ways to engines; NULL: one island */
     struct twice twice;
     struct turns turns;
@@ -137,8 +137,10 @@ void replay_node_serve(struct replay_node *node, uint32_t engine, bool on);
 uint32_t replay_node_capacity(const struct replay_node *node,
                               const struct worker_set *engines);
 
-/* What was learned of engines' speeds decides from now on. */
-void replay_node_speed(struct replay_node *node, uint64_t now_us);
+/* What was learned of engines' speeds decides from now on: here, and at the
+ * other ones of so many nodes, which it may be among. */
+void replay_node_speed(struct replay_node *node, const struct replay_node *all,
+                       uint32_t count, uint64_t now_us);
 
 /* The request of a lease has ended. */
 void replay_node_leave(struct replay_node *node, struct fleet_lease *lease);
