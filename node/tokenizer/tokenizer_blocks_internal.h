@@ -36,19 +36,21 @@ struct block_kinds {
     uint64_t quotes; /* the apostrophes among them */
     uint64_t threes; /* first bytes of signs of three bytes */
     uint64_t beyond; /* not ASCII, and none of the others */
+    uint64_t han;    /* DeepSeek's Chinese, letters as well */
     uint64_t capitals;
-    uint64_t slashes; /* both for patterns in which they matter */
+    uint64_t slashes; /* both for o200k */
 };
 
 /*
  * What most of Chinese is made of, and typographers' signs. U+4E00 to U+9FFF are
- * letters (without a case: beyond, for patterns that know cases). Signs are U+2010
+ * letters (without a case: beyond, for o200k; for DeepSeek up to U+9F7F, to have
+ * all of its Chinese and nothing else). Signs are U+2010
  * to U+2027 (quotes, dashes), U+3001 to U+3004 and U+3008 to U+3020 (stops,
  * brackets), U+FF01 to U+FF0F and U+FF1A to U+FF20. A sign that does not end in
  * the block stays beyond.
  */
 WORDS_TARGET static inline void
-kinds_of_threes(struct block_kinds *k, const char *block, bool cased)
+kinds_of_threes(struct block_kinds *k, const char *block, tok_scan *scan)
 {
     /* First bytes; then others. */
     uint64_t e2 = 0;
@@ -56,7 +58,9 @@ kinds_of_threes(struct block_kinds *k, const char *block, bool cased)
     uint64_t e4 = 0;
     uint64_t ef = 0;
     uint64_t han = 0;
+    uint64_t e9 = 0;
     uint64_t second_80 = 0;
+    uint64_t second_be = 0;
     uint64_t second_b8 = 0;
     uint64_t second_bc = 0;
     uint64_t third_e2 = 0;
@@ -70,6 +74,10 @@ kinds_of_threes(struct block_kinds *k, const char *block, bool cased)
         e4 |= bytes_of(bytes, 0xe4) << i;
         ef |= bytes_of(bytes, 0xef) << i;
         han |= bytes_in(bytes, 0xe5, 5) << i;
+        if (scan == scan_deepseek) {
+            e9 |= bytes_of(bytes, 0xe9) << i;
+            second_be |= bytes_in(bytes, 0xbe, 2) << i;
+        }
         second_80 |= bytes_of(bytes, 0x80) << i;
         second_b8 |= bytes_in(bytes, 0xb8, 8) << i;
         second_bc |= bytes_of(bytes, 0xbc) << i;
@@ -82,17 +90,19 @@ kinds_of_threes(struct block_kinds *k, const char *block, bool cased)
     uint64_t signs = (e2 & second_80 >> 1 & third_e2 >> 2) |
                      (e3 & second_80 >> 1 & third_e3 >> 2) |
                      (ef & second_bc >> 1 & third_ef >> 2);
-    uint64_t letters = cased ? 0 : han | (e4 & second_b8 >> 1);
+    uint64_t letters = scan == scan_o200k ? 0 : han | (e4 & second_b8 >> 1);
+    letters &= ~(e9 & second_be >> 1);
     k->threes = signs;
     signs |= signs << 1 | signs << 2;
     letters |= letters << 1 | letters << 2;
+    k->han = letters;
     k->signs |= signs;
     k->letters |= letters;
     k->beyond &= ~(signs | letters);
 }
 
 WORDS_TARGET static inline struct block_kinds
-kinds_of(const char *block, bool cased)
+kinds_of(const char *block, tok_scan *scan)
 {
     struct block_kinds k = {0};
     uint64_t breaks = 0;
@@ -106,7 +116,12 @@ kinds_of(const char *block, bool cased)
         k.lines |= (bytes_of(bytes, '\n') | bytes_of(bytes, '\r')) << i;
         k.quotes |= bytes_of(bytes, '\'') << i;
         k.beyond |= bytes_in(bytes, 0x80, 0x80) << i;
-        if (cased) {
+        if (scan == scan_deepseek) { /* no signs to it */
+            k.beyond |= (bytes_in(bytes, 0, '\t') | bytes_in(bytes, 0xe, 0x12) |
+                         bytes_of(bytes, 0x7f))
+                        << i;
+        }
+        if (scan == scan_o200k) {
             k.capitals |= bytes_in(bytes, 'A', 26) << i;
             k.slashes |= bytes_of(bytes, '/') << i;
         }
@@ -114,7 +129,7 @@ kinds_of(const char *block, bool cased)
     k.tabs = breaks & ~k.lines;
     k.signs = ~(k.letters | k.digits | k.blanks | breaks | k.beyond);
     if (k.beyond != 0) {
-        kinds_of_threes(&k, block, cased);
+        kinds_of_threes(&k, block, scan);
     }
     return k;
 }
@@ -154,6 +169,19 @@ with_contractions(struct slice text, size_t at, const struct block_kinds *k,
     return starts;
 }
 
+/* Letters that begin a word besides. To DeepSeek's last pattern numbers and
+ * Chinese are not a part of its text: *ends gets where they begin. Of signs only
+ * those of ASCII go with letters. */
+WORDS_TARGET static inline uint64_t
+deepseek_letters(const struct block_kinds *k, uint64_t signs, uint64_t *ends)
+{
+    uint64_t chinese = k->han & ~(k->han << 1);
+
+    *ends |= k->digits | chinese;
+    return chinese | (k->letters & ~k->han & k->han << 1) |
+           (k->letters & (signs & k->threes) << 3);
+}
+
 /*
  * Where words begin in a block, of those whose beginning is certain; the first
  * byte is one. `x << 1` says that an x is before. *whole: nothing stops the block.
@@ -175,6 +203,7 @@ starts_of(struct slice text, size_t at, const struct block_kinds *k,
     /* Behind several signs. */
     uint64_t after_signs =
         after_sign & ~((signs & ~k->threes) << 1 | (signs & k->threes) << 3);
+    uint64_t ends = k->lines; /* of what blanks are a part of */
     uint64_t letters;
     uint64_t digits;
 
@@ -190,6 +219,9 @@ starts_of(struct slice text, size_t at, const struct block_kinds *k,
          * if it is the only one. */
         letters = k->letters & (after_digit | lines << 1 | after_signs);
         digits = k->digits;
+        if (scan == scan_deepseek) {
+            letters |= deepseek_letters(k, signs, &ends);
+        }
         if (scan != scan_qwen2) { /* three at most, and no need to count */
             digits &= ~after_digit;
             stop |=
@@ -212,13 +244,14 @@ starts_of(struct slice text, size_t at, const struct block_kinds *k,
             stop |= UINT64_C(1) << (63 - (unsigned)__builtin_clzll(between));
         }
         lines &= ~((spaces | lines) << 1);
-        spaces &= ~(spaces << 1) | (~(spaces >> 1) & ~(k->lines >> 1));
+        spaces &= ~(spaces << 1) | (~(spaces >> 1) & ~(ends >> 1));
     }
     uint64_t starts = letters | digits | signs | spaces | lines;
 
-    starts = with_contractions(text, at, k, scan,
-                               k->quotes & signs & ((stop & (0 - stop)) - 1),
-                               starts);
+    if (scan != scan_deepseek) {
+        uint64_t quotes = k->quotes & signs & ((stop & (0 - stop)) - 1);
+        starts = with_contractions(text, at, k, scan, quotes, starts);
+    }
     /* A blank's beginning depends on the byte behind it. */
     unsigned end = (unsigned)__builtin_ctzll(stop);
     uint64_t certain = end > 1 ? ~UINT64_C(0) >> (65 - end) : 0;
@@ -257,7 +290,7 @@ find_words(struct tokenizer_scratch *s, struct found *found, struct slice text,
         bool whole = false;
         size_t taken = 0;
         if ((uint8_t)block[0] < 0x80 || (uint8_t)block[0] >= 0xe2) {
-            struct block_kinds kinds = kinds_of(block, scan == scan_o200k);
+            struct block_kinds kinds = kinds_of(block, scan);
             uint64_t starts = starts_of(text, at, &kinds, scan, &whole);
             while ((starts &= starts - 1) != 0) {
                 size_t to = (unsigned)__builtin_ctzll(starts);
@@ -315,6 +348,8 @@ run(struct tokenizer_scratch *s, struct slice text, tok_scan *scan)
         run_with(s, text, scan_o200k);
     } else if (scan == scan_qwen2) {
         run_with(s, text, scan_qwen2);
+    } else if (scan == scan_deepseek) {
+        run_with(s, text, scan_deepseek);
     } else {
         run_with(s, text, scan_cl100k);
     }

@@ -509,9 +509,7 @@ pre_run(struct tokenizer_scratch *s, struct slice text, bool first)
         return;
     }
     scan = only_scan(t);
-    if (scan == scan_deepseek) { /* the kernels know the others' rules */
-        words_kernel_portable.run(s, text, scan);
-    } else if (scan != NULL) {
+    if (scan != NULL) {
         s->kernel->run(s, text, scan);
     } else {
         run_stages(s, text, first);

@@ -121,7 +121,14 @@ compare(const struct property *p, struct slice text)
         compare_ahead(p, text, scan, names[i]);
     }
     compare_deepseek(p, text, 0, text.len, 0);
+    compare_ahead(p, text, scan_deepseek, "deepseek");
 }
+
+/* Chinese and signs that the kernels find as bits. */
+static const uint32_t wide[] = {0x4e00, 0x4e2d, 0x9000, 0x9f7f, 0x9f80,
+                                0x2014, 0x201c, 0x2026, 0x3002, 0x300c,
+                                0xff01, 0xff0c, 0xff1a};
+#define WIDE (sizeof wide / sizeof wide[0])
 
 /* A character of any class, near the borders of classes more often. */
 static uint32_t
@@ -145,6 +152,8 @@ any_character(struct rng *rng)
         return c;
     case 2:
         return (uint32_t)rng_below(rng, 0x600);
+    case 3:
+        return wide[rng_below(rng, WIDE)];
     default:
         return (uint32_t)(uint8_t)few[rng_below(rng, sizeof few - 1)];
     }
@@ -346,6 +355,10 @@ marking_bpe(void)
             buf_printf(&json, ",\"\\u%04x\":%u,\"\\u%04x$\":%u", c, 2 * c, c,
                        2 * c + 1);
         }
+    }
+    for (unsigned i = 0; i < WIDE; i++) {
+        buf_printf(&json, ",\"\\u%04x\":%u,\"\\u%04x$\":%u", wide[i],
+                   256 + 2 * i, wide[i], 257 + 2 * i);
     }
     buf_add_text(&json, "},\"merges\":[]}}");
     struct tokenizer *t = tokenizer_new(buf_slice(&json), why);
