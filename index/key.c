@@ -70,3 +70,11 @@ key_digest(struct slice bytes)
     CHECK_SLOW(bytes.ptr != NULL || bytes.len == 0);
     return XXH3_64bits(bytes.ptr, bytes.len);
 }
+
+struct key_wide
+key_wide_digest(struct slice bytes, uint64_t seed)
+{
+    CHECK_SLOW(bytes.ptr != NULL || bytes.len == 0);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.ptr, bytes.len, seed);
+    return (struct key_wide){.low = hash.low64, .high = hash.high64};
+}

@@ -56,4 +56,14 @@ uint64_t key_chain(uint64_t parent, const void *blocks, size_t count,
 /* A plain hash of bytes, for media digests and the like. */
 uint64_t key_digest(struct slice bytes);
 
+/* A name of 128 bits: of 10 million different things no two are likely to share
+ * one before the sun is cold (1.5e-25). */
+struct key_wide {
+    uint64_t low;
+    uint64_t high;
+};
+
+/* The same of bytes, for whoever knows the seed. */
+struct key_wide key_wide_digest(struct slice bytes, uint64_t seed);
+
 #endif

@@ -70,3 +70,14 @@ Test(index_key, a_key_names_all_before_it)
         cr_assert_eq(before[i] == after[i], i < 2, "block %d", i);
     }
 }
+
+/* Of xxHash's own vectors. */
+Test(index_key, a_wide_digest_is_that_of_xxh3)
+{
+    struct key_wide digest = key_wide_digest(SLICE(""), 0);
+
+    cr_assert_eq(digest.high, UINT64_C(0x99aa06d3014798d8));
+    cr_assert_eq(digest.low, UINT64_C(0x6001c324468d497f));
+    cr_assert_neq(key_wide_digest(SLICE(""), 1).low, digest.low);
+    cr_assert_neq(key_wide_digest(SLICE("a"), 0).high, digest.high);
+}
