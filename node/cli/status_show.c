@@ -311,6 +311,25 @@ put_index(struct buf *out, const struct json_value *root)
     buf_add_text(out, "\n");
 }
 
+/* Of a node that keeps answers. */
+static void
+put_answer_cache(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *cache = status_member(root, "answer_cache");
+    double hits = status_number(cache, "hits");
+
+    if (cache == NULL) {
+        return;
+    }
+    buf_printf(out, "answers   %.0f kept, ", status_number(cache, "answers"));
+    status_put_bytes(out, status_number(cache, "bytes"));
+    buf_add_text(out, " of ");
+    status_put_bytes(out, status_number(cache, "bytes_max"));
+    buf_add_text(out, "; ");
+    put_share(out, hits, hits + status_number(cache, "misses"));
+    buf_add_text(out, " of requests that may be answered from them were\n");
+}
+
 static void
 put_snapshot(struct buf *out, const struct json_value *root)
 {
@@ -492,6 +511,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_placement(out, root);
     put_predicted(out, root);
     put_index(out, root);
+    put_answer_cache(out, root);
     put_snapshot(out, root);
     status_put_looks(out, root);
     put_members(out, root);

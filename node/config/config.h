@@ -322,6 +322,13 @@ struct config_tokens {
 };
 
 /* Per node unless said otherwise. */
+struct config_answer_cache {
+    uint64_t bytes_max; /* 0: there is none */
+    uint32_t ttl_ms;
+    uint32_t wait_ms; /* for the first of a kind; 0: nobody waits */
+    uint32_t seeded;  /* 1: a seed does for temperature 0 */
+};
+
 struct config_usage {
     uint32_t ask; /* 1: for streams, on behalf of their clients */
 };
@@ -510,6 +517,7 @@ struct config {
     struct config_events events;
     struct config_tokens tokens;
     struct config_usage usage;
+    struct config_answer_cache answer_cache;
     struct config_limits limits;
     struct config_model_limits model_limits;
     struct config_timeouts timeouts;

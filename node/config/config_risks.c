@@ -104,6 +104,12 @@ config_risks(const struct config *config, struct buf *out)
                    "can reach %s may send requests, and needs no key\n",
                    config->listen.host);
     }
+    if (config->answer_cache.bytes_max != 0 && config->keys.file[0] == '\0' &&
+        !config_is_loopback(config->listen.host)) {
+        buf_printf(out, "answer_cache: without keys.file all clients share "
+                        "answers: who sends what another one sent learns that "
+                        "he did, unless each sends a key of its engine's\n");
+    }
     add_halves(config, out);
     add_isolation(config, out);
 }

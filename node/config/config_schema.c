@@ -98,6 +98,7 @@ static const struct config_section sections[] = {
     {"events", "how those events are followed"},
     {"tokens", "what a prompt's tokens are: made here, or asked of engines"},
     {"usage", "the token counts that engines report"},
+    {"answer_cache", "answers that are kept for requests that repeat"},
     {"limits", "bounds of this node; each is counted when it is reached"},
     {"timeouts", "how long each stage of a request may take"},
     {"health", "how workers are watched"},
@@ -319,6 +320,15 @@ static const struct config_key node_keys[] = {
 
     {"usage.ask", CONFIG_CHOICE, AT(usage.ask), "on", 0, 0, switch_choices,
      "Whether engines are asked for the usage of streams whose clients did not ask (stream_options.include_usage); the event that an engine then adds is kept from these clients. Without it such streams count no cached tokens, and predictions cannot be compared."},
+
+    {"answer_cache.bytes_max", CONFIG_SIZE, AT(answer_cache.bytes_max), "0", 0, 1024 * GIB, NULL,
+     "Memory of whole answers, kept for requests that repeat: those with temperature 0, and embeddings. 1MiB at least; an answer takes 1/128 of it at most, and 4MiB. The least recently used gives way. 0: none are kept. Answers then say X-Cache: HIT, MISS or BYPASS."},
+    {"answer_cache.ttl", CONFIG_DURATION, AT(answer_cache.ttl_ms), "1h", 1, 2592000000, NULL,
+     "How long an answer is kept. Prompts whose template tells the date, and engines that got other weights under the same name, make older ones wrong."},
+    {"answer_cache.seeded", CONFIG_CHOICE, AT(answer_cache.seeded), "off", 0, 0, switch_choices,
+     "Whether a seed in a request does for temperature 0: where all engines of a model sample alike."},
+    {"answer_cache.wait", CONFIG_DURATION, AT(answer_cache.wait_ms), "30s", 0, 3600000, NULL,
+     "How long a request waits for the answer of the same one that came before it, before it goes to a worker itself. A stream has nothing to show meanwhile. 0: it does not wait."},
 
     {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
      "Client connections; one more is answered 503, unless it asks for /health or /ready."},

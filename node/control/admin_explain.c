@@ -9,6 +9,7 @@
 
 #include "node/control/admin.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_cache.h"
 #include "node/control/control_roster.h"
 #include "node/local/local_tokens.h"
 #include "node/route/alias.h"
@@ -445,6 +446,7 @@ put_explain(struct control *control, const struct asked *asked,
     if (may) {
         put_split(control, world, &half, split, &choice, json);
     }
+    control_cache_explain(control, control->alias.body, json);
     json_out_object_end(json);
 }
 

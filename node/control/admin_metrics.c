@@ -6,6 +6,7 @@
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_cache.h"
 #include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_sources.h"
@@ -283,6 +284,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_models_put_metrics(&control->models, out);
     control_keys_put_metrics(control->node, out);
     control_content_put_metrics(control->node, out);
+    control_cache_put_metrics(control->node, out);
     control_jwt_put_metrics(&control->jwt, out);
     control_traces_put_metrics(&control->traces, out);
     control_sources_put_metrics(control, out);

@@ -1,6 +1,7 @@
 /* /admin/status, /admin/workers, /admin/index, /admin/decisions. */
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/control/control_cache.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_sources.h"
@@ -284,6 +285,7 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_key(json, "queue");
     control_queue_put(&control->queue, control_now_us(control), json);
     put_placement(control, json);
+    control_cache_put(control, json);
     json_out_put_uint(json, "model_files_differ", control->models.differ);
     json_out_key(json, "models");
     control_models_put(&control->models, json);

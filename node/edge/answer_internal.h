@@ -5,6 +5,7 @@
  *   translating.c  requests that an engine gets in another form, and their answers
  *   alive.c        comments to clients that wait for the first of a stream
  *   whole.c        answers that are held until they are whole
+ *   caching.c      answers that are kept for requests that repeat
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
  */
@@ -80,5 +81,55 @@ void whole_give(struct exchange *x, struct slice bytes) ON_LANE;
 void whole_end(struct upstream *up, bool broken) ON_LANE;
 /* Frees what is held. Repeating it is harmless. */
 void whole_fini(struct exchange *x) ON_LANE;
+
+/* caching.c: callers look at node->answers, caching.asks, .records and .flight
+ * first, so that a node without a cache pays for these looks alone. */
+
+/* x was just read, its name stands for itself, and head is its: whether it asks
+ * the cache. */
+void caching_read(struct exchange *x, const struct http_head *head) ON_LANE;
+/* Asks the cache; x has its share of the limits of requests. True: x was answered
+ * and is gone, or it waits and goes on by exchange_limited(). */
+bool caching_ask(struct exchange *x) ON_LANE MUST_CHECK;
+/* Some that were waited for have landed. */
+void caching_look(struct lane *lane) ON_LANE;
+/* x has waited long enough. May free x. */
+void caching_expired(struct exchange *x) ON_LANE;
+/* Takes down what goes out to the client, with caching.records. */
+void caching_pass(struct exchange *x, const struct iovec *parts, unsigned count)
+    ON_LANE;
+/* Its answer is none to keep: who waits for it waits no longer. Repeating it is
+ * harmless. */
+void caching_drop(struct exchange *x) ON_LANE;
+/* x, which has a flight, ends; done: with a whole answer. */
+void caching_end(struct exchange *x, bool done) ON_LANE;
+/* Some of the answer of x goes out. */
+static inline void ON_LANE
+caching_take(struct exchange *x, const struct iovec *parts, unsigned count)
+{
+    if (x->caching.records) {
+        caching_pass(x, parts, count);
+    }
+}
+/* The head of its answer came: only one of 200 is kept. */
+static inline void ON_LANE
+caching_answered(struct exchange *x, unsigned status)
+{
+    if (x->caching.flight != NULL && status != 200) {
+        caching_drop(x);
+    }
+}
+/* x ends. */
+static inline void ON_LANE
+caching_fini(struct exchange *x, bool done)
+{
+    if (x->caching.flight != NULL) {
+        caching_end(x, done);
+    }
+}
+/* Adds what its client is told of it, if it has anything to do with a cache. */
+void caching_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
+/* "hit", "miss", "bypass"; NULL: there is no cache. Static text. */
+const char *caching_name(const struct exchange *x);
 
 #endif

@@ -12,6 +12,7 @@
  *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
  *   naming.c    requests whose name stands for models
+ *   caching.c   answers that are kept for requests that repeat
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
@@ -104,6 +105,7 @@ enum lane_timeout {
     LANE_TIMEOUT_YIELD,  /* ... for its node's moment: view/moment.h */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
     LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
+    LANE_TIMEOUT_CACHE, /* ... for the first of its kind: see caching_look() */
     LANE_TIMEOUT_ALIVE, /* of a stream's client, until it is told something */
     LANE_TIMEOUTS,
 };
@@ -309,6 +311,7 @@ struct exchange {
     bool stores;           /* its answer may say what its worker stores */
     struct edge_wait wait; /* for a worker with room */
     struct edge_limit limit;
+    struct edge_caching caching;
     struct inquiry *inquiry; /* while it waits for its tokens */
     uint64_t remembered;    /* name of the turn that its tokens come from; 0: an
                             engine was asked for them, or they are ids */
@@ -571,6 +574,9 @@ bool limit_again(struct exchange *x) ON_LANE MUST_CHECK;
 /* ... and tokens, as far as they are known; the scratch holds x. False: the
  * same, and x holds nothing. */
 bool limit_tokens(struct exchange *x) ON_LANE MUST_CHECK;
+/* x is answered from the cache, or waits for that: its request is spent, and
+ * limit_tokens() does not spend it again. Repeating it is harmless. */
+void limit_let_through(struct exchange *x) ON_LANE;
 /* Those that wait go on by exchange_limited(), if they can now. */
 void limit_look(struct lane *lane, uint64_t now_us) ON_LANE;
 /* Its tokens may be known better: takes the true number instead. */
@@ -632,8 +638,8 @@ struct exchange *exchange_new(struct client *client) ON_LANE;
 /* Sends the request to the first candidate; the lane's route scratch has just
  * read it. May free x. */
 void exchange_start(struct exchange *x) ON_LANE;
-/* It has waited for a share of its limits: goes on, or is refused. May free
- * x. */
+/* It has waited for a share of its limits, or for the first of its kind: goes
+ * on, or is refused. May free x. */
 void exchange_limited(struct exchange *x) ON_LANE;
 /* The answer to the question for its tokens came. May free x. */
 void exchange_answered_tokens(struct exchange *x) ON_LANE;

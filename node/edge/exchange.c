@@ -129,6 +129,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
         logging_begin(&logged, x, &report)) {
         report.request = &logged;
     }
+    caching_fini(x, how == DISPATCH_DONE);
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
     let_go_of_upstream(x);
@@ -586,6 +587,9 @@ run(struct exchange *x)
 static void ON_LANE
 go(struct exchange *x)
 {
+    if (x->caching.asks && caching_ask(x)) {
+        return;
+    }
     if (x->dispatch.routed) {
         tracing_step(x, FACT_STEP_TOKENS);
     }
@@ -756,6 +760,7 @@ exchange_answered(struct exchange *x, unsigned status)
         x->pool->usage_unknown = true; /* the same body without it is good */
     }
     translating_answered(x, status);
+    caching_answered(x, status);
     dispatch_answered(&x->dispatch, status, lane_clock_us());
     wake_control(x->client->lane);
 }

@@ -116,6 +116,8 @@ expire(unsigned kind, struct deadline *due)
         upstream_expired(LIST_OWNER(due, struct upstream, deadline));
     } else if (kind == LANE_TIMEOUT_ALIVE) {
         alive_expired(LIST_OWNER(due, struct exchange, alive.deadline));
+    } else if (kind == LANE_TIMEOUT_CACHE) {
+        caching_expired(LIST_OWNER(due, struct exchange, deadline));
     } else {
         exchange_expired(LIST_OWNER(due, struct exchange, deadline));
     }
@@ -250,6 +252,7 @@ on_tick(uv_timer_t *timer)
     }
     expire_all(lane, now_us);
     limit_look(lane, now_us);
+    caching_look(lane);
     if (lane->draining && now_us >= lane->drain_due_us) {
         sever_what_runs(lane);
     }
@@ -323,6 +326,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
         [LANE_TIMEOUT_YIELD] = YIELD_MS,
         [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
+        [LANE_TIMEOUT_CACHE] = lane->node->config->answer_cache.wait_ms,
         [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
     };
@@ -432,6 +436,7 @@ on_wake(uv_async_t *wake)
     }
     look_at_live(lane);
     waiting_take(lane);
+    caching_look(lane);
     lane->leaving = gauge_read(&lane->node->leaving) != 0;
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;

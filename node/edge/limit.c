@@ -251,6 +251,7 @@ take_request(struct exchange *x)
         }
     }
     limit->holds = outcome == LIMITS_TAKEN;
+    limit->through = false;
     if (!limit->holds) {
         stop(x, outcome);
         return false;
@@ -282,6 +283,24 @@ limit_again(struct exchange *x)
     return x->limit.holds || take_request(x);
 }
 
+/* What it took of its requests comes to this, unless it was settled before. */
+static void
+settle_request(struct exchange *x, uint64_t spent)
+{
+    if (!x->limit.through) {
+        settle(x, LIMITS_REQUESTS, 1, spent);
+    }
+}
+
+void
+limit_let_through(struct exchange *x)
+{
+    if (x->limit.holds) {
+        settle_request(x, 1);
+        x->limit.through = true;
+    }
+}
+
 bool
 limit_tokens(struct exchange *x)
 {
@@ -300,7 +319,7 @@ limit_tokens(struct exchange *x)
         uint64_t needs = of.prompt + of.answer != 0 ? of.prompt + of.answer : 1;
         enum limits_take outcome = take(x, LIMITS_TOKENS, needs);
         if (outcome != LIMITS_TAKEN) {
-            settle(x, LIMITS_REQUESTS, 1, 0);
+            settle_request(x, 0);
             settle(x, LIMITS_CONCURRENT, 1, 0);
             limit->holds = false;
             stop(x, outcome);
@@ -308,7 +327,7 @@ limit_tokens(struct exchange *x)
         }
         limit->taken = needs;
     }
-    settle(x, LIMITS_REQUESTS, 1, 1);
+    settle_request(x, 1);
     return true;
 }
 

@@ -77,7 +77,8 @@ logging_begin(struct fact_request *fact, struct exchange *x,
 {
     const struct dispatch *d = &x->dispatch;
     struct lane *lane = x->client->lane;
-    bool failed = report->end != DISPATCH_DONE || d->status >= 400;
+    bool hit = x->caching.verdict == CACHING_HIT;
+    bool failed = !hit && (report->end != DISPATCH_DONE || d->status >= 400);
     bool logged = lane->log_requests != CONFIG_LOG_OFF && wants(lane, failed);
 
     if (!logged && !x->sampled) {
@@ -86,7 +87,10 @@ logging_begin(struct fact_request *fact, struct exchange *x,
     memset(fact, 0, sizeof *fact);
     fact->kind = FACT_REQUEST;
     fact->logged = logged;
-    fact->end = ends[report->end];
+    fact->end = hit && report->end == DISPATCH_REFUSED ? ends[DISPATCH_DONE]
+                                                       : ends[report->end];
+    fact->origin.cache = caching_name(x);
+    fact->origin.cache_why = x->caching.why;
     set_client(&fact->origin, x->client);
     set_request(&fact->origin, x);
     fact->origin.traced = x->traced;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "index/base/slice.h"
+#include "node/answers/answers.h"
 #include "node/base/deadline.h"
 #include "node/dialect/dialect.h"
 #include "node/http/http_chunk.h"
@@ -154,6 +155,7 @@ struct edge_limit {
     bool begun;   /* a good answer has, and the prompt is spent */
     bool refused; /* `needs` of `short_of` are more than `short_at` has ... */
     bool waits;   /* ... or has at hand */
+    bool through; /* its request is spent already */
     uint8_t short_of;    /* enum limits_of */
     uint8_t short_whose; /* enum limits_whose */
     struct limits_gate *short_at;
@@ -166,6 +168,30 @@ struct edge_limit {
     uint64_t events; /* of its stream, that have passed */
     bool in_line;    /* of the stream: something since the last line's end */
     bool in_event;   /* ... since the last empty line */
+};
+
+enum caching_verdict {
+    CACHING_NONE, /* the node has no cache of answers */
+    CACHING_HIT,
+    CACHING_MISS,
+    CACHING_BYPASS,
+};
+
+/* A request that may be answered from the cache, or whose answer may be kept
+ * there. */
+struct edge_caching {
+    enum caching_verdict verdict;
+    bool asks;       /* it has not asked the cache yet */
+    bool anew;       /* what is kept is not for it */
+    bool follows;    /* it waits for the first of its kind */
+    bool records;    /* with `flight`: its answer is taken down as it passes */
+    uint32_t age_s;  /* of a hit */
+    const char *why; /* of CACHING_BYPASS; static text */
+    struct answers_key key;
+    struct answers_flight *flight; /* it is the first of its kind; or NULL */
+    char *ptr;                     /* what was taken down; or NULL */
+    size_t size;
+    size_t len;
 };
 
 /* A request whose name stands for models. */

@@ -71,6 +71,7 @@ reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
     buf_add_text(out, "\r\nx-request-id: ");
     buf_add_text(out, x->dispatch.id);
     buf_add(out, "\r\n", 2);
+    caching_add_headers(out, x);
     limit_add_headers(out, x);
 }
 

@@ -148,7 +148,8 @@ request_is_encoded(const struct http_head *head)
 static bool
 is_unwanted(const struct exchange *x, const struct http_header *h)
 {
-    return (x->ask.possible || x->resuming.possible || x->dialect.possible) &&
+    return (x->ask.possible || x->resuming.possible || x->dialect.possible ||
+            x->caching.asks) &&
            h->field == HTTP_FIELD_OTHER &&
            slice_equal_nocase(h->name, SLICE("accept-encoding"));
 }
@@ -401,6 +402,9 @@ forward(struct client *client, enum route_kind kind)
     storing_begin(x, head);
     if (!naming_begin(x)) {
         return;
+    }
+    if (lane->node->answers != NULL) {
+        caching_read(x, head);
     }
     build_head(x, head);
     if (x->head.failed) {

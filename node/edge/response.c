@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "node/edge/answer_internal.h"
-
 /* The head */
 
 int
@@ -373,6 +372,7 @@ send_on(struct upstream *up, const struct iovec *parts, unsigned count,
     struct client *client = x->client;
     int sent = count != 0 ? client_send(client, parts, count) : 0;
 
+    caching_take(x, parts, count);
     if (sent < 0) {
         client_close(client, true); /* cancels x, closes up */
     } else if (body == BODY_END) {
@@ -426,6 +426,7 @@ break_off(struct upstream *up, bool told)
     struct buf *text = &up->lane->text;
     bool whole;
 
+    caching_drop(x);
     if (x->resume.torn) {
         counter_bump(&up->lane->shared->metrics.resumed_torn, 1);
     }

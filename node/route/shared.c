@@ -206,6 +206,11 @@ shared_init(struct node_shared *node, const struct config *config)
         local_samples_new(&node->local_samples) < 0) {
         return -ENOMEM;
     }
+    if (config->answer_cache.bytes_max != 0 &&
+        answers_new(&node->answers, config->answer_cache.bytes_max,
+                    config->answer_cache.ttl_ms, seed) < 0) {
+        return -ENOMEM;
+    }
     int error = radix_new(&node->belief, &limits, &node->qsbr);
     return error < 0 ? error : init_mirror(node, config);
 }
@@ -222,6 +227,7 @@ shared_free_tls(struct node_tls *tls)
 void
 shared_fini(struct node_shared *node)
 {
+    answers_free(node->answers);
     local_turns_free(node->local_turns);
     local_samples_free(node->local_samples);
     expectations_free(node->text_expectations);

@@ -17,6 +17,7 @@
 #include "index/base/qsbr.h"
 #include "index/base/ring.h"
 #include "index/index.h"
+#include "node/answers/answers.h"
 #include "node/base/quota.h"
 #include "node/base/sock_tls.h"
 #include "node/config/config.h"
@@ -99,9 +100,10 @@ struct node_shared {
                             needed, and none will be */
     struct publish jwks; /* const struct keys_jwks *, by control; NULL: none are
                             known */
-    struct publish content; /* const struct content *, by control; NULL: there
+    struct publish content;  /* const struct content *, by control; NULL: there
                                is no content.file */
-    struct publish limits;  /* const struct limits_view *, by control; NULL:
+    struct answers *answers; /* that are kept; NULL: there is none */
+    struct publish limits;   /* const struct limits_view *, by control; NULL:
                               nobody's requests are limited */
     struct elect_config elect;   /* control's; lanes have theirs */
     struct session_rule session; /* likewise */

@@ -192,8 +192,10 @@ struct fact_origin {
     bool traced;         /* it came with a traceparent */
     uint8_t client[16];  /* IP address */
     uint8_t trace[16];
-    uint8_t span[8];              /* of what went on to workers */
-    const char *code;             /* of our own error: static, or NULL */
+    uint8_t span[8];   /* of what went on to workers */
+    const char *code;  /* of our own error: static, or NULL */
+    const char *cache; /* hit, miss or bypass; NULL: there is none; static */
+    const char *cache_why;        /* of bypass: static, or NULL */
     char method[FACT_METHOD_MAX]; /* "": not known; shortened to fit */
     char path[FACT_PATH_MAX];     /* likewise; without its query */
 };

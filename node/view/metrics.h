@@ -75,6 +75,20 @@
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
     X(forms_ahead, "Forms that went to a worker while they came")              \
     X(translated, "Requests of other APIs that engines got as chats")          \
+    X(answer_cache_hits, "Requests answered from the answer cache")            \
+    X(answer_cache_misses, "Requests whose answer it did not have")            \
+    X(answer_cache_waits, "Requests that waited for the first of their kind")  \
+    X(answer_cache_unkept, "First ones whose answer was not kept: no whole "   \
+                           "one of 200, or too large")                         \
+    X(answer_cache_bypass_path,                                                \
+      "Requests that pass it by: no path of generations or embeddings")        \
+    X(answer_cache_bypass_asked, "... their client said no-store")             \
+    X(answer_cache_bypass_sampled,                                             \
+      "... no temperature 0, nor a seed that counts")                          \
+    X(answer_cache_bypass_state,                                               \
+      "... their answer depends on what is kept or found elsewhere")           \
+    X(answer_cache_bypass_media, "... they have pictures, sounds or files")    \
+    X(answer_cache_bypass_shape, "... no prompt, or a key twice")              \
     X(keep_alives,                                                             \
       "Comments to clients that waited for the first of a stream")             \
     X(split, "Requests whose prompt a prefill worker was to compute")          \

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How many instructions a lane spends on a request.
 
-    instructions.py [--build DIR] [--requests N] [--bytes N,...]
+    instructions.py [--build DIR] [--requests N] [--bytes N,...] [--cold] [--same]
+                    [--options "OPTION VALUE ..."]
 
 Runs `kvasir serve` with one lane under callgrind, sends requests one after the
 other over one connection, each a chat of so many bytes in which the last
 message is new, and prints the instructions of the lane's thread by request:
 of a run with N requests, less one without, so that starting counts for
-nothing. System calls count as nothing, too. Unlike a time the number hardly
+nothing. --cold sends temperature 0, --same one request over and over, and
+--options goes to the node. System calls count as nothing, too. Unlike a time the number hardly
 depends on the machine; it does on the compiler: use --buildtype=release.
 """
 import argparse
@@ -23,19 +25,21 @@ import rig as r
 WARM = 20  # requests before those that count
 
 
-def body_of(size, number):
+def body_of(args, size, number):
+    more = {"temperature": 0} if args.cold else {}
+
     def chat(filler):
         return json.dumps({"model": "bench", "messages": [
             {"role": "system", "content": "a" * filler},
-            {"role": "user", "content": f"{number:08}"}]}).encode()
+            {"role": "user", "content": f"{0 if args.same else number:08}"}], **more}).encode()
     return chat(max(0, size - len(chat(0))))
 
 
-def send(port, size, numbers):
+def send(args, port, size, numbers):
     """Head and body leave in one piece, so that the node reads them in one."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
         for number in numbers:
-            body = body_of(size, number)
+            body = body_of(args, size, number)
             s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\n"
                       b"Content-Type: application/json\r\n"
                       b"Content-Length: %d\r\n\r\n" % len(body) + body)
@@ -68,11 +72,12 @@ def run(args, size, requests):
                 "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         for port in backend.ports:
             argv += ["--worker", f"http://127.0.0.1:{port}"]
+        argv += args.options.split()
         process, ready = rig.start_ready(argv, "kvasir", None,
                                          {"KVASIR_LANES": "1"})
         port = int(dict(ready)["serve"].rsplit(":", 1)[1])
         r.wait_until(lambda: r.answers(port, "/ready"), "kvasir", process)
-        send(port, size, range(WARM + requests))
+        send(args, port, size, range(WARM + requests))
         process.terminate()
         process.wait(60)
         return lane_instructions(rig, "out")
@@ -83,6 +88,9 @@ def main():
     parser.add_argument("--build", default=os.environ.get("KVASIR_BUILD", "build"))
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--bytes", default="200,20000")
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--same", action="store_true")
+    parser.add_argument("--options", default="")
     args = parser.parse_args()
     try:
         for size in map(int, args.bytes.split(",")):
