@@ -503,7 +503,8 @@ elect(struct exchange *x)
         x->hints_len = exchange_hints(&x->dispatch.choice, x->hints);
         inquiry_sent(x);
         x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
-                      !x->pool->usage_unknown;
+                      !x->pool->usage_unknown &&
+                      !engine_kind_tells_usage(x->pool->worker.kind);
         x->salt.sent = x->salt.possible && x->pool != NULL &&
                        route_salts(x->api, x->pool->worker.kind);
         translating_elect(x);

@@ -68,6 +68,14 @@ engine_kind_salts(enum engine_kind kind)
     return kind != ENGINE_LLAMACPP && kind != ENGINE_TGI;
 }
 
+/* Whether streams of engines of a kind end with their usage unasked: llama.cpp's
+ * timings, which its clients read, move into the event that one asks for. */
+static inline bool
+engine_kind_tells_usage(enum engine_kind kind)
+{
+    return kind == ENGINE_LLAMACPP;
+}
+
 /* Whether engines of a kind split requests (node/route/split.h). */
 static inline bool
 engine_kind_splits(enum engine_kind kind)

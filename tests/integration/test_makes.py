@@ -153,6 +153,17 @@ class Plain(harness.Case):
         self.assertEqual(first["cached_tokens"], 0)
         self.assertGreater(second["cached_tokens"], 300)
 
+    def test_clients_of_llama_cpp_keep_its_timings(self):
+        node = self.serve("llamacpp", 1)
+        for path, prompt in (("/v1/completions", {"prompt": "x"}),
+                             ("/v1/chat/completions",
+                              {"messages": [{"role": "user", "content": "x"}]})):
+            answer = harness.request(node.at("serve"), "POST", path,
+                                     {"max_tokens": 2, "stream": True, **prompt})
+            *_, last, done, rest = answer.text.split("\n\n")
+            self.assertEqual((done, rest), ("data: [DONE]", ""))
+            self.assertIn('"timings":{"cache_n":0,', last, answer.text)
+
     def test_the_slots_of_llama_cpp_are_its_capacity_and_its_load(self):
         node = self.serve("llamacpp", 1, "--max-running", "3", "--max-model-len", "4096",
                           "--speed", "1")

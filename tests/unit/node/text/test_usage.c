@@ -166,6 +166,28 @@ Test(node_usage, llama_cpps_timings_say_it_without_usage)
     cr_assert(u.cached_known);
 }
 
+/* Recorded: the server of llama.cpp, of October 2026. */
+Test(node_usage, the_end_of_a_stream_of_a_real_llama_cpp)
+{
+    struct usage u = find(
+        "data: "
+        "{\"choices\":[{\"finish_reason\":\"length\",\"index\":0,\"delta\":{"
+        "}}],\"created\":1795670244,\"id\":\"chatcmpl-"
+        "7remq5AzOSENz4iNug4yLYNqH8xY5a6r\",\"model\":\"tiny\",\"system_"
+        "fingerprint\":\"b0-unknown\",\"object\":\"chat.completion.chunk\","
+        "\"timings\":{\"cache_n\":17,\"prompt_n\":1,\"prompt_ms\":3.83,"
+        "\"prompt_"
+        "per_token_ms\":3.83,\"prompt_per_second\":261.0966057441253,"
+        "\"predicted_n\":3,\"predicted_ms\":0.134,\"predicted_per_token_ms\":0."
+        "067,\"predicted_per_second\":14925.373134328358}}\n\ndata: "
+        "[DONE]\n\n");
+
+    cr_assert_eq(u.prompt_tokens, 18);
+    cr_assert_eq(u.cached_tokens, 17);
+    cr_assert_eq(u.completion_tokens, 3);
+    cr_assert(u.cached_known);
+}
+
 Test(node_usage, an_older_llama_cpp_has_the_cached_tokens_in_its_timings_alone)
 {
     struct usage u = find("\"usage\":{\"prompt_tokens\":240,\"total_tokens\":"
