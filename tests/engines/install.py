@@ -21,6 +21,7 @@ OPENAI = "3.54.0"
 ANTHROPIC = "2.12.0"
 PYTHONS = ["python3.12", "python3.11", "python3.13", "python3.10"]
 SGLANG = "0.5.23"
+XLLAMACPP = "2026.10.11549"  # llama.cpp's server in a wheel
 SGLANG_WANTS = ["orjson", "IPython", "gguf", "soundfile"]
 # PyPI's kernels want CUDA's driver to load. None is called on a CPU.
 NO_KERNELS = """\
@@ -126,6 +127,18 @@ def vllm(home=None):
     return place / "bin" / "vllm"
 
 
+def above(place, home, package):
+    """An environment on top of vLLM's, with one package more; where its packages are."""
+    below = vllm(home).parent.parent
+    tool = uv(home)
+    step(tool, "venv", "--clear", "--python", below / "bin" / "python", place)
+    packages, = place.glob("lib/python*/site-packages")
+    (packages / "vllm.pth").write_text(f"{next(below.glob('lib/python*/site-packages'))}\n")
+    step(tool, "pip", "install", "--quiet", "--python", place / "bin" / "python", "--no-deps",
+         package)
+    return packages
+
+
 def sglang(home=None):
     """The path of a Python that has SGLang, on top of vLLM's environment."""
     home = home or folder()
@@ -133,16 +146,36 @@ def sglang(home=None):
     python = place / "bin" / "python"
     if (place / "complete").exists():
         return python
-    below = vllm(home).parent.parent
-    tool = uv(home)
-    step(tool, "venv", "--clear", "--python", below / "bin" / "python", place)
-    packages, = place.glob("lib/python*/site-packages")
-    (packages / "vllm.pth").write_text(f"{next(below.glob('lib/python*/site-packages'))}\n")
+    packages = above(place, home, f"sglang=={SGLANG}")
     (packages / "sitecustomize.py").write_text(NO_KERNELS)
-    step(tool, "pip", "install", "--quiet", "--python", python, "--no-deps",
-         f"sglang=={SGLANG}")
-    step(tool, "pip", "install", "--quiet", "--python", python, *SGLANG_WANTS)
+    step(uv(home), "pip", "install", "--quiet", "--python", python, *SGLANG_WANTS)
     (place / "complete").touch()
+    return python
+
+
+def llama(home=None):
+    """The path of a Python that has llama.cpp's server, and what writes its models."""
+    home = home or folder()
+    place = home / f"llama-{XLLAMACPP}"
+    python = place / "bin" / "python"
+    if not (place / "complete").exists():
+        below = vllm(home).parent / "python"
+        tool = uv(home)
+        step(tool, "venv", "--clear", "--python", below, place)
+        step(tool, "pip", "install", "--quiet", "--python", python,
+             f"xllamacpp=={XLLAMACPP}", "gguf")
+        (place / "complete").touch()
+    return python
+
+
+def transformers(home=None):
+    """The path of a Python that has `transformers serve`, of vLLM's own transformers."""
+    home = home or folder()
+    place = home / f"transformers-{VLLM}"
+    python = place / "bin" / "python"
+    if not (place / "complete").exists():
+        above(place, home, "accelerate")
+        (place / "complete").touch()
     return python
 
 

@@ -19,8 +19,8 @@ class Node:
         self.workers = [f"e{i}" for i in range(len(all_engines))]
         flags = []
         for name, e in zip(self.workers, all_engines, strict=True):
-            flags += ["--worker", f"http://127.0.0.1:{e.address[1]},id={name},"
-                                  f"events={e.events},replay={e.replay},ranks={e.ranks}"]
+            follow = f",events={e.events},replay={e.replay},ranks={e.ranks}" if e.events else ""
+            flags += ["--worker", f"http://127.0.0.1:{e.address[1]},id={name}{follow}"]
         self.process = harness.Process(
             "kvasir", "serve", "--listen", listen, "--admin", admin,
             "--placement-headers", "on", "--limits.decisions_max", RECORDS, *flags, *more,
