@@ -51,7 +51,7 @@ static const uint64_t says[UINT8_MAX + 1] = {
 
 struct tally {
     uint64_t said;
-    uint32_t escaped; /* bytes of \uXXXX */
+    uint64_t escaped; /* bytes of \uXXXX */
 };
 
 const char *
