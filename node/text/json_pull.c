@@ -98,11 +98,17 @@ pass_escape(struct json_pull *pull)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte)) /* of a word's 8 */
 
-/* Whether some byte of the word is below n, which is 128 at most. */
+/* Whether the word is letters of ASCII that stand for themselves. Where all bytes
+ * are below 128, a difference sets the highest bit of the lowest byte that is
+ * too small for it, and of none if none is; where some are not, they show. */
 static bool
-has_less(uint64_t word, uint8_t n)
+is_plain(uint64_t word)
 {
-    return ((word - EACH(n)) & ~word & EACH(0x80)) != 0;
+    uint64_t controls = word - EACH(0x20);
+    uint64_t quotes = (word ^ EACH('"')) - EACH(1);
+    uint64_t escapes = (word ^ EACH('\\')) - EACH(1);
+
+    return ((word | controls | quotes | escapes) & EACH(0x80)) == 0;
 }
 
 /* Passes letters that stand for themselves, not always all of them: eight of
@@ -118,8 +124,7 @@ pass_letters(struct json_pull *pull)
     while (at + sizeof word <= len) {
         size_t before = at;
         memcpy(&word, bytes + at, sizeof word);
-        if ((word & EACH(0x80)) == 0 && !has_less(word, 0x20) &&
-            !has_less(word ^ EACH('"'), 1) && !has_less(word ^ EACH('\\'), 1)) {
+        if (is_plain(word)) {
             at += sizeof word;
             continue;
         }
