@@ -1,13 +1,17 @@
 """Answers that are kept for requests that repeat: which, for whom, how long, and
 how often an engine is asked meanwhile."""
 import json
+import pathlib
+import subprocess
 import threading
 
 import harness
 from fake_worker import FakeWorker
+from test_openai import CLIENT_TIMEOUT_S, OPENAI, modules_of
 from test_proxy import CHAT, Proxy, chat, read_answer, request_bytes
 
 ON = ("--answer_cache.bytes_max", "64MiB")
+SCRIPT = pathlib.Path(__file__).resolve().parent / "answer_cache_client.mjs"
 USAGE = {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 32}
 
 
@@ -454,6 +458,16 @@ class AnswerCache(Proxy):
                 part, data = data, b""
                 return part or s.recv(size)
         return read_answer(Joined())
+
+    def test_the_official_client_reads_what_comes_again(self):
+        modules = modules_of("openai", OPENAI)
+        engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")
+        self.node = self.serve(engine.url("http"), count=1, options=ON)
+        done = subprocess.run(["node", SCRIPT, modules, self.node.url("serve"),
+                               "kvasir/stand-in"], capture_output=True, text=True,
+                              timeout=CLIENT_TIMEOUT_S, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, "whole MISS HIT\nstreamed MISS HIT\n")
 
     def test_check_says_who_shares_answers(self):
         def risks(*options):
