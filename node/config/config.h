@@ -348,8 +348,9 @@ struct config_limits {
     uint32_t spans_max;              /* pieces of prompt looked at */
     uint32_t upstream_idle_max;      /* kept connections per worker and lane */
     uint32_t admin_connections_max;
-    uint32_t decisions_max; /* remembered for /admin/decisions */
-    uint32_t queue_max;     /* requests that wait for a worker */
+    uint32_t decisions_max;          /* remembered for /admin/decisions */
+    uint64_t decision_columns_bytes; /* for what elections compared; 0: none */
+    uint32_t queue_max;              /* requests that wait for a worker */
     /* Of each tenant without its own; in the whole mesh. */
     struct limits_rate tenant_requests;
     struct limits_rate tenant_tokens;

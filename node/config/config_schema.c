@@ -360,6 +360,8 @@ static const struct config_key node_keys[] = {
      "Connections to the admin port; one more is answered 503."},
     {"limits.decisions_max", CONFIG_COUNT, AT(limits.decisions_max), "1000", 1, 100000, NULL,
      "Decisions kept for /admin/decisions, the latest ones."},
+    {"limits.decision_columns_bytes", CONFIG_SIZE, AT(limits.decision_columns_bytes), "0", 0, GIB, NULL,
+     "Memory for what each election compared, of the latest ones: why each worker was chosen or not, with every number as it was then, in /admin/decisions/ID (the answer's x-request-id). 1MiB has some 1,000 elections among eight workers. 0: it is not kept, and costs nothing."},
     {"limits.queue_max", CONFIG_COUNT, AT(limits.queue_max), "4096", 1, 65536, NULL,
      "Requests that wait until a worker has room. When so many wait, the last one of the tenant with the most waiting, for its weight, in the last class is answered 503 with Retry-After."},
     {"limits.tenant_requests", CONFIG_RATE, AT(limits.tenant_requests), "none", 0, 0, NULL,

@@ -98,6 +98,31 @@ answer_decisions(struct control *control, struct httpd_request *request)
 }
 
 static void ON_CONTROL
+answer_decision(struct control *control, struct httpd_request *request,
+                struct slice id)
+{
+    enum http_method method = httpd_head(request)->method_id;
+    struct buf body;
+    struct json_out json;
+
+    if (method != HTTP_GET && method != HTTP_HEAD) {
+        httpd_error(request, 405, "method_not_allowed",
+                    "GET /admin/decisions/ID");
+        return;
+    }
+    buf_init(&body, ADMIN_BYTES_MAX);
+    json_out_init(&json, &body);
+    if (admin_put_decision(control, &json, id)) {
+        buf_add(&body, "\n", 1);
+        admin_answer(request, "application/json", &body);
+    } else {
+        httpd_error(request, 404, "no_such_decision",
+                    "no request of this id is kept: limits.decisions_max");
+    }
+    buf_fini(&body);
+}
+
+static void ON_CONTROL
 answer_reload(struct control *control, struct httpd_request *request)
 {
     struct config_errors errors;
@@ -375,6 +400,8 @@ admin_request(void *context, struct httpd_request *request)
                     "this path does not answer to that method");
     } else if (strip_prefix(&rest, SLICE("/admin/workers/"))) {
         serve_worker(control, request, rest);
+    } else if (strip_prefix(&rest, SLICE("/admin/decisions/"))) {
+        answer_decision(control, request, rest);
     } else {
         httpd_error(
             request, 404, "not_found",

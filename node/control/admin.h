@@ -53,6 +53,11 @@ void admin_put_mirror(struct control *control, struct json_out *json)
 void admin_put_event_metrics(struct control *control, struct buf *out)
     ON_CONTROL;
 
+/* /admin/decisions/ID: the newest of that id, and its election's columns if they
+ * are kept. False: it is not known. */
+bool admin_put_decision(struct control *control, struct json_out *json,
+                        struct slice id) ON_CONTROL;
+
 /* /admin/decisions: at most `count`, newest first. */
 void admin_put_decisions(struct control *control, struct json_out *json,
                          uint32_t count) ON_CONTROL;

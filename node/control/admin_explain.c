@@ -13,6 +13,7 @@
 #include "node/control/control_roster.h"
 #include "node/local/local_tokens.h"
 #include "node/route/alias.h"
+#include "node/route/route_columns.h"
 #include "node/route/route_local.h"
 #include "node/route/route_needs.h"
 #include "node/route/split.h"
@@ -280,21 +281,8 @@ put_candidates(struct control *control, const struct route_world *world,
                const struct elect_choice *choice, struct json_out *json)
 {
     struct elect_row rows[WORKERS_MAX];
-    const struct fleet_view *view = world->view;
-    struct elect_standing standing = {
-        .present = view->present,
-        .healthy = view->healthy,
-        .draining = view->draining,
-        .open = view->open,
-        .serves = fleet_view_find_model(view, control->explain.model),
-        .too_short = control->explain.pools.too_short,
-        .foreign = control->explain.foreign,
-    };
-    if (session_spares(&control->explain.session)) {
-        standing.spared = control->explain.session.spared;
-    }
-    struct worker_set apt = route_for_part(world, &view->present);
-    standing.apart = worker_set_minus(&view->present, &apt);
+    struct elect_standing standing =
+        route_columns_standing(&control->explain, world);
     size_t count = elect_explain(config, input, &standing, choice, rows);
 
     json_out_key(json, "candidates");

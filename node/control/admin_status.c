@@ -310,7 +310,6 @@ put_decision(struct json_out *json, const struct control *control,
              const struct fact_decision *d,
              const struct decisions_worker *worker, const char *tenant)
 {
-    json_out_object_begin(json);
     json_out_put_uint(json, "time_ms", d->wall_ms);
     json_out_put_text(json, "id", d->id);
     json_out_put_text(json, "tenant", tenant);
@@ -355,7 +354,80 @@ put_decision(struct json_out *json, const struct control *control,
     json_out_put_uint(json, "first_byte_us", d->first_byte_us);
     json_out_put_uint(json, "first_token_us", d->first_token_us);
     json_out_put_uint(json, "duration_us", d->duration_us);
+}
+
+/* One worker's, in the words of /admin/explain. */
+static void
+put_column(struct json_out *json, const struct columns_of *columns, uint32_t at)
+{
+    const struct fact_column *c = &columns->column[at];
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "worker", columns_worker(columns, at));
+    json_out_put_text(json, "verdict", c->verdict);
+    json_out_key(json, "filter");
+    if (c->filter != NULL) {
+        json_out_text(json, c->filter);
+    } else {
+        json_out_null(json);
+    }
+    json_out_put_bool(json, "candidate", c->candidate);
+    if (c->candidate) {
+        json_out_put_uint(json, "overlap", c->overlap);
+        json_out_put_uint(json, "load", c->load);
+        json_out_put_uint(json, "queued_tokens", c->queued);
+        json_out_put_uint(json, "unread_tokens", c->unread);
+        json_out_put_uint(json, "aside_tokens", c->aside);
+        json_out_put_milli(json, "slowness", c->slowness);
+        json_out_put_milli(json, "kv_usage", c->kv_usage);
+        json_out_put_uint(json, "cost", c->cost);
+    }
+    if (c->queued_weight != 0) {
+        json_out_key(json, "weights");
+        json_out_object_begin(json);
+        json_out_put_milli(json, "unread_tokens", c->unread_weight);
+        json_out_put_milli(json, "queued_tokens", c->queued_weight);
+        json_out_put_milli(json, "load", c->load_weight);
+        json_out_put_milli(json, "aside_tokens", 1000);
+        json_out_object_end(json);
+    }
     json_out_object_end(json);
+}
+
+static void
+put_columns(struct json_out *json, const struct columns_of *columns)
+{
+    json_out_key(json, "columns");
+    if (columns == NULL) {
+        json_out_null(json);
+        return;
+    }
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < columns->count; i++) {
+        put_column(json, columns, i);
+    }
+    json_out_array_end(json);
+}
+
+bool
+admin_put_decision(struct control *control, struct json_out *json,
+                   struct slice id)
+{
+    const struct decisions *d = &control->decisions;
+
+    for (uint32_t i = 0; i < d->count; i++) {
+        const struct decisions_worker *worker;
+        const struct fact_decision *record = decisions_get(d, i, &worker);
+        if (slice_equal(slice_of(record->id), id)) {
+            json_out_object_begin(json);
+            put_decision(json, control, record, worker,
+                         control_keys_tenant(control->node, record->tenant));
+            put_columns(json, columns_find(&control->columns, record->columns));
+            json_out_object_end(json);
+            return true;
+        }
+    }
+    return false;
 }
 
 void
@@ -368,8 +440,10 @@ admin_put_decisions(struct control *control, struct json_out *json,
     for (uint32_t i = 0; i < d->count && i < count; i++) {
         const struct decisions_worker *worker;
         const struct fact_decision *record = decisions_get(d, i, &worker);
+        json_out_object_begin(json);
         put_decision(json, control, record, worker,
                      control_keys_tenant(control->node, record->tenant));
+        json_out_object_end(json);
     }
     json_out_array_end(json);
 }

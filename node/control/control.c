@@ -169,6 +169,9 @@ take_fact(struct control *control, const void *record)
         note_decision(control, record);
     } else if (kind == FACT_REQUEST) {
         note_request(control, record);
+    } else if (kind == FACT_COLUMNS) {
+        columns_add(&control->columns, record,
+                    fleet_view_get(control->node->board));
     }
 }
 
@@ -639,6 +642,7 @@ open_parts(struct control *control)
     int error =
         decisions_init(&control->decisions, config->limits.decisions_max);
 
+    columns_init(&control->columns, config->limits.decision_columns_bytes);
     control->mix = mix_new(snapshot_wall_ms());
     if (error == 0 && control->mix == NULL) {
         error = -ENOMEM;
@@ -770,6 +774,7 @@ control_fini(struct control *control)
     admin_alias_fini(&control->alias);
     content_scratch_free(control->content);
     decisions_fini(&control->decisions);
+    columns_fini(&control->columns);
     mix_free(control->mix);
     control_queue_fini(&control->queue);
     if (control->limits.table != NULL) {

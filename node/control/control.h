@@ -17,6 +17,7 @@
 #include "node/control/admin_access.h"
 #include "node/control/admin_alias.h"
 #include "node/control/admin_live.h"
+#include "node/control/columns.h"
 #include "node/control/control_announced.h"
 #include "node/control/control_islands.h"
 #include "node/control/control_jwt.h"
@@ -60,6 +61,7 @@ struct control {
     struct admin_access access;      /* to the admin port */
     struct snapshot *snapshot;       /* borrowed; NULL: none are taken */
     struct decisions decisions;
+    struct columns columns; /* of their elections */
     struct history history;
     struct admin_live live;
     struct route_scratch explain;     /* for /admin/explain */

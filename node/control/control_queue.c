@@ -181,6 +181,7 @@ control_queue_take(struct control_queue *cq, const void *record,
     case FACT_SETTLED:
     case FACT_OUTCOME:
     case FACT_REQUEST:
+    case FACT_COLUMNS:
         break;
     }
 }

@@ -274,6 +274,7 @@ fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
     case FACT_WAIT_END:
         return 0; /* control_queue.h */
     case FACT_REQUEST:
+    case FACT_COLUMNS:
         return 0; /* control_requests.h */
     }
     CHECK(false); /* lanes write no other kind */

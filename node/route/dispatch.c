@@ -215,6 +215,7 @@ dispatch_elect(struct dispatch *d, const struct route_world *world,
         return;
     }
     slot = d->choice.lease.slot;
+    d->columns = dispatch_tell_columns(lane, world->view);
     d->seeks = lane->scratch->session.mode == SESSION_BOUND &&
                lane->scratch->session.depth == 0;
     d->watched = worker_set_has(&world->view->watched, slot);

@@ -222,6 +222,7 @@ struct dispatch {
     bool began;        /* a byte of the answer's body came */
     uint64_t ticket;   /* control waits to hear how it went; 0: it does not */
     uint64_t answered; /* the ticket of the attempt that was; 0: none had one */
+    uint64_t columns;  /* number of its election's FACT_COLUMNS; 0: none */
     char worker[FLEET_ID_BYTES];
     struct dispatch_split split; /* the caller sets split.choice.asked before
                                     each dispatch_elect(): _NEVER or _MAY */

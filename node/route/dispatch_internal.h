@@ -45,6 +45,11 @@ void dispatch_tell_outcome(struct dispatch_lane *lane,
 void dispatch_tell_prefilled(struct dispatch *d, const struct usage *usage,
                              uint64_t now_us) ON_LANE;
 
+/* Tells what the last election compared, if that is kept: its number, or 0. The
+ * caller is online in the qsbr, with the view that it was elected by. */
+uint64_t dispatch_tell_columns(struct dispatch_lane *lane,
+                               const struct fleet_view *view) ON_LANE;
+
 /* The request has ended. */
 void dispatch_tell_decision(struct dispatch *d,
                             const struct dispatch_report *report) ON_LANE;

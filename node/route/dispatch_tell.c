@@ -3,6 +3,9 @@
 
 #include "node/route/attempt_internal.h"
 #include "node/route/dispatch_internal.h"
+#include "node/route/route_columns.h"
+
+#define COLUMNS_SPARE ((size_t)512 << 10)
 
 /* Room for a fact of that size, or NULL (counted). */
 static void *
@@ -177,6 +180,37 @@ dispatch_tell_prefilled(struct dispatch *d, const struct usage *usage,
     fact_commit(d->lane);
 }
 
+/* What cannot be told without making facts short of room, of which others
+ * learn, is lost. */
+uint64_t
+dispatch_tell_columns(struct dispatch_lane *lane, const struct fleet_view *view)
+{
+    struct route_columns *columns = &lane->scratch->columns;
+    size_t size = sizeof(struct fact_columns) +
+                  columns->count * sizeof(struct fact_column);
+
+    if (columns->count == 0) {
+        return 0;
+    }
+    struct fact_columns *fact = fact_reserve(lane, size + COLUMNS_SPARE);
+    fact = fact != NULL ? fact_reserve(lane, size) : NULL;
+    if (fact == NULL) {
+        return 0;
+    }
+    *fact = (struct fact_columns){
+        .kind = FACT_COLUMNS,
+        .count = columns->count,
+        .number = ++lane->tickets,
+    };
+    for (uint32_t i = 0; i < columns->count; i++) {
+        route_columns_read(lane->scratch, view, i, &fact->column[i]);
+    }
+    uint64_t number = fact->number;
+    columns->count = 0;
+    fact_commit(lane);
+    return number;
+}
+
 void
 dispatch_tell_request(struct dispatch_lane *lane,
                       const struct fact_request *request)
@@ -215,6 +249,7 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .severed = report->end == DISPATCH_SEVERED,
         .cancelled = report->end == DISPATCH_CANCELLED,
         .ticket = d->answered,
+        .columns = d->columns,
         .wall_ms = report->wall_ms - duration_us / 1000,
         .route_us = since_begun(d, d->routed_us),
         .waited_us = d->waited_us +

@@ -6,6 +6,7 @@
 
 #include "index/base/check.h"
 #include "node/keys/keys_check.h"
+#include "node/route/route_columns.h"
 #include "node/route/route_needs.h"
 #include "node/scan/scan_form.h"
 
@@ -18,6 +19,7 @@ route_scratch_init(struct route_scratch *scratch, const struct config *config)
     *scratch = (struct route_scratch){
         .limits = {.depth_max = config->limits.json_depth_max,
                    .spans_max = config->limits.spans_max},
+        .columns = {.kept = config->limits.decision_columns_bytes != 0},
         .blocks = {.block_bytes = config->belief.block_bytes,
                    .blocks_max = config->belief.depth_max},
     };
@@ -739,6 +741,7 @@ insist(struct route_scratch *scratch, const struct route_world *world,
     }
     fleet_lease_insist(&choice->lease, world->board, world->view,
                        choice->elect.worker);
+    route_columns_note(scratch, world, input, &choice->elect);
     choice->alone = true;
     note_pool(scratch, choice);
     choose_rank(scratch, world, rng, choice);
@@ -767,6 +770,7 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
         }
         if (fleet_lease_take(&choice->lease, world->board, world->view,
                              choice->elect.worker)) {
+            route_columns_note(scratch, world, &input, &choice->elect);
             worker_set_remove(&input.candidates, choice->elect.worker);
             choice->alone = worker_set_empty(&input.candidates) &&
                             !session_spares(&scratch->session);

@@ -50,6 +50,14 @@ struct route_wait {
 };
 
 /* One request's facts, and the memory to find them with. */
+/* What the last election compared, of all present workers, until that is
+ * told. */
+struct route_columns {
+    bool kept; /* somebody wants to know */
+    uint32_t count;
+    struct elect_row row[WORKERS_MAX];
+};
+
 struct route_scratch {
     struct scan scan;
     struct blocks blocks;
@@ -87,6 +95,7 @@ struct route_scratch {
     char salt[KEYS_CACHE_SALT_ROOM]; /* what engines must be told as cache_salt;
                                         "": what the request says */
     struct route_wait wait;          /* after ROUTE_E_FULL */
+    struct route_columns columns;
     struct scan_limits limits;
     char model_text[ROUTE_MODEL_MAX];
 };

@@ -35,6 +35,7 @@ enum fact_kind {
     FACT_WAIT,
     FACT_WAIT_END,
     FACT_REQUEST,
+    FACT_COLUMNS,
 };
 
 /* Whether what a struct fact_learn names is belief's. */
@@ -127,6 +128,35 @@ struct wait_told {
     uint32_t retry_after_s; /* WAIT_LATE, WAIT_FULL */
 };
 
+/* What one worker was compared by in an election; elect.h has the words. */
+struct fact_column {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t overlap;
+    uint32_t load;
+    uint32_t queued; /* of candidates, as all that follow but the texts */
+    uint32_t unread;
+    uint32_t aside;
+    uint32_t cost;
+    uint32_t slowness;
+    uint16_t kv_usage;
+    bool candidate;
+    uint32_t unread_weight; /* thousandths of a token each, in the cost */
+    uint32_t queued_weight;
+    uint64_t load_weight;
+    const char *filter;  /* static text, or NULL */
+    const char *verdict; /* static text */
+};
+
+/* An election that was decided, where somebody keeps that
+ * (limits.decision_columns_bytes). */
+struct fact_columns {
+    uint32_t kind;
+    uint32_t count;
+    uint64_t number; /* of no other election of this node */
+    struct fact_column column[];
+};
+
 /* One request, when it ended: for /admin/decisions. */
 struct fact_decision {
     uint32_t kind;
@@ -171,6 +201,7 @@ struct fact_decision {
     bool severed;     /* broke off after the first byte */
     bool cancelled;   /* the client went away */
     uint64_t ticket;  /* of the attempt that was answered; 0: none had one */
+    uint64_t columns; /* number of the last one's; 0: they are not kept */
     uint64_t wall_ms; /* since 1970, when the request was whole */
     uint64_t route_us;
     uint64_t waited_us;      /* of these, for a worker that has room */

@@ -29,6 +29,7 @@ struct scene {
     uint32_t slo_requests[WORKERS_MAX];
     struct elect_slo slo;
     struct radix_match match;
+    struct elect_row rows[WORKERS_MAX];
 };
 
 static struct scene scene;
@@ -69,6 +70,25 @@ elect_rounds(uint64_t rounds)
         elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng,
                    &choice);
         sink = choice.worker;
+    }
+}
+
+/* What keeping each worker's columns adds (limits.decision_columns_bytes), but
+ * for handing them to control. */
+static void
+column_rounds(uint64_t rounds)
+{
+    struct elect_choice choice;
+    struct elect_standing standing = {.present = scene.input.candidates,
+                                      .healthy = scene.input.candidates,
+                                      .serves = scene.input.candidates};
+
+    elect_rounds(1);
+    elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng, &choice);
+    for (uint64_t i = 0; i < rounds; i++) {
+        size_t count = elect_explain(&scene.config, &scene.input, &standing,
+                                     &choice, scene.rows);
+        sink = (uint32_t)count;
     }
 }
 
@@ -147,7 +167,7 @@ main(int argc, char **argv)
     printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
            "256 workers");
     double base[3] = {0};
-    for (unsigned row = 0; row < 19; row++) {
+    for (unsigned row = 0; row < 20; row++) {
         static const struct {
             const char *name;
             enum elect_policy policy;
@@ -181,6 +201,7 @@ main(int argc, char **argv)
             {"cache_aware, a prefix", ELECT_CACHE_AWARE, true, false, true},
             {"composite, a prefix", ELECT_COMPOSITE, true, false, true},
             {"dynamo, a prefix", ELECT_DYNAMO, true},
+            {"kvasir's columns beside, kept", ELECT_KVASIR, true},
         };
         printf("%-34s", rows[row].name);
         for (unsigned c = 0; c < 3; c++) {
@@ -191,7 +212,10 @@ main(int argc, char **argv)
                 scene.config.recompute_weight = 0;
                 scene.config.cache_threshold_permille = 300;
             }
-            double ns = measure(row == 0 ? read_rounds : elect_rounds, rounds);
+            double ns = measure(row == 0    ? read_rounds
+                                : row == 19 ? column_rounds
+                                            : elect_rounds,
+                                rounds);
             base[c] = row == 1 ? ns : base[c];
             if (row < 2) {
                 printf(" %8.0f", ns);

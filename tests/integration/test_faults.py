@@ -320,6 +320,51 @@ class Faults(Rig):
         self.assertTrue(last["reason"], last)
         self.assertEqual(last["candidates"], 1)
 
+    def decision(self, node, name):
+        """The decision about a request that has ended."""
+        def told():
+            answer = harness.request(node.at("admin"), "GET", f"/admin/decisions/{name}")
+            return answer.json() if answer.status == 200 else None
+        return harness.wait_until(told, "it is remembered")
+
+    def test_a_decision_keeps_what_was_true_of_every_worker(self):
+        workers = [FakeWorker(self, echo) for _ in range(4)]
+        node = self.serve(*workers, options=["--limits.decision_columns_bytes", "64KiB"])
+        away = harness.request(node.at("admin"), "GET", "/admin/workers").json()[1]["id"]
+        harness.request(node.at("admin"), "POST", f"/admin/workers/{away}/drain", {})
+        question = chat("What is kept of an election? " * 40)
+        self.post(question)
+        harness.wait_until(
+            lambda: harness.request(node.at("admin"), "POST", "/admin/explain",
+                                    question).json()["mode"] == "affinity", "it is believed")
+        said = harness.request(node.at("admin"), "POST", "/admin/explain", question).json()
+        self.post(question, {"x-request-id": "kept"})
+        drained = {row["worker"]: row for row in self.decision(node, "kept")["columns"]}[away]
+        self.assertEqual(drained, {"worker": away, "verdict": "draining", "filter": "draining",
+                                   "candidate": False})
+        harness.request(node.at("admin"), "DELETE", f"/admin/workers/{said['worker']}")
+        self.post(question)
+        kept = self.decision(node, "kept")
+        self.assertEqual((kept["id"], kept["worker"]), ("kept", said["worker"]))
+        self.assertEqual([row["worker"] for row in kept["columns"]],
+                         [row["worker"] for row in said["candidates"]])
+        self.assertEqual(kept["columns"][0]["verdict"], "chosen")
+        for now, then in zip(said["candidates"], kept["columns"]):
+            now.get("weights", {}).pop("queued_tokens_peers", None)  # one column then
+            self.assertEqual(then, {key: now[key] for key in then})
+            if then["candidate"]:
+                weights = then["weights"]
+                self.assertEqual(then["cost"], sum(then[name] * weights[name] for name in weights))
+
+    def test_of_what_elections_compared_nothing_is_kept_unasked(self):
+        node = self.serve(FakeWorker(self, echo))
+        self.post(chat(), {"x-request-id": "plain"})
+        self.assertIsNone(self.decision(node, "plain")["columns"])
+        for method, name, status in (("GET", "other", 404), ("POST", "plain", 405)):
+            answer = harness.request(node.at("admin"), method, f"/admin/decisions/{name}",
+                                     {} if method == "POST" else None)
+            self.assertEqual(answer.status, status)
+
     def test_an_answer_before_the_whole_request_was_read(self):
         def handler(peer, request):
             peer.answer(413, b"too long for me", "Connection: close\r\n")
