@@ -167,7 +167,8 @@ void route_scratch_fini(struct route_scratch *scratch);
 enum route_kind route_kind_of(const struct http_head *head, const char *more);
 
 /* Whether an engine that answers well to this has an empty cache then: a POST
- * (SGLang: also a GET) of a path that resets it, or puts the engine to sleep. */
+ * (SGLang: also a GET) of a path that resets it, or puts the engine to sleep, or
+ * pauses it (vLLM empties the cache then, unless the query says otherwise). */
 bool route_clears_cache(const struct http_head *head);
 
 /* The API of that path, by whose rules engines render the body.

@@ -7,6 +7,8 @@
  */
 #include "node/route/route.h"
 
+#include <string.h>
+
 /* Each changes nothing at the engine but its cache. */
 static const struct slice inference_paths[] = {
     {"/v1/chat/completions", 20},
@@ -112,19 +114,39 @@ is_forwarded(struct slice path, struct slice more)
     return false;
 }
 
+static bool
+says(struct slice text, struct slice word)
+{
+    return memmem(text.ptr, text.len, word.ptr, word.len) != NULL;
+}
+
+/* vLLM's /pause leaves the cache alone when it is told to. */
+static bool
+keeps_cache(const struct http_head *head)
+{
+    return slice_equal(head->path, SLICE("/pause")) &&
+           (says(head->target, SLICE("mode=keep")) ||
+            says(head->target, SLICE("clear_cache=false")) ||
+            says(head->target, SLICE("clear_cache=False")) ||
+            says(head->target, SLICE("clear_cache=0")));
+}
+
 bool
 route_clears_cache(const struct http_head *head)
 {
     static const struct slice paths[] = {
         {"/reset_prefix_cache", 19},
         {"/sleep", 6},
+        {"/pause", 6},
         {"/flush_cache", 12},
         {"/release_memory_occupation", 26},
     };
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
         if (slice_equal(head->path, paths[i])) {
-            return head->method_id == HTTP_POST || head->method_id == HTTP_GET;
+            return (head->method_id == HTTP_POST ||
+                    head->method_id == HTTP_GET) &&
+                   !keeps_cache(head);
         }
     }
     return false;

@@ -119,6 +119,11 @@ Test(node_route, some_paths_clear_an_engines_cache)
     cr_assert(clears("POST /sleep?level=1"));
     cr_assert(clears("GET /flush_cache"));
     cr_assert(clears("POST /release_memory_occupation"));
+    cr_assert(clears("POST /pause"));
+    cr_assert(clears("POST /pause?mode=wait&clear_cache=true"));
+    cr_assert(!clears("POST /pause?mode=keep"));
+    cr_assert(!clears("POST /pause?mode=abort&clear_cache=false"));
+    cr_assert(!clears("POST /pause?clear_cache=0"));
     cr_assert(!clears("DELETE /flush_cache"));
     cr_assert(!clears("POST /wake_up"));
     cr_assert(!clears("POST /v1/completions"));
