@@ -11,6 +11,7 @@
 #include "tests/unit/node/events/kv_captured_owned.h"
 #include "tests/unit/node/events/kv_captured_plain.h"
 #include "tests/unit/node/events/kv_captured_seen.h"
+#include "tests/unit/node/events/kv_captured_sglang.h"
 #include "tests/unit/node/events/kv_captured_states.h"
 
 #define BYTES_MAX  8192
@@ -190,6 +191,20 @@ Test(node_kv_captured, a_reset_shows_with_the_next_step_only)
             cr_assert_eq(counter_read(&counters.cleared), 1);
         }
     }
+}
+
+/* Of SGLang, which tells of a flush at once, and has no block twice. */
+Test(node_kv_captured, the_pages_of_sglang_are_predicted_exactly)
+{
+    for (size_t i = 0; i < STEPS(kv_captured_sglang); i++) {
+        const struct kv_captured *step = &kv_captured_sglang[i];
+        cr_expect_eq(predict(step), step->cached, "step %zu: %u, not %u", i,
+                     predict(step), step->cached);
+        play_all(step->batches);
+    }
+    cr_assert_gt(counter_read(&counters.blocks_removed), 0);
+    cr_assert_eq(counter_read(&counters.duplicates), 0);
+    cr_assert_eq(counter_read(&counters.cleared), 2, "at its start, too");
 }
 
 /* Of a hybrid model; some hits are shorter than what full attention holds. */
