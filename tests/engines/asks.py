@@ -8,6 +8,7 @@ as long as the engines answer the same.
 import base64
 import dataclasses
 import json
+import math
 import random
 import struct
 import zlib
@@ -23,6 +24,7 @@ CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 EMBEDDINGS, POOLING = "/v1/embeddings", "/pooling"
 POOLED = (EMBEDDINGS, POOLING)  # no answer tells cached tokens
+RATE = 16000  # samples a second
 HAN = "缓存记住了最近的提示所以相同的开头不必再算一遍路由器知道每个引擎里有什么"
 ARABIC = "الذاكرة المؤقتة تحفظ بداية كل طلب فلا يعاد حسابها مرتين والموجه يعرف ما في كل محرك "
 TOOLS = [{"type": "function", "function": {
@@ -262,7 +264,20 @@ def picture(t, index):
     return png(random.Random(f"{t.name} {index}").randbytes(3))
 
 
-def seen(t, path, count=1):
+def sound(t, index):
+    """A second of a tone as WAV, in base 64; the same for the same index."""
+    pitch = random.Random(f"{t.name} {index}").uniform(0.05, 0.5)
+    data = struct.pack(f"<{RATE}h", *(int(8000 * math.sin(pitch * i)) for i in range(RATE)))
+    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1,
+                       RATE, 2 * RATE, 2, 16, b"data", len(data))
+    return base64.b64encode(head + data).decode()
+
+
+def sound_part(data):
+    return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+
+
+def seen(t, path, count=1, make=picture, part=None):
     """A conversation about pictures: count of them with its first question, and
     one more with the second."""
     parts = {CHAT: lambda d: {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{d}"}},
@@ -272,21 +287,25 @@ def seen(t, path, count=1):
     text = "input_text" if path == RESPONSES else "text"
     found = []
     for i in range(t.turn() + 1):
-        shown = [picture(t, f"{i} {k}") for k in range(count if i == 0 else i == 1)]
+        shown = [make(t, f"{i} {k}") for k in range(count if i == 0 else i == 1)]
         found.append({"role": "user", "content": [
-            {"type": text, "text": t.words(i, 30)}, *map(parts, shown),
+            {"type": text, "text": t.words(i, 30)}, *map(part or parts, shown),
             {"type": text, "text": t.words(20 + i, 30)}]})
         if i < t.turn():
             found.append({"role": "assistant", "content": f"Answer {i}: {t.words(10 + i, 20)}"})
     return ask(path, **{"input" if path == RESPONSES else "messages": found})
 
 
-def by_uuid(t):
+def heard(t, count=1):
+    return seen(t, CHAT, count, sound, sound_part)
+
+
+def by_uuid(t, a=None):
     """The same, each picture with a name of the client's own."""
-    a = seen(t, CHAT, 2)
+    a = a or seen(t, CHAT, 2)
     for i, message in enumerate(a.body["messages"]):
         for k, part in enumerate(message["content"] if message["role"] == "user" else []):
-            if part["type"] == "image_url":
+            if part["type"] in ("image_url", "input_audio"):
                 part["uuid"] = f"{t.name}, {i} {k}"
     return a
 
@@ -300,6 +319,15 @@ PICTURES = {
     "chat, none for a model that sees": chat,
     "responses, a picture": lambda t: seen(t, RESPONSES),
     "messages, a picture": lambda t: seen(t, MESSAGES),
+}
+
+SOUNDS = {
+    "chat, a sound": heard,
+    "chat, three sounds": lambda t: heard(t, 3),
+    "chat, a sound and a salt": lambda t: salted(heard(t), t),
+    "chat, a sound, stream": lambda t: streamed(heard(t)),
+    "chat, sounds with a uuid": lambda t: by_uuid(t, heard(t, 2)),
+    "chat, none for a model that hears": chat,
 }
 
 

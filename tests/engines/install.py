@@ -22,6 +22,7 @@ ANTHROPIC = "2.12.0"
 PYTHONS = ["python3.12", "python3.11", "python3.13", "python3.10"]
 SGLANG = "0.5.23"
 XLLAMACPP = "2026.10.11549"  # llama.cpp's server in a wheel
+SOUNDFILE = "0.14.0"
 SGLANG_WANTS = ["orjson", "IPython", "gguf", "soundfile"]
 # PyPI's kernels want CUDA's driver to load. None is called on a CPU.
 NO_KERNELS = """\
@@ -177,6 +178,16 @@ def transformers(home=None):
         above(place, home, "accelerate")
         (place / "complete").touch()
     return python
+
+
+def soundfile(home=None):
+    """A folder with the package that reads sounds, for PYTHONPATH."""
+    home = home or folder()
+    place = home / f"soundfile-{SOUNDFILE}"
+    if not (place / "soundfile.py").exists():
+        step(uv(home), "pip", "install", "--quiet", "--no-deps", "--target", place,
+             f"soundfile=={SOUNDFILE}")
+    return place
 
 
 def versions(command):

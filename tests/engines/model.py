@@ -68,6 +68,26 @@ SEEING_TEMPLATE = TEMPLATE.replace(
     "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}"
     "{% endfor %}{% endif %}")
 
+# One that hears (Qwen2-Audio): an encoder of 2 layers, a token for each 40 ms.
+SOUND = "<|AUDIO|>"
+SOUND_MARKS = [SOUND, "<|audio_bos|>", "<|audio_eos|>"]
+MELS = 128
+HEARING = {
+    "architectures": ["Qwen2AudioForConditionalGeneration"],
+    "model_type": "qwen2_audio",
+    "audio_token_index": len(MARKS),
+    "ignore_index": -100,
+    "torch_dtype": "float32",
+    "text_config": {**CONFIG, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"},
+    "vocab_size": VOCABULARY,
+    "audio_config": {
+        "model_type": "qwen2_audio_encoder", "d_model": 32, "encoder_layers": 2,
+        "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "num_mel_bins": MELS,
+        "max_source_positions": 1500},
+}
+HEARING_TEMPLATE = SEEING_TEMPLATE.replace("'image'", "'audio'").replace(
+    PICTURE, "<|audio_bos|><|AUDIO|><|audio_eos|>")
+
 
 def pages():
     """The project's own prose, in a stable order."""
@@ -129,6 +149,20 @@ def write_seeing(folder, _=None):
     return folder
 
 
+def write_hearing(folder, _=None):
+    """The same for a model that hears."""
+    write(folder, HEARING, [*MARKS, *SOUND_MARKS], HEARING_TEMPLATE)
+    # Without it Qwen2-Audio's processor takes one of its own, which no file has.
+    (folder / "chat_template.jinja").write_text(HEARING_TEMPLATE)
+    (folder / "preprocessor_config.json").write_text(json.dumps({
+        "feature_extractor_type": "WhisperFeatureExtractor",
+        "processor_class": "Qwen2AudioProcessor", "feature_size": MELS, "sampling_rate": 16000,
+        "hop_length": 160, "n_fft": 400, "chunk_length": 30, "nb_max_frames": 3000,
+        "n_samples": 480000, "padding_side": "right", "padding_value": 0.0,
+        "return_attention_mask": True}, indent=1) + "\n")
+    return folder
+
+
 def write(folder, config=None, marks=None, template=TEMPLATE):
     """Makes the folder and writes the model to it; it is what to serve."""
     # Only vLLM's own Python is sure to have it.
@@ -148,7 +182,8 @@ def write(folder, config=None, marks=None, template=TEMPLATE):
         "generation_config.json": {"eos_token_id": 0},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": MARKS[0],
-            **({"extra_special_tokens": {"image_token": PICTURE}} if marks else {}),
+            **({"extra_special_tokens": {"image_token": PICTURE}}
+               if PICTURE in (marks or ()) else {}),
             "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT,
             "chat_template": template},
     }

@@ -277,7 +277,7 @@ class Session:
 
     def play(self, names=None):
         """All shapes: three rounds each, and the others in a second turn."""
-        known = asks.SHAPES | asks.PICTURES | asks.EMBEDDED | asks.OF_EACH_TOKEN
+        known = asks.SHAPES | asks.PICTURES | asks.SOUNDS | asks.EMBEDDED | asks.OF_EACH_TOKEN
         talks = {name: asks.Talk(name, self.args.seed) for name in names or asks.SHAPES}
         for rounds in (range(asks.LATER), range(asks.LATER, asks.ROUNDS)):
             for name, talk in talks.items():
@@ -401,6 +401,7 @@ PARTS = {
     "drafts": "one engine that drafts by n-grams, then one with EAGLE",
     "ranks": "one engine of two data-parallel ranks",
     "pictures": "engines of a model that sees: 64 tokens a picture",
+    "sounds": "an engine of a model that hears: 25 tokens a sound",
     "pooling": "engines of models that pool: a prompt's last token, or each",
     "sglang": "SGLang, pages of 32 tokens",
     "llamacpp": "llama.cpp's server, 4 slots: no events, by belief",
@@ -511,6 +512,19 @@ def pictures(args, executable, folder, _):
     return state
 
 
+def sounds(args, executable, folder, _):
+    # What reads sounds is not among what vLLM wants.
+    def make(*where, **more):
+        return engines.Engine(*where, env={"PYTHONPATH": str(install.soundfile())}, **more)
+    state = Session(args, executable, folder / "sounds", count=1, write=model.write_hearing,
+                    make=make)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.play(list(asks.SOUNDS))
+    return state
+
+
 def pooling(args, executable, folder, _):
     """Two models, as a model has one task; the rows of both."""
     found = None
@@ -557,7 +571,7 @@ def silent(make, executable):
 RUNS = [(("shapes", "faults", "clients"), plain), (("streams",), of_streams),
         (("hybrid",), hybrid), (("states",), states),
         (("drafts",), drafts), (("ranks",), ranks), (("pictures",), pictures),
-        (("pooling",), pooling), (("sglang",), of_sglang),
+        (("sounds",), sounds), (("pooling",), pooling), (("sglang",), of_sglang),
         (("llamacpp",), silent(quiet.Llama, install.llama)),
         (("transformers",), silent(quiet.Transformers, install.transformers))]
 
