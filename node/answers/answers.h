@@ -126,7 +126,7 @@ void answers_give_back(struct answers *cache, const struct answers_key *key,
 uint32_t answers_clear(struct answers *cache,
                        const struct answers_which *which);
 
-/* As of now. */
+/* As of now, part by part: what moves meanwhile may count twice. */
 void answers_stats(struct answers *cache, struct answers_stats *stats);
 
 #endif
