@@ -78,6 +78,16 @@ answers_free(struct answers *cache)
     free(cache);
 }
 
+void
+answers_set_ttl(struct answers *cache, uint32_t ttl_ms)
+{
+    for (unsigned i = 0; i < ANSWERS_SHARDS; i++) {
+        uv_mutex_lock(&cache->shard[i].lock);
+        cache->shard[i].table.ttl_us = (uint64_t)ttl_ms * UINT64_C(1000);
+        uv_mutex_unlock(&cache->shard[i].lock);
+    }
+}
+
 uint64_t
 answers_seed(const struct answers *cache)
 {

@@ -94,6 +94,9 @@ int answers_new(struct answers **out, size_t bytes_max, uint32_t ttl_ms,
 /* Nobody uses it any more. NULL is fine. */
 void answers_free(struct answers *cache);
 
+/* How long answers are kept that land from here on. */
+void answers_set_ttl(struct answers *cache, uint32_t ttl_ms);
+
 /* For names: answers_form.h. */
 uint64_t answers_seed(const struct answers *cache);
 

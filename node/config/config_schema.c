@@ -324,7 +324,7 @@ static const struct config_key node_keys[] = {
     {"answer_cache.bytes_max", CONFIG_SIZE, AT(answer_cache.bytes_max), "0", 0, 1024 * GIB, NULL,
      "Memory of whole answers, kept for requests that repeat: those with temperature 0, and embeddings. 1MiB at least; an answer takes 1/128 of it at most, and 4MiB. The least recently used gives way. 0: none are kept. Answers then say X-Cache: HIT, MISS or BYPASS."},
     {"answer_cache.ttl", CONFIG_DURATION, AT(answer_cache.ttl_ms), "1h", 1, 2592000000, NULL,
-     "How long an answer is kept. Prompts whose template tells the date, and engines that got other weights under the same name, make older ones wrong."},
+     "How long an answer is kept, from when it came. Prompts whose template tells the date, and engines that got other weights under the same name, make older ones wrong."},
     {"answer_cache.seeded", CONFIG_CHOICE, AT(answer_cache.seeded), "off", 0, 0, switch_choices,
      "Whether a seed in a request does for temperature 0: where all engines of a model sample alike."},
     {"answer_cache.wait", CONFIG_DURATION, AT(answer_cache.wait_ms), "30s", 0, 3600000, NULL,

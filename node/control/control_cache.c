@@ -43,14 +43,15 @@ control_cache_explain(struct control *control, struct slice body,
                       struct json_out *json)
 {
     const struct node_shared *node = control->node;
+    const struct node_live *live = publish_get(&node->live);
     struct key_wide name;
 
     if (node->answers == NULL) {
         return;
     }
-    enum answers_pass pass = answers_judge(
-        &control->explain.scan, body, node->config->answer_cache.seeded != 0,
-        answers_seed(node->answers), &name);
+    enum answers_pass pass = answers_judge(&control->explain.scan, body,
+                                           live->answer_cache.seeded != 0,
+                                           answers_seed(node->answers), &name);
     json_out_key(json, "answer_cache");
     json_out_object_begin(json);
     json_out_put_bool(json, "may", pass == ANSWERS_MAY);

@@ -111,8 +111,6 @@ void
 caching_read(struct exchange *x, const struct http_head *head)
 {
     struct lane *lane = x->client->lane;
-    const struct config_answer_cache *config =
-        &lane->node->config->answer_cache;
     struct answers_control control = control_of(head);
     enum answers_pass pass = ANSWERS_PATH;
     struct key_wide name;
@@ -122,7 +120,8 @@ caching_read(struct exchange *x, const struct http_head *head)
     } else if (x->dispatch.routed && x->stored != 0) {
         pass = ANSWERS_STATE;
     } else if (x->dispatch.routed) {
-        pass = answers_judge(&lane->route.scan, x->body, config->seeded != 0,
+        pass = answers_judge(&lane->route.scan, x->body,
+                             lane->answer_cache.seeded != 0,
                              answers_seed(lane->node->answers), &name);
     }
     if (pass != ANSWERS_MAY) {
@@ -183,7 +182,7 @@ caching_ask(struct exchange *x)
         answer_from(x, got.answer);
         return true;
     case ANSWERS_FLYING:
-        if (lane->node->config->answer_cache.wait_ms != 0) {
+        if (lane->answer_cache.wait_ms != 0) {
             follow(x);
             return true;
         }

@@ -188,6 +188,7 @@ struct lane {
     struct content_scratch *content; /* NULL without content.file */
     struct config_cors cors;
     struct config_messages messages;
+    struct config_answer_cache answer_cache;
     struct http_tokens operators;
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */

@@ -326,7 +326,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
         [LANE_TIMEOUT_YIELD] = YIELD_MS,
         [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
-        [LANE_TIMEOUT_CACHE] = lane->node->config->answer_cache.wait_ms,
+        [LANE_TIMEOUT_CACHE] = lane->answer_cache.wait_ms,
         [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
     };
@@ -353,6 +353,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->aliases = live->aliases;
     lane->cors = live->cors;
     lane->messages = live->messages;
+    lane->answer_cache = live->answer_cache;
     lane->operators = live->operators;
     lane->usage_ask = live->usage_ask;
     lane->log_requests = live->log_requests;

@@ -134,6 +134,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->aliases = config->aliases;
     live->cors = config->cors;
     live->messages = config->messages;
+    live->answer_cache = config->answer_cache;
     live->placement_headers = config->placement_headers != 0;
     live->usage_ask = config->usage.ask != 0;
     live->log_requests = config->log.requests;
@@ -141,6 +142,9 @@ shared_publish(struct node_shared *node, const struct config *config)
     session_rule_init(&node->session, &config->affinity);
     node->slo = config->slo;
     node->island = config->island;
+    if (node->answers != NULL) {
+        answers_set_ttl(node->answers, config->answer_cache.ttl_ms);
+    }
     node->scale = config->scale;
     replace_live(node, live);
     return 0;

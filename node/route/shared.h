@@ -82,6 +82,7 @@ struct node_live {
     struct config_aliases aliases;
     struct config_cors cors;
     struct config_messages messages;
+    struct config_answer_cache answer_cache; /* all but bytes_max */
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
     bool usage_ask;

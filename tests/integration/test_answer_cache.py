@@ -380,6 +380,26 @@ class AnswerCache(Proxy):
         harness.wait_until(lambda: self.ask()[0] == "MISS", "it is too old")
         self.assertGreaterEqual(self.metric("expired_total"), 1)
 
+    def test_what_is_kept_survives_another_configuration(self):
+        file = self.folder / "kvasir.yaml"
+
+        def write(ttl, seeded):
+            file.write_text("answer_cache:\n  bytes_max: 64MiB\n"
+                            f"  ttl: {ttl}\n  seeded: {seeded}\n")
+        write("1h", "off")
+        self.node = self.serve(self.worker, options=["-c", file])
+        self.assertEqual(self.ask()[0], "MISS")
+        self.assertEqual(self.ask({**chat(), "seed": 1})[0], "BYPASS")
+        write("1ms", "on")
+        got = self.admin("POST", "/admin/reload", {}).json()
+        self.assertEqual((got["applied"], got["restart"]),
+                         (["answer_cache.ttl", "answer_cache.seeded"], []))
+        self.assertEqual(self.ask()[0], "HIT")
+        harness.wait_until(lambda: self.ask({**chat(), "seed": 1})[0] == "MISS", "seeds do")
+        harness.wait_until(lambda: self.ask({**chat(), "seed": 1})[0] == "MISS", "it is too old")
+        harness.wait_until(lambda: self.metric("stored_total") == self.count - 1,
+                           "all are kept but the one that passed by")
+
     def test_tenants_are_apart_and_cleared_apart(self):
         lines = ["tenants:"]
         keys = {}
