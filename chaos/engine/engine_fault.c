@@ -11,6 +11,7 @@ engine_faults_init(struct engine_faults *faults)
 {
     *faults = (struct engine_faults){.health_status = 200,
                                      .fail_status = 500,
+                                     .event_tokens = 1,
                                      .events = 1,
                                      .replay_hole_every = 2};
 }
@@ -96,6 +97,8 @@ engine_faults_order(struct engine_faults *faults, struct slice object,
         {SLICE("die_after_tokens"), &f.die_after_tokens, 0, UINT32_MAX - 1,
          "die_after_tokens: a count"},
         {SLICE("die_count"), &f.die_count, 0, UINT32_MAX, "die_count: a count"},
+        {SLICE("event_tokens"), &f.event_tokens, 1, ENGINE_EVENT_TOKENS,
+         "event_tokens: 1 to 16"},
         {SLICE("marked"), &f.marked, 0, 1, "marked: 0 or 1"},
         {SLICE("stall_ms"), &orders->stall_ms, 1, STALL_MAX_MS,
          "stall_ms: 1 to 60000"},
@@ -173,10 +176,10 @@ engine_faults_show(const struct engine_faults *faults, struct buf *out)
     buf_printf(out,
                "{\"health\":%u,\"fail_status\":%u,\"fail_count\":%u,"
                "\"hang_count\":%u,\"die_after_tokens\":%u,\"die_count\":%u,"
-               "\"marked\":%u,",
+               "\"event_tokens\":%u,\"marked\":%u,",
                faults->health_status, faults->fail_status, faults->fail_count,
                faults->hang_count, faults->die_after_tokens, faults->die_count,
-               faults->marked);
+               faults->event_tokens, faults->marked);
     buf_printf(out,
                "\"events\":%u,\"events_stalled\":%u,"
                "\"event_drop_count\":%u,\"replay_mute_count\":%u,"

@@ -18,6 +18,7 @@
 
 #define ENGINE_FAULT_FOREVER UINT32_MAX /* a count that never runs out */
 #define ENGINE_FAULT_NEVER   UINT32_MAX /* for die_after_tokens */
+#define ENGINE_EVENT_TOKENS  16U        /* event_tokens at most */
 
 struct engine_faults {
     uint32_t health_status;
@@ -26,6 +27,7 @@ struct engine_faults {
     uint32_t hang_count;
     uint32_t die_after_tokens;
     uint32_t die_count;
+    uint32_t event_tokens;       /* that one event of a stream has at most */
     uint32_t marked;             /* 1: of requests with x-chaos alone */
     uint32_t events;             /* 0: nothing is published, nothing counted */
     uint32_t events_stalled;     /* 1: batches wait, and so do replays */

@@ -318,6 +318,8 @@ generate(struct engine_server *server, struct httpd_request *request,
     call->tool = tool;
     call->stream = scan->stream;
     call->include_usage = scan->include_usage;
+    call->usage_of_each =
+        scan->usage_of_each && engine_server_make(server)->counts_each;
     call->split = split;
     call->output_len = split.pass == ENGINE_PASS_HAND ? 1 : output_len;
     call->die_after_tokens = fate.die_after_tokens;

@@ -75,6 +75,10 @@ struct engine_call {
     struct engine_tool tool; /* its words are the arguments of this one */
     bool stream;
     bool include_usage;
+    bool usage_of_each; /* event of the stream */
+    char event[ENGINE_EVENT_TOKENS * ENGINE_TOKEN_BYTES_MAX];
+    size_t event_len;   /* text that was not sent yet, ... */
+    uint32_t event_due; /* ... and goes out with this token */
     struct engine_split split;
     struct engine_server *server;
 };

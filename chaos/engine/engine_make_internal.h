@@ -46,6 +46,8 @@ struct engine_make_facts {
     uint32_t block_tokens;  /* unless --block-size says otherwise */
     uint32_t running_max;   /* likewise --max-running */
     uint32_t replay_frames; /* likewise --replay-frames */
+    bool counts_each;       /* tells the usage of each event, where asked */
+    bool null_usage;        /* completions' events say that they have none */
     bool publishes;         /* its cache's events */
     enum engine_events_encoding events;
     enum engine_events_encoding events_before; /* its older releases' */

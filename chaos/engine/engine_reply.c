@@ -49,21 +49,38 @@ tells(const struct engine_server *server, enum engine_tells how)
 }
 
 static void
+put_counts(struct engine_server *server, uint32_t prompt, uint32_t completion)
+{
+    buf_printf(&server->out,
+               ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
+               "\"completion_tokens\":%u",
+               prompt, prompt + completion, completion);
+}
+
+static void
 put_usage(struct engine_server *server, const struct engine_usage *usage)
 {
     struct buf *out = &server->out;
 
-    buf_printf(out,
-               ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
-               "\"completion_tokens\":%u",
-               usage->prompt_tokens,
-               usage->prompt_tokens + usage->completion_tokens,
-               usage->completion_tokens);
+    put_counts(server, usage->prompt_tokens, usage->completion_tokens);
     if (!tells(server, ENGINE_TELLS_NOTHING)) {
         buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%u}",
                    usage->cached_tokens);
     }
     buf_add_text(out, "}");
+}
+
+/* What an event of a stream says of it, that has something else to say. */
+static void
+put_usage_beside(struct engine_server *server, const struct engine_call *call,
+                 uint32_t prompt, uint32_t completion)
+{
+    if (call->usage_of_each) {
+        put_counts(server, prompt, completion);
+        buf_add_text(&server->out, "}");
+    } else if (!is_chat(call) && engine_server_make(server)->null_usage) {
+        buf_add_text(&server->out, ",\"usage\":null");
+    }
 }
 
 /* llama.cpp's own account, at the end of every answer. */
@@ -152,6 +169,7 @@ put_chunk(struct engine_server *server, const struct engine_call *call,
     }
     buf_printf(&server->out, ",\"logprobs\":null,\"finish_reason\":%s}]",
                last ? finish_of(call) : "null");
+    put_usage_beside(server, call, out->usage.prompt_tokens, out->index + 1);
     if (last && !call->include_usage) {
         put_timings(server, &out->usage);
     }
@@ -161,16 +179,21 @@ put_chunk(struct engine_server *server, const struct engine_call *call,
 /* The empty first chunk of a chat, which names the role, and the one that
  * names the tool. */
 static void
-put_role(struct engine_server *server, const struct engine_call *call)
+put_role(struct engine_server *server, const struct engine_call *call,
+         uint32_t prompt)
 {
-    static const char end[] = "},\"logprobs\":null,\"finish_reason\":null}]}"
-                              "\n\n";
+    static const char end[] = "},\"logprobs\":null,\"finish_reason\":null}]";
+    bool sglang = engine_server_make(server)->null_usage; /* not with these */
 
     buf_add_text(&server->out, "data: ");
     put_head(server, call, true);
     buf_add_text(&server->out, ",\"choices\":[{\"index\":0,\"delta\":{"
                                "\"role\":\"assistant\",\"content\":\"\"");
     buf_add_text(&server->out, end);
+    if (!sglang) {
+        put_usage_beside(server, call, prompt, 0);
+    }
+    buf_add_text(&server->out, "}\n\n");
     if (call->tool.name.len != 0) {
         buf_add_text(&server->out, "data: ");
         put_head(server, call, true);
@@ -179,6 +202,8 @@ put_role(struct engine_server *server, const struct engine_call *call)
         put_tool_head(server, call);
         buf_add_text(&server->out, "\"}}]");
         buf_add_text(&server->out, end);
+        put_usage_beside(server, call, prompt, 0);
+        buf_add_text(&server->out, "}\n\n");
     }
 }
 
@@ -209,25 +234,50 @@ send_out(struct engine_server *server, struct engine_call *call)
     return false;
 }
 
+/* Whether the token goes out, with those before that did not; else it waits for
+ * the next ones. */
+static bool
+is_due(struct engine_server *server, struct engine_call *call,
+       const struct engine_out *out)
+{
+    bool alone = is_own(call) || call->tool.name.len != 0;
+    uint32_t most = server->faults.event_tokens;
+
+    if (call->event_len == 0) {
+        call->event_due =
+            out->index + (uint32_t)(rng_mix(call->number + out->index) % most);
+    }
+    return alone || out->index >= call->event_due ||
+           out->index + 1 == call->output_len;
+}
+
 static void
 stream_token(struct engine_server *server, struct engine_call *call,
              const struct engine_out *out)
 {
-    char text[ENGINE_TOKEN_BYTES_MAX];
-    size_t len = engine_token_text(out->token, text);
+    bool due = is_due(server, call, out);
 
     buf_clear(&server->out);
     if (out->index == 0 && is_own(call)) {
         engine_own_begin(server, call);
     } else if (out->index == 0 && is_chat(call)) {
-        put_role(server, call);
+        put_role(server, call, out->usage.prompt_tokens);
     }
-    if (is_own(call)) {
-        engine_own_token(server, call, (struct slice){text, len});
-    } else {
-        put_chunk(server, call, (struct slice){text, len}, out);
+    CHECK(call->event_len + ENGINE_TOKEN_BYTES_MAX <= sizeof(call->event));
+    call->event_len +=
+        engine_token_text(out->token, call->event + call->event_len);
+    if (due) {
+        struct slice text = {call->event, call->event_len};
+        call->event_len = 0;
+        if (is_own(call)) {
+            engine_own_token(server, call, text);
+        } else {
+            put_chunk(server, call, text, out);
+        }
     }
-    (void)send_out(server, call);
+    if (server->out.len != 0) {
+        (void)send_out(server, call);
+    }
 }
 
 static void

@@ -54,6 +54,7 @@
     X(NO_WEIGHTS, no_weights, "turns do not look at weights")                  \
     X(LATER_STARVES, later_starves, "later classes get no part")               \
     X(SAID_TWICE, said_twice, "what has to come again goes to the client")     \
+    X(BY_EVENTS, by_events, "an event of a stream counts as one token")        \
     X(GIVES_UP, gives_up, "a stream whose engine ended goes on nowhere")
 
 enum mutant {

@@ -29,7 +29,7 @@
 #include "index/base/check.h"
 #include "node/base/sock_tls.h"
 
-#define SOCK_PARTS_MAX 28U /* sent at one go */
+#define SOCK_PARTS_MAX 30U /* sent at one go */
 
 enum {
     SOCK_READ = UV_READABLE,

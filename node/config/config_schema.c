@@ -319,7 +319,7 @@ static const struct config_key node_keys[] = {
      "Folder of models' own files (tokenizer.json, tokenizer_config.json, chat_template.jinja), in folders of the models' names or as Hugging Face's cache has them. Prompts of these models are tokenised here, and no engine is asked. Absent: engines are asked."},
 
     {"usage.ask", CONFIG_CHOICE, AT(usage.ask), "on", 0, 0, switch_choices,
-     "Whether engines are asked for the usage of streams whose clients did not ask (stream_options.include_usage); the event that an engine then adds is kept from these clients. Without it such streams count no cached tokens, and predictions cannot be compared. Off where engines add it for everybody (vLLM's --enable-force-include-usage)."},
+     "Whether engines are asked for the usage of streams whose clients did not ask (stream_options.include_usage); the event that an engine then adds is kept from these clients. vLLM and SGLang are asked for the usage of each event, too, of streams that may be resumed (retries.streams), so that their tokens are counted exactly. Without it such streams count no cached tokens, and predictions cannot be compared. Off where engines tell it to everybody (vLLM's --enable-force-include-usage)."},
 
     {"answer_cache.bytes_max", CONFIG_SIZE, AT(answer_cache.bytes_max), "0", 0, 1024 * GIB, NULL,
      "Memory of whole answers, kept for requests that repeat: those with temperature 0, and embeddings. 1MiB at least; an answer takes 1/128 of it at most, and 4MiB. The least recently used gives way. 0: none are kept. Answers then say X-Cache: HIT, MISS or BYPASS."},

@@ -3,7 +3,7 @@
  * /v1/chat/completions, and the answers to these, whole or streamed, as answers
  * of theirs: so that a client gets its own API from engines that do not have it.
  *
- *   dialect_request(api, body, salt, &out, &why)  what the engine is sent
+ *   dialect_request(api, body, salt, each, &out, &why)  what the engine is sent
  *   dialect_answer(api, chat, &out)               its whole answer
  *   dialect_error(api, status, body, &out)        its error
  *   dialect_stream_init(&s, api, &out);
@@ -74,11 +74,11 @@ enum dialect {
 /*
  * Adds the chat request for that body to out. salt: the raw
  * value of cache_salt, with its quotes, in place of the body's; empty: the
- * body's own. False: it has none, and *why (static text) says what of it; or
+ * body's own. each: a stream tells the usage with each event. False: it has none, and *why (static text) says what of it; or
  * out->failed is set, and *why is NULL.
  */
 bool dialect_request(enum dialect api, struct slice body, struct slice salt,
-                     struct buf *out, const char **why) MUST_CHECK;
+                     bool each, struct buf *out, const char **why) MUST_CHECK;
 
 /* Adds the answer for a whole chat completion, or for a count. False: it is
  * none, or out is full. */

@@ -12,6 +12,7 @@
 struct dialect_making {
     struct buf *out;
     const char *why; /* NULL while all is well */
+    bool each;       /* a stream tells the usage with each event */
     bool some;       /* the list being written has an item */
     bool calls;      /* ... of tool calls is open */
 };

@@ -77,15 +77,17 @@ dialect_put_stream(struct dialect_making *m, const struct dialect_value *stream)
 {
     if (stream->kind == PULL_TRUE) {
         buf_add_text(m->out, ",\"stream\":true,\"stream_options\":"
-                             "{\"include_usage\":true}");
+                             "{\"include_usage\":true");
+        buf_add_text(m->out,
+                     m->each ? ",\"continuous_usage_stats\":true}" : "}");
     }
 }
 
 bool
 dialect_request(enum dialect api, struct slice body, struct slice salt,
-                struct buf *out, const char **why)
+                bool each, struct buf *out, const char **why)
 {
-    struct dialect_making m = {.out = out};
+    struct dialect_making m = {.out = out, .each = each};
 
     if (api == DIALECT_RESPONSES) {
         dialect_from_responses(&m, body, salt);

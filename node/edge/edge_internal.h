@@ -331,7 +331,7 @@ struct exchange {
     /* The answer. */
     enum http_body body_kind;
     bool unchunk; /* a chunked answer for an HTTP/1.0 client */
-    bool strips;  /* a stream, with a usage event that is not for the client */
+    bool strips;  /* a stream, with usage in it that is not for the client */
     uint64_t body_left;
     struct http_chunk chunk;
     bool finished; /* the answer is whole, its last bytes may be pending */
@@ -526,6 +526,11 @@ bool inquiry_is_local(const struct exchange *x);
 void resuming_init(struct exchange *x, const struct scan *scan) ON_LANE;
 /* A good stream begins. */
 void resuming_begin(struct exchange *x) ON_LANE;
+/* Whether the attempt's engine, which was elected, is asked for usage. */
+void resuming_count(struct exchange *x) ON_LANE;
+/* The answer of the attempt's engine follows: the usage that it was asked for, and
+ * the client did not ask for, is not for the client. */
+void resuming_strip(struct exchange *x) ON_LANE;
 /* As resume_give(), with room for it if there is any. */
 void resuming_give(struct exchange *x, struct slice piece) ON_LANE;
 /* Bytes have passed: a request that is not needed any more is let go. */

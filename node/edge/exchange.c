@@ -440,10 +440,11 @@ set_edits(struct exchange *x)
             edits, (struct body_edit){salt->at, salt->cut,
                                       (struct slice){salt->text, salt->len}});
     }
-    if (ask->asks) {
+    if (ask->asks || ask->asks_each) {
         exchange_add_edit(edits,
-                          (struct body_edit){ask->lack.at, ask->lack.cut,
-                                             scan_usage_text(ask->lack.lack)});
+                          (struct body_edit){
+                              ask->lack.at, ask->lack.cut,
+                              scan_usage_text(ask->lack.lack, ask->asks_each)});
     }
     if (x->dialect.marks) {
         exchange_add_edit(edits, translating_mark(x));
@@ -502,9 +503,7 @@ elect(struct exchange *x)
     if (lease->taken) {
         x->hints_len = exchange_hints(&x->dispatch.choice, x->hints);
         inquiry_sent(x);
-        x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
-                      !x->pool->usage_unknown &&
-                      !engine_kind_tells_usage(x->pool->worker.kind);
+        resuming_count(x);
         x->salt.sent = x->salt.possible && x->pool != NULL &&
                        route_salts(x->api, x->pool->worker.kind);
         translating_elect(x);
@@ -718,8 +717,9 @@ exchange_unsplit(struct exchange *x)
 void
 exchange_unask(struct exchange *x)
 {
-    CHECK(x->upstream == NULL && x->ask.asks);
+    CHECK(x->upstream == NULL && (x->ask.asks || x->ask.asks_each));
     x->ask.asks = false;
+    x->ask.asks_each = false;
     set_edits(x);
     x->ask.refused = true;
     x->ask.repeats = true;

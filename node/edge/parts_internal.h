@@ -34,10 +34,13 @@ struct upstream_pool;
 
 /* A stream's usage, asked of the engine on the client's behalf. */
 struct edge_ask {
-    bool possible; /* the client has not asked, and the engine may be */
-    bool asks;     /* the attempt's body asks */
-    bool refused;  /* an engine did not take it; this request asks no more */
-    bool repeats;  /* ... and that engine gets it again */
+    bool possible;      /* the client has not asked, and the engine may be */
+    bool each_possible; /* the same of the usage of each event, which streams
+                           want that may be resumed */
+    bool asks;          /* the attempt's body asks */
+    bool asks_each;
+    bool refused; /* an engine did not take it; this request asks no more */
+    bool repeats; /* ... and that engine gets it again */
     struct scan_usage lack;
 };
 
@@ -88,6 +91,7 @@ struct edge_dialect {
     size_t size;
     struct slice chat; /* in body; empty: it was not made */
     bool salted;       /* it has the tenant's salt, if that has one */
+    bool each;         /* it asks for the usage of each event of its stream */
 };
 
 /* A client that waits for the first of its stream. */

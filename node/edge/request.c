@@ -246,11 +246,12 @@ set_ask(struct exchange *x, const struct scan *scan)
 
     bool knows = scan->api == SCAN_API_CHAT || scan->api == SCAN_API_TEXT;
 
-    if (!x->client->lane->usage_ask || !scan->stream || !knows ||
-        scan->usage.lack == SCAN_USAGE_NOTHING) {
+    if (!x->client->lane->usage_ask || !scan->stream || !knows) {
         return;
     }
-    ask->possible = true;
+    ask->possible = scan->usage.lack != SCAN_USAGE_NOTHING &&
+                    scan->usage.lack != SCAN_USAGE_EACH;
+    ask->each_possible = x->resuming.possible && scan->usage.each_unsaid;
     ask->lack = scan->usage;
 }
 
@@ -349,9 +350,9 @@ read_body(struct exchange *x, enum route_kind kind)
     x->dispatch.several = route->scan.n > 1 || route->scan.prompts > 1;
     x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
+    resuming_init(x, &route->scan);
     set_ask(x, &route->scan);
     set_salt(x, route);
-    resuming_init(x, &route->scan);
     translating_init(x);
     return admit_model(x, route->model);
 }

@@ -155,10 +155,10 @@ begin(struct upstream *up, const struct http_head *head)
 
     note_body(x, head);
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
-    x->strips = x->ask.asks && stream;
+    x->strips = false;
     x->alive.stream = stream;
-    usage_strip_init(&x->strip);
     if (stream) {
+        resuming_strip(x);
         resuming_begin(x);
     }
     stream = stream && head->status == 200;
@@ -196,7 +196,7 @@ go_on(struct upstream *up, const struct http_head *head)
         return false;
     }
     note_body(x, head);
-    x->strips = x->strips || x->ask.asks;
+    resuming_strip(x);
     up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
     exchange_answered(x, head->status);
     resume_continue(&x->resume);
@@ -689,7 +689,8 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
     if (!response_find_head(up, bytes, len)) {
         return false;
     }
-    if (up->exchange->ask.asks && refuses_ask(&up->lane->head)) {
+    const struct edge_ask *ask = &up->exchange->ask;
+    if ((ask->asks || ask->asks_each) && refuses_ask(&up->lane->head)) {
         upstream_unask(up);
         return false;
     }

@@ -46,6 +46,35 @@ resuming_init(struct exchange *x, const struct scan *scan)
         x->body.len <= REQUEST_MAX && lane->dispatch.retries.after_send != 0;
 }
 
+void
+resuming_count(struct exchange *x)
+{
+    struct edge_ask *ask = &x->ask;
+    bool may = !ask->refused && x->pool != NULL && !x->pool->usage_unknown;
+    enum engine_kind kind = may ? x->pool->worker.kind : ENGINE_OTHER;
+
+    ask->asks = may && ask->possible && !engine_kind_tells_usage(kind);
+    ask->asks_each = may && ask->each_possible && engine_kind_counts(kind);
+}
+
+void
+resuming_strip(struct exchange *x)
+{
+    const struct edge_ask *ask = &x->ask;
+    bool null = x->api == SCAN_API_TEXT &&
+                x->pool->worker.kind == ENGINE_SGLANG; /* it says so unasked */
+
+    if (!x->strips) {
+        usage_strip_init(&x->strip);
+        x->strip.last = false;
+    }
+    x->strips = x->strips || ask->asks || ask->asks_each;
+    x->strip.last = x->strip.last || ask->asks;
+    if (ask->asks_each) {
+        x->strip.each = null ? USAGE_STRIP_NULL : USAGE_STRIP_CUT;
+    }
+}
+
 /* Half of the memory is for requests that are still to be served. */
 static bool
 is_room(const struct lane_memory *memory)

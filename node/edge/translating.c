@@ -98,10 +98,19 @@ wants_salt(const struct exchange *x)
     return x->salt.possible && route_salts(SCAN_API_CHAT, x->pool->worker.kind);
 }
 
+/* Whether it may be asked to tell the usage with each event. */
+static bool
+wants_each(const struct exchange *x)
+{
+    return x->resuming.possible && x->client->lane->usage_ask &&
+           engine_kind_counts(x->pool->worker.kind);
+}
+
 bool
 translating_suits(const struct exchange *x)
 {
-    return !x->dialect.streams || x->dialect.salted == wants_salt(x);
+    return !x->dialect.streams || (x->dialect.salted == wants_salt(x) &&
+                                   (!x->dialect.each || wants_each(x)));
 }
 
 /* The salt of an isolated tenant, as a JSON string. */
@@ -136,7 +145,7 @@ translate(struct exchange *x, size_t room)
         return true;
     }
     struct buf out = buf_over(d->body, d->size);
-    if (dialect_request(d->api, x->body, salt_of(x), &out, &d->why)) {
+    if (dialect_request(d->api, x->body, salt_of(x), d->each, &out, &d->why)) {
         d->chat = buf_slice(&out);
         return true;
     }
@@ -151,11 +160,13 @@ translating_prepare(struct exchange *x)
     size_t size = x->body.len;
 
     d->why = NULL;
-    if (d->chat.len != 0 && (d->streams || d->salted == wants_salt(x))) {
+    if (d->chat.len != 0 && (d->streams || (d->salted == wants_salt(x) &&
+                                            d->each == wants_each(x)))) {
         return true;
     }
     translating_release(x);
     d->salted = wants_salt(x);
+    d->each = wants_each(x);
     for (size_t room = size + size / 2; room <= size * ROOM_TIMES; room *= 2) {
         if (translate(x, room + ROOM_MORE)) {
             return d->chat.len != 0;

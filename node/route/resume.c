@@ -46,7 +46,7 @@ resume_needs(const struct resume *r, size_t len)
 void
 resume_end(struct resume *r)
 {
-    r->torn = r->torn || (r->joins && r->seam_at < r->seam_len);
+    r->torn = r->torn || (r->joins && r->seam_at < r->seam_end);
     r->on = false;
     r->joins = false;
 }
@@ -60,14 +60,21 @@ resume_give(struct resume *r, struct slice piece)
 
 /* Text */
 
+/* tokens: with this text; 0: untold. */
 static void
-keep_text(struct resume *r, struct slice text)
+keep_text(struct resume *r, struct slice text, uint32_t tokens)
 {
     if (!r->on || text.len == 0) {
         return;
     }
     CHECK(r->room != NULL && r->text_len + text.len <= r->size);
-    r->starts[r->tokens++ % RESUME_STARTS] = (uint32_t)r->text_len;
+    if (MUTANT(BY_EVENTS)) {
+        tokens = 0;
+    }
+    r->starts[r->events++ % RESUME_STARTS] =
+        (struct resume_start){(uint32_t)r->text_len, r->tokens};
+    r->uncounted = r->uncounted || tokens == 0;
+    r->tokens = tokens > r->tokens ? tokens : r->tokens + (tokens == 0);
     memmove(r->room + r->text_len, text.ptr, text.len);
     r->text_len += text.len;
 }
@@ -76,13 +83,12 @@ keep_text(struct resume *r, struct slice text)
 static void
 keep_late(struct resume *r)
 {
-    keep_text(r, r->late);
+    keep_text(r, r->late, r->late_tokens);
     r->late.len = 0;
 }
 
-/* The bytes that one character takes in a raw JSON string. */
-static size_t
-char_len(struct slice raw)
+size_t
+resume_char_len(struct slice raw)
 {
     unsigned char c = (unsigned char)raw.ptr[0];
     size_t len = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
@@ -105,16 +111,20 @@ static size_t
 match_seam(struct resume *r, struct slice text)
 {
     struct slice rest = text;
-    char bytes[CHAR_RAW_MAX];
+    char one[CHAR_RAW_MAX];
+    char other[CHAR_RAW_MAX];
 
-    while (r->seam_at < r->seam_len && rest.len != 0) {
-        size_t raw = char_len(rest);
-        size_t len = scan_unescape(rest.ptr, raw, bytes);
-        if (len > r->seam_len - r->seam_at ||
-            memcmp(r->seam + r->seam_at, bytes, len) != 0) {
+    while (r->seam_at < r->seam_end && rest.len != 0) {
+        const char *seam = r->room + r->seam_at;
+        size_t raw = resume_char_len(rest);
+        size_t due =
+            resume_char_len((struct slice){seam, r->seam_end - r->seam_at});
+        size_t len = scan_unescape(rest.ptr, raw, one);
+        if (len != scan_unescape(seam, due, other) ||
+            memcmp(one, other, len) != 0) {
             return text.len + 1;
         }
-        r->seam_at += (uint32_t)len;
+        r->seam_at += due;
         rest.ptr += raw;
         rest.len -= raw;
     }
@@ -128,7 +138,7 @@ struct splice {
     struct slice text;
 };
 
-#define SPLICES_MAX 5U
+#define SPLICES_MAX 6U
 
 static unsigned
 add_splice(struct splice *list, unsigned count, struct slice cut,
@@ -157,6 +167,17 @@ number_of(struct slice digits)
     return value;
 }
 
+/* Of all answers so far, with what this event tells of its own; 0: nothing. */
+static uint32_t
+tokens_of(const struct resume *r, const struct resume_event *told)
+{
+    uint64_t all = r->asked_tokens + number_of(told->completion_tokens);
+
+    return told->completion_tokens.len == 0 ? 0
+           : all < UINT32_MAX               ? (uint32_t)all
+                                            : UINT32_MAX;
+}
+
 /* The event, with its id, its time, its counts and its text as they should be;
  * so many raw bytes of the text have been said before. */
 static struct slice
@@ -165,13 +186,13 @@ splice_event(struct resume *r, struct slice event,
 {
     struct splice list[SPLICES_MAX];
     unsigned count = 0;
-    uint64_t prompt = number_of(told->prompt_tokens);
-    uint64_t before = prompt > r->asked_tokens ? r->asked_tokens : 0;
-    char numbers[2][24];
-    int lens[2] = {
-        snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu64, prompt - before),
-        snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu64,
-                 number_of(told->completion_tokens) + before),
+    uint64_t all = tokens_of(r, told);
+    char numbers[3][24];
+    int lens[3] = {
+        snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu64, r->prompt_tokens),
+        snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu64, all),
+        snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu64,
+                 r->prompt_tokens + all),
     };
     const char *from = event.ptr;
 
@@ -187,6 +208,10 @@ splice_event(struct resume *r, struct slice event,
                        (struct slice){numbers[0], (size_t)lens[0]});
     count = add_splice(list, count, told->completion_tokens,
                        (struct slice){numbers[1], (size_t)lens[1]});
+    if (r->prompt_tokens != 0) {
+        count = add_splice(list, count, told->total_tokens,
+                           (struct slice){numbers[2], (size_t)lens[2]});
+    }
     if (said != 0) {
         count = add_splice(list, count, (struct slice){told->text.ptr, said},
                            SLICE(""));
@@ -210,7 +235,7 @@ join(struct resume *r, struct slice event, struct resume_event *told)
     size_t said = match_seam(r, told->text);
     bool ends = told->finished || told->done || told->alien;
 
-    if (said > told->text.len || (ends && r->seam_at < r->seam_len)) {
+    if (said > told->text.len || (ends && r->seam_at < r->seam_end)) {
         r->torn = true;
         return nothing;
     }
@@ -231,7 +256,8 @@ join(struct resume *r, struct slice event, struct resume_event *told)
         r->torn = true;
         return nothing;
     }
-    bool empty = told->text.len == 0 && !ends && !told->usage;
+    bool usage = told->usage && !told->choice;
+    bool empty = told->text.len == 0 && !ends && !usage;
     bool again = had_text || (first && told->role && r->role_told);
     return empty && again ? nothing : out;
 }
@@ -297,6 +323,19 @@ note_names(struct resume *r, const struct resume_event *told)
     }
 }
 
+/* The usage of the answer is an event of its own, whatever was told before. */
+static void
+note_usage(struct resume *r, const struct resume_event *told)
+{
+    uint64_t prompt = number_of(told->prompt_tokens);
+
+    if (r->prompt_tokens == 0) {
+        r->prompt_tokens =
+            prompt > r->asked_tokens ? prompt - r->asked_tokens : prompt;
+    }
+    r->usage_told = r->usage_told || (told->usage && !told->choice);
+}
+
 /* What the client gets for an event; held: it lies in the room. */
 static struct slice
 see_event(struct resume *r, struct slice event, bool held)
@@ -313,6 +352,7 @@ see_event(struct resume *r, struct slice event, bool held)
     }
     r->on = r->on && !told.alien;
     note_names(r, &told);
+    note_usage(r, &told);
     if (r->joins) {
         out = join(r, event, &told);
         held = false; /* it is a copy now */
@@ -320,11 +360,11 @@ see_event(struct resume *r, struct slice event, bool held)
     r->role_told = r->role_told || told.role;
     r->finished = r->finished || told.finished;
     r->done = r->done || told.done;
-    r->usage_told = r->usage_told || told.usage;
     if (held) {
         r->late = told.text;
+        r->late_tokens = tokens_of(r, &told);
     } else {
-        keep_text(r, told.text);
+        keep_text(r, told.text, tokens_of(r, &told));
     }
     return out;
 }
@@ -393,7 +433,7 @@ resume_rest(struct resume *r)
 
     CHECK(r->piece.len == 0);
     keep_late(r);
-    r->torn = r->torn || (r->joins && r->seam_at < r->seam_len);
+    r->torn = r->torn || (r->joins && r->seam_at < r->seam_end);
     r->held_len = 0;
     return rest;
 }
@@ -413,7 +453,6 @@ resume_continue(struct resume *r)
     r->role_due = true;
     r->failed = false;
     r->held_len = 0;
-    r->seam_at = 0;
     r->line_empty = true;
     r->times++;
     CHECK(r->on && r->piece.len == 0);

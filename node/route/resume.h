@@ -17,14 +17,23 @@
  * on with that text: a chat by `continue_final_message`, a completion by a
  * longer prompt, both with as many tokens less.
  *
+ * How many that is, engines tell that were asked for the usage of each event
+ * (stream_options.continuous_usage_stats): vLLM and SGLang put several tokens
+ * into one where their front end falls behind. Of an engine that does not tell,
+ * each event with text counts as a token. So they do where the request has stop
+ * strings of more than one character: then vLLM counts tokens whose text it
+ * still holds back, and an answer must not end too early for that. What was
+ * counted too low makes the answer as many tokens longer than was asked for.
+ *
  * The seam is checked. Where the same text must come again (temperature 0), the
  * last event's text is left out of the question, and the answer has to begin
  * with it. So is text that ends in white space, which templates cut off. If the
  * answer begins otherwise, `torn` is set: it is no continuation.
  *
  * The events of a continuation get the id and the time of the first answer's,
- * and its usage counts what was generated before as generated. An empty first
- * event, which only says the role, is left out.
+ * and its usage counts what was generated before as generated: its prompt is
+ * the first answer's, as that one told it, or without what was generated. An
+ * empty first event, which only says the role, is left out.
  *
  * Not resumed: an answer with anything but text (tool calls, reasoning, a
  * refusal, probabilities), with a second choice, or whose text comes to more
@@ -32,7 +41,7 @@
  * that a continuation would not keep (see may_continue() in resume_ask.c).
  *
  * Role: core. Owns: `joined`; the room is the caller's. Thread: one owner.
- * Limits: RESUME_BYTES_MAX, RESUME_SEAM_MAX, RESUME_EDITS_MAX. Errors: none;
+ * Limits: RESUME_BYTES_MAX, RESUME_EDITS_MAX. Errors: none;
  * what cannot be understood passes and is not resumed.
  */
 #ifndef NODE_RESUME_H
@@ -49,9 +58,8 @@
 #include "node/scan/scan.h"
 
 #define RESUME_BYTES_MAX ((size_t)256 << 10) /* of text and of one event */
-#define RESUME_SEAM_MAX  256U                /* bytes that have to come again */
 #define RESUME_STARTS    8U /* events whose text may be asked for again */
-#define RESUME_EDITS_MAX 6U
+#define RESUME_EDITS_MAX 7U
 #define RESUME_ID_MAX    128U
 
 /* Which streams are resumed. */
@@ -59,6 +67,12 @@ enum resume_rule {
     RESUME_OFF,
     RESUME_GREEDY, /* those at temperature 0 */
     RESUME_ALWAYS,
+};
+
+/* Where an event's text begins, and how many tokens were before it. */
+struct resume_start {
+    uint32_t at;
+    uint32_t tokens;
 };
 
 struct resume {
@@ -72,7 +86,8 @@ struct resume {
     bool role_told; /* the client knows who speaks */
     bool role_due;  /* the continuation's first event has not come */
     bool usage_told;
-    bool marks; /* the end says that the answer was resumed */
+    bool uncounted; /* an event with text told no number of tokens */
+    bool marks;     /* the end says that the answer was resumed */
     enum scan_api api;
     uint32_t times;
 
@@ -80,24 +95,27 @@ struct resume {
     size_t size;
     size_t text_len;
     size_t held_len;
-    struct slice late;  /* text in the held event, which was handed out */
+    struct slice late; /* text in the held event, which was handed out, ... */
+    uint32_t
+        late_tokens;    /* ... and how many tokens there are then; 0: untold */
     struct slice piece; /* the rest of the caller's bytes */
     bool line_empty;    /* the event's last line has no byte yet */
 
-    uint32_t tokens;                /* events that had text */
-    uint32_t starts[RESUME_STARTS]; /* where the last of them begin */
+    uint32_t events; /* that had text, and ... */
+    uint32_t tokens; /* ... how many tokens these are */
+    struct resume_start starts[RESUME_STARTS]; /* of the last of them */
 
-    uint32_t asked_tokens; /* of the text that the next worker was given */
-    uint32_t seam_len;     /* what has to come again, and ... */
-    uint32_t seam_at;      /* how much of it has */
-    uint32_t id_len;       /* of the first answer's; 0: none */
+    uint64_t prompt_tokens; /* of the first answer; 0: untold */
+    uint32_t asked_tokens;  /* of the text that the next worker was given */
+    size_t seam_at;         /* the text from here to there has to come again */
+    size_t seam_end;
+    uint32_t id_len; /* of the first answer's; 0: none */
     uint32_t created_len;
     struct buf joined; /* an event of the continuation */
 
     char id[RESUME_ID_MAX]; /* raw, between the quotes */
     char created[24];
-    char seam[RESUME_SEAM_MAX];
-    char max_tokens[2][24]; /* of the edits */
+    char counts[3][24]; /* of the edits */
 };
 
 /* Before the first use, and after resume_fini(): nothing is resumed. */

@@ -50,7 +50,6 @@ static const struct {
     {"logprobs", ALLOWED_NO},
     {"top_logprobs", ALLOWED_NO},
     {"prompt_logprobs", ALLOWED_NULL},
-    {"min_tokens", ALLOWED_NO},
     {"presence_penalty", ALLOWED_NO},
     {"frequency_penalty", ALLOWED_NO},
     {"repetition_penalty", ALLOWED_ONE},
@@ -68,9 +67,12 @@ static const struct {
     {"return_tokens_as_token_ids", ALLOWED_NO},
 };
 
-static const char *const max_names[] = {"max_tokens", "max_completion_tokens"};
+/* Numbers of tokens: the most, and the least. */
+static const char *const count_names[] = {"max_tokens", "max_completion_tokens",
+                                          "min_tokens"};
 
-#define MAX_NAMES (sizeof(max_names) / sizeof(max_names[0]))
+#define COUNT_NAMES (sizeof(count_names) / sizeof(count_names[0]))
+#define COUNT_MIN   2U
 
 struct asking {
     struct slice body;
@@ -78,9 +80,10 @@ struct asking {
     uint32_t open;    /* behind the body's bracket */
     uint32_t text_at; /* where the text goes */
     uint32_t prompts; /* members that have it */
-    uint32_t maxes;   /* members that say how many tokens */
-    struct slice max[MAX_NAMES];
-    bool seen[MAX_NAMES];
+    uint32_t maxes;   /* members that say how many tokens at most */
+    bool stops;       /* by a string of several characters */
+    struct slice count[COUNT_NAMES];
+    bool seen[COUNT_NAMES];
 };
 
 /* Reads the value that follows. False: it is not 0 or 1, as asked, by any
@@ -178,6 +181,34 @@ read_prompt(struct asking *a, enum pull_token token, bool chat)
     return token == PULL_STRING;
 }
 
+/* The member's value, a number of tokens. False: it says it twice, or in another
+ * way. */
+static bool
+read_count(struct asking *a, size_t i, enum pull_token token)
+{
+    bool number = token == PULL_NUMBER;
+    bool twice = a->seen[i];
+
+    a->count[i] = number ? a->pull.text : SLICE("");
+    a->maxes += number && i != COUNT_MIN;
+    a->seen[i] = true;
+    return !twice && (number || token == PULL_NULL);
+}
+
+/* The strings at which an answer ends: one, or several. */
+static bool
+read_stops(struct asking *a, enum pull_token token)
+{
+    struct json_pull inside = a->pull;
+    bool several = token == PULL_ARRAY;
+
+    do {
+        a->stops = a->stops || (token == PULL_STRING &&
+                                resume_char_len(inside.text) < inside.text.len);
+    } while (several && (token = json_pull_next(&inside)) == PULL_STRING);
+    return json_pull_skip(&a->pull);
+}
+
 /* The member whose key was read. False: it cannot be continued. */
 static bool
 read_member(struct asking *a, bool chat)
@@ -189,13 +220,12 @@ read_member(struct asking *a, bool chat)
     if (json_pull_is(&key, chat ? SLICE("messages") : SLICE("prompt"))) {
         return read_prompt(a, token, chat);
     }
-    for (size_t i = 0; i < MAX_NAMES; i++) {
-        if (json_pull_is(&key, slice_of(max_names[i]))) {
-            a->max[i] = token == PULL_NUMBER ? pull->text : SLICE("");
-            a->maxes += token == PULL_NUMBER;
-            bool twice = a->seen[i];
-            a->seen[i] = true;
-            return !twice && (token == PULL_NUMBER || token == PULL_NULL);
+    if (json_pull_is(&key, SLICE("stop"))) {
+        return read_stops(a, token);
+    }
+    for (size_t i = 0; i < COUNT_NAMES; i++) {
+        if (json_pull_is(&key, slice_of(count_names[i]))) {
+            return read_count(a, i, token);
         }
     }
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
@@ -245,12 +275,13 @@ add_edit(struct body_edit *edits, int count, uint32_t at, struct slice text)
     return count + 1;
 }
 
-/* As many tokens less; false: none would be left. */
+/* A number of tokens, as many less; false: it would be none. */
 static bool
 lessen(struct resume *r, const struct asking *a, size_t i,
        struct body_edit *edits, int *count)
 {
-    struct slice digits = a->max[i];
+    struct slice digits = a->count[i];
+    bool min = i == COUNT_MIN;
     uint64_t value = 0;
 
     for (size_t d = 0; d < digits.len; d++) {
@@ -259,17 +290,20 @@ lessen(struct resume *r, const struct asking *a, size_t i,
         }
         value = value * 10 + (uint64_t)(digits.ptr[d] - '0');
     }
-    if (digits.len == 0) {
+    if (digits.len == 0 || (min && value == 0)) {
         return true;
     }
-    if (value <= r->asked_tokens) {
+    if (min && (r->uncounted || a->stops)) {
         return false;
     }
-    int len = snprintf(r->max_tokens[i], sizeof(r->max_tokens[i]), "%" PRIu64,
-                       value - r->asked_tokens);
+    if (value <= r->asked_tokens && !min) {
+        return false;
+    }
+    value -= value < r->asked_tokens ? value : r->asked_tokens;
+    int len = snprintf(r->counts[i], sizeof(r->counts[i]), "%" PRIu64, value);
     uint32_t at = (uint32_t)(digits.ptr - a->body.ptr);
-    *count = add_edit(edits, *count, at,
-                      (struct slice){r->max_tokens[i], (size_t)len});
+    *count =
+        add_edit(edits, *count, at, (struct slice){r->counts[i], (size_t)len});
     for (int e = 0; e < *count; e++) {
         edits[e].cut = edits[e].at == at ? (uint32_t)digits.len : edits[e].cut;
     }
@@ -293,7 +327,7 @@ write_edits(struct resume *r, const struct asking *a, struct slice sure,
     if (r->api == SCAN_API_CHAT) {
         count = add_edit(edits, count, a->text_at, SLICE("\"}"));
     }
-    for (size_t i = 0; i < MAX_NAMES; i++) {
+    for (size_t i = 0; i < COUNT_NAMES; i++) {
         if (!lessen(r, a, i, edits, &count)) {
             return -1;
         }
@@ -371,16 +405,17 @@ resume_ends_loose(struct slice raw)
 }
 
 /* How many of the last events' text is not said to be there, but asked for
- * again. RESUME_STARTS + 1: more than are known. */
+ * again. RESUME_STARTS + 1: more than are known. *sure: where the rest ends. */
 static uint32_t
-left_out(const struct resume *r, size_t *sure)
+left_out(const struct resume *r, struct resume_start *sure)
 {
-    uint32_t count = r->exact && r->tokens != 0 ? 1 : 0;
+    uint32_t count = r->exact && r->events != 0 ? 1 : 0;
 
-    for (; count <= RESUME_STARTS && count <= r->tokens; count++) {
-        *sure = count == 0 ? r->text_len
-                           : r->starts[(r->tokens - count) % RESUME_STARTS];
-        if (!resume_ends_loose((struct slice){r->room, *sure})) {
+    for (; count <= RESUME_STARTS && count <= r->events; count++) {
+        *sure = count == 0
+                    ? (struct resume_start){(uint32_t)r->text_len, r->tokens}
+                    : r->starts[(r->events - count) % RESUME_STARTS];
+        if (!resume_ends_loose((struct slice){r->room, sure->at})) {
             return count;
         }
     }
@@ -392,26 +427,21 @@ resume_ask(struct resume *r, struct slice body,
            struct body_edit edits[RESUME_EDITS_MAX])
 {
     struct asking asking;
-    size_t sure = 0;
+    struct resume_start sure = {.at = 0};
     uint32_t count = left_out(r, &sure);
 
-    if (!r->on || r->finished || r->torn || count > RESUME_STARTS ||
-        r->text_len - sure > sizeof(r->seam)) {
+    if (!r->on || r->finished || r->torn || count > RESUME_STARTS) {
         return -1;
     }
-    if (r->text_len != sure) {
-        r->seam_len = (uint32_t)scan_unescape(r->room + sure,
-                                              r->text_len - sure, r->seam);
-    } else {
-        r->seam_len = 0;
-    }
-    r->seam_at = 0;
-    r->asked_tokens = r->tokens - count;
-    if (r->asked_tokens == 0) {
+    r->seam_at = sure.at;
+    r->seam_end = r->text_len;
+    r->asked_tokens = 0;
+    if (sure.at == 0) {
         return 0;
     }
     if (!may_continue(&asking, body, r->api == SCAN_API_CHAT)) {
         return -1;
     }
-    return write_edits(r, &asking, (struct slice){r->room, sure}, edits);
+    r->asked_tokens = asking.stops ? r->events - count : sure.tokens;
+    return write_edits(r, &asking, (struct slice){r->room, sure.at}, edits);
 }

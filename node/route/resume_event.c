@@ -114,12 +114,23 @@ read_choices(struct json_pull *pull, struct resume_event *told)
     }
     token = json_pull_next(pull);
     if (token == PULL_OBJECT) {
+        told->choice = true;
         while ((token = json_pull_next(pull)) == PULL_KEY) {
             read_choice_member(pull, told);
         }
         token = token == PULL_OBJECT_END ? json_pull_next(pull) : PULL_BAD;
     }
     told->alien = told->alien || token != PULL_ARRAY_END;
+}
+
+static struct slice *
+count_of(const struct json_pull *pull, struct resume_event *told)
+{
+    return json_pull_is(pull, SLICE("prompt_tokens")) ? &told->prompt_tokens
+           : json_pull_is(pull, SLICE("completion_tokens"))
+               ? &told->completion_tokens
+           : json_pull_is(pull, SLICE("total_tokens")) ? &told->total_tokens
+                                                       : NULL;
 }
 
 static void
@@ -133,11 +144,7 @@ read_usage(struct json_pull *pull, struct resume_event *told)
     }
     told->usage = true;
     while ((token = json_pull_next(pull)) == PULL_KEY) {
-        struct slice *count = json_pull_is(pull, SLICE("prompt_tokens"))
-                                  ? &told->prompt_tokens
-                              : json_pull_is(pull, SLICE("completion_tokens"))
-                                  ? &told->completion_tokens
-                                  : NULL;
+        struct slice *count = count_of(pull, told);
         bool number = json_pull_next(pull) == PULL_NUMBER;
         if (count != NULL && number) {
             *count = pull->text;

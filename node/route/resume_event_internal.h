@@ -17,12 +17,14 @@ struct resume_event {
     bool failed;   /* an error of the engine's own, with a code from 500 on */
     bool role;     /* says who speaks */
     bool finished; /* says why the answer ends */
+    bool choice;   /* it is about an answer, and not about all of them */
     bool usage;
     struct slice id;            /* raw, between the quotes; empty: none */
     struct slice created;       /* digits */
     struct slice text;          /* raw, between the quotes */
     struct slice prompt_tokens; /* digits */
     struct slice completion_tokens;
+    struct slice total_tokens;
 };
 
 /* event: with the empty line that ends it. */

@@ -8,4 +8,7 @@
  * a character; raw bytes of a JSON string. */
 bool resume_ends_loose(struct slice raw);
 
+/* The bytes that one character takes at the begin of a raw JSON string. */
+size_t resume_char_len(struct slice raw);
+
 #endif

@@ -93,17 +93,26 @@ is_true(struct walk *w, struct token t)
 }
 
 struct slice
-scan_usage_text(enum scan_usage_lack lack)
+scan_usage_text(enum scan_usage_lack lack, bool each)
 {
     switch (lack) {
     case SCAN_USAGE_MEMBER:
-        return SLICE("\"stream_options\":{\"include_usage\":true},");
+        return each ? SLICE("\"stream_options\":{\"include_usage\":true,"
+                            "\"continuous_usage_stats\":true},")
+                    : SLICE("\"stream_options\":{\"include_usage\":true},");
     case SCAN_USAGE_OPTIONS:
-        return SLICE("{\"include_usage\":true}");
+        return each ? SLICE("{\"include_usage\":true,"
+                            "\"continuous_usage_stats\":true}")
+                    : SLICE("{\"include_usage\":true}");
     case SCAN_USAGE_KEY:
-        return SLICE("\"include_usage\":true,");
+        return each ? SLICE("\"include_usage\":true,"
+                            "\"continuous_usage_stats\":true,")
+                    : SLICE("\"include_usage\":true,");
     case SCAN_USAGE_TRUE:
-        return SLICE("true");
+        return each ? SLICE("true,\"continuous_usage_stats\":true")
+                    : SLICE("true");
+    case SCAN_USAGE_EACH:
+        return each ? SLICE("\"continuous_usage_stats\":true,") : SLICE("");
     case SCAN_USAGE_NOTHING:
         break;
     }
@@ -117,13 +126,21 @@ is_no(struct token t)
     return t.kind == 'f' || t.kind == 'n';
 }
 
+/* What include_usage, which has that value, lacks; its object opens there. */
 static struct scan_usage
-usage_value(struct token t)
+usage_value(struct token t, uint32_t open)
 {
-    return is_no(t) ? (struct scan_usage){.lack = SCAN_USAGE_TRUE,
-                                          .at = t.at,
-                                          .cut = t.kind == 'f' ? 5 : 4}
-                    : (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
+    struct scan_usage usage = {.lack = SCAN_USAGE_NOTHING};
+
+    if (is_no(t)) {
+        usage.lack = SCAN_USAGE_TRUE;
+        usage.at = t.at;
+        usage.cut = t.kind == 'f' ? 5 : 4;
+    } else if (t.kind == 't') {
+        usage.lack = SCAN_USAGE_EACH;
+        usage.at = open + 1;
+    }
+    return usage;
 }
 
 /* The members of an object of stream_options. */
@@ -133,30 +150,35 @@ usage_members(struct top *top, struct token t)
     struct walk *w = &top->walk;
     struct scan *scan = top->scan;
     struct scan_name room;
-    bool continuous = false;
+    bool each = false;
+    bool each_unsaid = true;
     uint32_t open = t.at;
 
-    scan->usage = (struct scan_usage){SCAN_USAGE_OPTIONS, open, 0};
+    scan->usage = (struct scan_usage){.lack = SCAN_USAGE_OPTIONS, .at = open};
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         bool about_usage = WALK_IS(name, "include_usage");
-        bool about_stats = WALK_IS(name, "continuous_usage_stats");
+        bool about_each = WALK_IS(name, "continuous_usage_stats");
         struct token value = walk_token(w);
         bool is = is_true(w, value);
         if (scan->usage.lack == SCAN_USAGE_OPTIONS) {
-            scan->usage = (struct scan_usage){SCAN_USAGE_KEY, open + 1, 0};
+            scan->usage =
+                (struct scan_usage){.lack = SCAN_USAGE_KEY, .at = open + 1};
         }
         if (about_usage) {
             scan->include_usage = is;
-            scan->usage = usage_value(value);
-        } else if (about_stats) {
-            continuous = !is_no(value);
+            scan->usage = usage_value(value, open);
+        } else if (about_each) {
+            scan->usage_of_each = is;
+            each = !is_no(value);
+            each_unsaid = false;
         }
     }
     if (scan->usage.lack == SCAN_USAGE_OPTIONS) {
         scan->usage.cut = t.at + 1 - open;
     }
-    if (continuous) {
+    scan->usage.each_unsaid = each_unsaid;
+    if (each) {
         scan->usage = (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
     }
 }
@@ -167,13 +189,14 @@ stream_options(struct top *top, struct token t)
     struct scan *scan = top->scan;
 
     scan->include_usage = false;
+    scan->usage_of_each = false;
     if (t.kind == '{') {
         usage_members(top, t);
         return;
     }
     scan->usage = (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
     if (t.kind == 'n') {
-        scan->usage = (struct scan_usage){SCAN_USAGE_OPTIONS, t.at, 4};
+        scan->usage = (struct scan_usage){SCAN_USAGE_OPTIONS, true, t.at, 4};
     }
     walk_skip(&top->walk, t);
 }
@@ -372,7 +395,8 @@ walk_top(struct top *top)
     if (t.kind != '{') {
         return false;
     }
-    top->scan->usage = (struct scan_usage){SCAN_USAGE_MEMBER, t.at + 1, 0};
+    top->scan->usage =
+        (struct scan_usage){SCAN_USAGE_MEMBER, true, t.at + 1, 0};
     top->scan->salt_at = t.at + 1;
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);

@@ -106,17 +106,20 @@ enum scan_usage_lack {
     SCAN_USAGE_OPTIONS, /* they are null, or empty */
     SCAN_USAGE_KEY,     /* they have no include_usage */
     SCAN_USAGE_TRUE,    /* it is false, or null */
+    SCAN_USAGE_EACH,    /* it asks, but not for that of each event */
 };
 
-/* The bytes [at, at + cut) of the body give way to scan_usage_text(lack). */
+/* The bytes [at, at + cut) of the body give way to scan_usage_text(). */
 struct scan_usage {
     enum scan_usage_lack lack;
+    bool each_unsaid; /* options do not name continuous_usage_stats */
     uint32_t at;
     uint32_t cut;
 };
 
-/* Static text; empty for SCAN_USAGE_NOTHING. */
-struct slice scan_usage_text(enum scan_usage_lack lack);
+/* each: that of each event is asked for, too, of an engine that knows how; for
+ * options that do not name it. Static text; empty where nothing is to be said. */
+struct slice scan_usage_text(enum scan_usage_lack lack, bool each);
 
 #define SCAN_NAME_MAX 24U /* of a member that anybody asks for */
 #define SCAN_KEPT_MAX 4U
@@ -143,6 +146,7 @@ struct scan {
     struct scan_text options[SCAN_OPTIONS];
     bool stream;
     bool include_usage;      /* stream_options.include_usage */
+    bool usage_of_each;      /* its continuous_usage_stats */
     struct scan_usage usage; /* how it would become true. Left alone are
                           options with another type's value, and those that
                           ask for continuous_usage_stats, which

@@ -1,4 +1,4 @@
-/* The usage event, taken out of a stream. */
+/* The usage, taken out of a stream. */
 #include "node/text/usage_strip.h"
 
 #include <string.h>
@@ -14,17 +14,30 @@ enum telling {
     TELLS_ONLY, /* it is the usage event */
 };
 
+struct found {
+    enum telling telling;
+    struct slice member; /* of the event: with one comma, if there is any */
+    struct slice value;
+};
+
 void
 usage_strip_init(struct usage_strip *strip)
 {
     memset(strip, 0, offsetof(struct usage_strip, held));
+    strip->last = true;
     strip->empty = true;
+}
+
+static bool
+is_ready(const struct usage_strip *strip)
+{
+    return strip->ready[0].len != 0 || strip->ready[1].len != 0;
 }
 
 void
 usage_strip_give(struct usage_strip *strip, struct slice piece)
 {
-    CHECK(strip->piece.len == 0 && strip->ready.len == 0);
+    CHECK(strip->piece.len == 0 && !is_ready(strip));
     strip->piece = piece;
 }
 
@@ -114,48 +127,114 @@ is_empty_array(struct json_pull *pull)
     return begin == PULL_ARRAY && next == PULL_ARRAY_END;
 }
 
-static enum telling
-read_event(struct slice event)
+static bool
+is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The member of that name and value, which lies in the object. */
+static struct slice
+member_of(struct slice object, const char *name, struct slice value)
+{
+    const char *from = name - 1; /* its quote */
+    const char *to = value.ptr + value.len;
+    const char *end = object.ptr + object.len;
+    const char *before = from;
+    const char *behind = to;
+
+    while (before > object.ptr && is_blank(before[-1])) {
+        before--;
+    }
+    while (behind < end && is_blank(*behind)) {
+        behind++;
+    }
+    if (before > object.ptr && before[-1] == ',') {
+        from = before - 1;
+    } else if (behind < end && *behind == ',') {
+        to = behind + 1;
+    }
+    return (struct slice){from, (size_t)(to - from)};
+}
+
+static void
+read_event(struct slice event, struct found *found)
 {
     struct slice data = data_of(event);
     struct json_pull pull;
     enum pull_token token;
-    bool usage = false;
     bool empty = false;
 
+    *found = (struct found){.telling = TELLS_NOTHING};
     if (memmem(data.ptr, data.len, "\"usage\"", 7) == NULL) {
-        return TELLS_NOTHING;
+        return;
     }
     json_pull_init(&pull, data);
     if (json_pull_next(&pull) != PULL_OBJECT) {
-        return TELLS_NOTHING;
+        return;
     }
     while ((token = json_pull_next(&pull)) == PULL_KEY) {
+        const char *name = pull.text.ptr;
         struct json_pull value = pull;
-        if (json_pull_is(&pull, SLICE("usage"))) {
-            usage = json_pull_next(&value) == PULL_OBJECT;
-        } else if (json_pull_is(&pull, SLICE("choices"))) {
+        bool usage = json_pull_is(&pull, SLICE("usage"));
+        if (!usage && json_pull_is(&pull, SLICE("choices"))) {
             empty = is_empty_array(&value);
         }
         if (!json_pull_skip(&pull)) {
-            return TELLS_NOTHING;
+            return;
+        }
+        if (usage && json_pull_next(&value) == PULL_OBJECT) {
+            size_t at = value.at - 1;
+            found->value = (struct slice){data.ptr + at, pull.at - at};
+            found->member = member_of(data, name, found->value);
+        } else if (usage) {
+            found->value.len = 0;
         }
     }
-    if (!usage || token != PULL_OBJECT_END ||
-        json_pull_next(&pull) != PULL_END) {
-        return TELLS_NOTHING;
+    if (found->value.len != 0 && token == PULL_OBJECT_END &&
+        json_pull_next(&pull) == PULL_END) {
+        found->telling = empty ? TELLS_ONLY : TELLS_ALSO;
     }
-    return empty ? TELLS_ONLY : TELLS_ALSO;
 }
 
-/* Whether the whole event is to be taken out. */
-static bool
-is_out(struct usage_strip *strip, struct slice event)
+/* The event without the usage that it tells also. */
+static struct slice
+cut(struct usage_strip *strip, struct slice event, const struct found *found)
 {
-    enum telling telling = read_event(event);
+    bool null = strip->each == USAGE_STRIP_NULL;
+    struct slice out = null ? found->value : found->member;
+    struct slice in = null ? SLICE("null") : SLICE("");
+    size_t before = (size_t)(out.ptr - event.ptr);
+    struct slice rest = {out.ptr + out.len, event.len - before - out.len};
 
-    strip->told = strip->told || telling == TELLS_ALSO;
-    return telling == TELLS_ONLY && !strip->told;
+    if (event.len + in.len > sizeof(strip->held)) {
+        strip->ready[0] = in;
+        strip->ready[1] = rest;
+        return (struct slice){event.ptr, before};
+    }
+    memmove(strip->held, event.ptr, before);
+    memmove(strip->held + before + in.len, rest.ptr, rest.len);
+    memcpy(strip->held + before, in.ptr, in.len);
+    return (struct slice){strip->held, before + in.len + rest.len};
+}
+
+/* What passes of a whole event. */
+static struct slice
+sift(struct usage_strip *strip, struct slice event)
+{
+    struct found found;
+
+    read_event(event, &found);
+    if (found.telling == TELLS_ALSO && strip->each != USAGE_STRIP_LEAVE) {
+        return cut(strip, event, &found);
+    }
+    strip->told = strip->told || found.telling == TELLS_ALSO;
+    if (found.telling == TELLS_ONLY && strip->last && !strip->told) {
+        strip->dropped++;
+        strip->cut_lf = strip->after_cr;
+        return (struct slice){"", 0};
+    }
+    return event;
 }
 
 /* Whether an event that begins so may be the usage event. */
@@ -197,7 +276,7 @@ pass(struct usage_strip *strip, struct slice part)
     if (strip->held_len == 0) {
         return part;
     }
-    strip->ready = part;
+    strip->ready[0] = part;
     return let_go(strip);
 }
 
@@ -221,7 +300,11 @@ step(struct usage_strip *strip)
     bool whole = end != 0;
     struct slice part = take(&strip->piece, whole ? end : strip->piece.len);
     struct slice event = part;
+    bool alone = whole && strip->held_len == 0 && !strip->passing;
 
+    if (alone && strip->each != USAGE_STRIP_LEAVE) {
+        return sift(strip, event);
+    }
     if (strip->passing ||
         strip->held_len + len_of(part, whole) > USAGE_STRIP_HELD_MAX) {
         strip->passing = !whole;
@@ -237,12 +320,7 @@ step(struct usage_strip *strip)
     }
     strip->held_len = 0;
     strip->passing = !whole;
-    if (whole && is_out(strip, event)) {
-        strip->dropped++;
-        strip->cut_lf = strip->after_cr;
-        return nothing;
-    }
-    return event;
+    return whole ? sift(strip, event) : event;
 }
 
 /* The LF of a CRLF that the piece before ended in. */
@@ -262,8 +340,11 @@ take_lf(struct usage_strip *strip, struct slice *lf)
 bool
 usage_strip_next(struct usage_strip *strip, struct slice *out)
 {
-    *out = strip->ready;
-    strip->ready.len = 0;
+    for (*out = (struct slice){"", 0}; out->len == 0 && is_ready(strip);) {
+        *out = strip->ready[0];
+        strip->ready[0] = strip->ready[1];
+        strip->ready[1].len = 0;
+    }
     while (out->len == 0 && strip->piece.len != 0) {
         if (take_lf(strip, out)) {
             out->len = strip->cut_lf ? 0 : 1;
@@ -280,6 +361,6 @@ usage_strip_next(struct usage_strip *strip, struct slice *out)
 struct slice
 usage_strip_rest(struct usage_strip *strip)
 {
-    CHECK(strip->piece.len == 0 && strip->ready.len == 0);
+    CHECK(strip->piece.len == 0 && !is_ready(strip));
     return let_go(strip);
 }

@@ -1,7 +1,7 @@
 /*
- * Takes the usage event out of a stream of server-sent events whose client did
- * not ask for it, and passes every other byte on. The stream comes in pieces of
- * any size.
+ * Takes the usage that a client did not ask for out of a stream of server-sent
+ * events, and passes every other byte on. The stream comes in pieces of any
+ * size.
  *
  *   usage_strip_give(&strip, piece);
  *   while (usage_strip_next(&strip, &out)) ...
@@ -11,10 +11,16 @@
  * whose `usage` is an object. It stays when an event before it had a usage,
  * too: then the engine tells it to everybody, asked or not.
  *
+ * An engine that was asked to tell the usage with each event puts it beside
+ * `choices` that are not empty. There the member is cut out, with its comma, or
+ * gives way to null, as the engine has it where it is not asked. Then nothing
+ * shows what it tells everybody, and the usage event does not stay.
+ *
  * Lines end in LF, CR or CRLF, as in sse_read.h. An event whose end has not
  * come is held back while it may be the usage event, which has at most
  * USAGE_STRIP_HELD_MAX bytes (and an LF, if it ends in CRLF); no client can use
- * a part of an event.
+ * a part of an event. A longer event that does not come in one piece keeps its
+ * usage.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: USAGE_STRIP_HELD_MAX.
  * Errors: none; what cannot be understood passes.
@@ -31,21 +37,31 @@
 
 #define USAGE_STRIP_HELD_MAX 2048U
 
+/* What becomes of the usage in an event that says something else, too. */
+enum usage_strip_each {
+    USAGE_STRIP_LEAVE,
+    USAGE_STRIP_CUT,
+    USAGE_STRIP_NULL,
+};
+
 struct usage_strip {
-    struct slice piece; /* the rest of the caller's bytes */
-    struct slice ready; /* passes before anything of the piece */
-    bool passing;       /* the event has shown that it is another one */
-    bool told;          /* an event had a usage, and passed */
-    bool empty;         /* the line has no byte yet */
-    bool after_cr;      /* an LF that comes next belongs to the line before */
-    bool cut_lf;        /* ... and that is the line that ended a usage event */
+    bool last; /* the usage event is taken out; and of others
+                                   as here; the caller's, at any time */
+    enum usage_strip_each each;
+    struct slice piece;    /* the rest of the caller's bytes */
+    struct slice ready[2]; /* pass before anything of the piece */
+    bool passing;          /* the event has shown that it is another one */
+    bool told;             /* an event had a usage, and passed */
+    bool empty;            /* the line has no byte yet */
+    bool after_cr; /* an LF that comes next belongs to the line before */
+    bool cut_lf;   /* ... and that is the line that ended a usage event */
     uint32_t held_len;
     uint32_t dropped; /* events taken out */
     char held[USAGE_STRIP_HELD_MAX +
               1]; /* the event's bytes of earlier pieces */
 };
 
-/* Before the first byte of a stream. */
+/* Before the first byte of a stream, of which the usage event is taken out. */
 void usage_strip_init(struct usage_strip *strip);
 
 /* Gives the next bytes; borrowed until usage_strip_next() returns false, which

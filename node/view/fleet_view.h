@@ -76,6 +76,14 @@ engine_kind_tells_usage(enum engine_kind kind)
     return kind == ENGINE_LLAMACPP;
 }
 
+/* Whether engines of a kind tell the usage with each event of a stream, where
+ * stream_options.continuous_usage_stats asks for it. */
+static inline bool
+engine_kind_counts(enum engine_kind kind)
+{
+    return kind == ENGINE_VLLM || kind == ENGINE_SGLANG;
+}
+
 /* Whether engines of a kind split requests (node/route/split.h). */
 static inline bool
 engine_kind_splits(enum engine_kind kind)

@@ -67,7 +67,7 @@ try_all(enum dialect api, struct slice in)
 
     buf_init(&out, ROOM);
     buf_init(&again, ROOM);
-    if (dialect_request(api, in, SLICE(""), &out, &why)) {
+    if (dialect_request(api, in, SLICE(""), false, &out, &why)) {
         check_json(buf_slice(&out));
     } else {
         CHECK(why != NULL || out.failed);

@@ -2,6 +2,7 @@
 nothing of it."""
 import http.client
 import json
+import re
 
 import harness
 from fake_worker import Close, FakeWorker
@@ -128,6 +129,154 @@ class Engines(ResumeCase):
         self.assertIn(": x-kvasir-resumed: 1\n\ndata: [DONE]\n\n", answer.text)
 
 
+def told(events):
+    """What a stream comes to, however its text was put into events: the text, why it ended, its
+    usage, and how many usages there were beside text."""
+    text, reasons, usage, beside = "", [], None, 0
+    for event in events:
+        if event == "[DONE]":
+            continue
+        event = json.loads(event)
+        for choice in event["choices"]:
+            text += (choice.get("delta") or {"content": choice.get("text")}).get("content") or ""
+            reasons += [choice["finish_reason"]] if choice["finish_reason"] else []
+            beside += event.get("usage") is not None
+        if not event["choices"]:
+            usage = {name: event["usage"][name] for name in
+                     ("prompt_tokens", "completion_tokens", "total_tokens")}
+    return text, reasons, usage, beside
+
+
+class Lagging(ResumeCase):
+    """Engines that put several tokens into one event, as real ones do when their front end falls
+    behind."""
+    OPTIONS = ()
+    IN_TURN = ("--policy", "round_robin", "--affinity.mode", "off")
+    MOST = 5
+
+    def setUp(self):
+        super().setUp()
+        self.engines = [self.start("kvasir-engine", "--port", "0", "--speed", "20",
+                                   "--model", "m", *self.OPTIONS) for _ in range(2)]
+        self.running = self.node(*(engine.url("http") for engine in self.engines),
+                                 options=self.IN_TURN)
+        harness.wait_until(
+            lambda: all(w["engine"] != "other" for w in self.workers(self.running)),
+            "they are known")
+        for engine in self.engines:
+            self.order(engine, event_tokens=self.MOST)
+
+    def order(self, engine, **orders):
+        harness.request(engine.at("http"), "POST", "/chaos", orders)
+
+    def first(self, stream):
+        return next(e for e in self.engines
+                    if stream.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+
+    def killed(self, at, path, **more):
+        """The events of a stream whose engine dies behind so many tokens."""
+        engine = self.engines[at % 2]
+        self.order(engine, die_after_tokens=at, die_count=1)
+        for _ in range(20):
+            stream = self.stream(self.running, path, **more)
+            events = list(stream.events())
+            if self.first(stream) == engine:
+                return events
+        return self.fail("no request went to that engine")
+
+    def dies_everywhere(self, path, tokens=24, **more):
+        more["max_tokens"] = tokens
+        several = 0
+        places = range(self.MOST, tokens, 2)  # before that it may have said nothing
+        for at in places:
+            with self.subTest(at=at):
+                expected = list(self.stream(self.running, path, **more).events())
+                got = self.killed(at, path, **more)
+                self.assertEqual(told(got), told(expected))
+                several += len(expected) < tokens
+        self.assertGreater(several, 0, "no event had several tokens")
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), len(places))
+        self.assertEqual(self.count(self.running, "kvasir_severed_total"), 0)
+
+    def test_a_chat_has_every_token_once(self):
+        self.dies_everywhere(CHAT)
+
+    def test_a_completion_has_every_token_once(self):
+        self.dies_everywhere(TEXT)
+
+    def test_usage_is_exact(self):
+        self.dies_everywhere(CHAT, stream_options={"include_usage": True})
+        got = told(self.stream(self.running, stream_options={"include_usage": True}).events())
+        self.assertEqual((got[2]["completion_tokens"], got[3]), (TOKENS, 0))
+
+    def test_who_asks_for_the_usage_of_each_event_has_it(self):
+        each = {"include_usage": True, "continuous_usage_stats": True}
+        self.order(self.engines[0], event_tokens=1)
+        self.order(self.engines[1], event_tokens=1)
+        expected = [e["usage"] for e in self.stream(self.running, stream_options=each).chunks()]
+        got = [json.loads(e)["usage"] for e in self.killed(5, CHAT, stream_options=each)
+               if e != "[DONE]"]
+        for usage in [*expected, *got]:
+            usage.pop("prompt_tokens_details", None)
+        self.assertEqual(got, expected)
+
+    def bytes_of(self, address, path, **more):
+        prompt = ({"prompt": "Tell me more about it"} if path == TEXT else
+                  {"messages": [{"role": "user", "content": "Tell me of caches."}]})
+        body = {"model": "m", "stream": True, "temperature": 0, "max_tokens": TOKENS, **prompt,
+                **more}
+        got = harness.request(address, "POST", path, body)
+        self.assertEqual(got.status, 200)
+        return re.sub(r'"(id|created|cached_tokens|system_fingerprint)":("[^"]*"|\d+)', r'"\1":',
+                      got.text)
+
+    def test_who_asks_for_none_gets_the_bytes_that_the_engine_would_have_said(self):
+        for engine in self.engines:
+            self.order(engine, event_tokens=1)
+        for path in (CHAT, TEXT):
+            for options in ({}, {"stream_options": {"include_usage": True}},
+                            {"stream_options": {"include_usage": False}},
+                            {"stream_options": {"continuous_usage_stats": False}},
+                            {"stream_options": {}}, {"stream_options": None}):
+                with self.subTest(path=path, options=options):
+                    self.assertEqual(
+                        self.bytes_of(self.running.at("serve"), path, **options),
+                        self.bytes_of(self.engines[0].at("http"), path, **options))
+
+
+class LaggingSglang(Lagging):
+    OPTIONS = ("--engine", "sglang")
+
+    def test_who_asks_for_the_usage_of_each_event_has_it(self):
+        """All but the first, which says the role."""
+        each = {"include_usage": True, "continuous_usage_stats": True}
+        events = list(self.stream(self.running, stream_options=each).chunks())
+        self.assertEqual([bool(e.get("usage")) for e in events],
+                         [False, *[True] * (len(events) - 1)])
+
+
+class LaggingUntold(Lagging):
+    """Where nobody tells how many tokens there were, an answer may be longer, and has no gap."""
+
+    def setUp(self):
+        super().setUp()
+        self.running = self.node(*(engine.url("http") for engine in self.engines),
+                                 options=[*self.IN_TURN, "--usage.ask", "off"])
+        harness.wait_until(
+            lambda: all(w["engine"] != "other" for w in self.workers(self.running)),
+            "they are known")
+
+    def dies_everywhere(self, path, tokens=24, **more):
+        more["max_tokens"] = tokens
+        text = told(self.stream(self.running, path, **more).events())[0]
+        got = told(self.killed(20, path, **more))[0]
+        self.assertEqual(got[:len(text)], text)
+        self.assertGreater(len(got), len(text))
+
+    test_usage_is_exact = None
+    test_who_asks_for_the_usage_of_each_event_has_it = None
+
+
 MESSAGES = "/v1/messages"
 RESPONSES = "/v1/responses"
 
@@ -237,6 +386,21 @@ class Translated(ResumeCase):
         self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 1)
         self.assertEqual(got[-1]["type"], "error")
         self.assertIn("ended too early", got[-1]["error"]["message"])
+
+    def test_events_of_several_tokens_are_counted(self):
+        for path, name in ((MESSAGES, "output_tokens"), (RESPONSES, "output_tokens")):
+            with self.subTest(path=path):
+                first = self.first(self.ask(path))
+                for engine in self.engines:
+                    harness.request(engine.at("http"), "POST", "/chaos", {"event_tokens": 4})
+                self.die(first, 9)
+                got = own(self.ask(path).text)
+                ends = [e.get("usage") or e.get("response", {}).get("usage") for e in got
+                        if isinstance(e, dict)]
+                self.assertEqual([u for u in ends if u][-1][name], TOKENS)
+                for engine in self.engines:
+                    harness.request(engine.at("http"), "POST", "/chaos", {"event_tokens": 1})
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 2)
 
     def test_by_chance_it_is_not_gone_on_with(self):
         self.die(self.first(self.ask(MESSAGES)), 4)

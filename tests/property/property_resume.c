@@ -4,8 +4,8 @@
  *
  * A client asks for a chat, or by /v1/messages or /v1/responses for one that is
  * translated. An engine streams words of random bytes, in events that come in
- * pieces; some open with the role, end lines with CRLF, or put comments in
- * between. It dies at a random byte; the next one reads the request that
+ * pieces; some open with the role, end lines with CRLF, or put several words
+ * into one event, which then tells how many there are by then. It dies at a random byte; the next one reads the request that
  * resume_ask() made, finds out by its last message where it is to go on, and
  * goes on there. In the end the client has the same bytes as of one engine: so
  * it does in its own API, where they pass dialect_stream on the way.
@@ -43,6 +43,7 @@ static struct {
     enum way way;
     char word[WORDS_MAX][WORD_MAX]; /* raw, of a JSON string */
     uint32_t words;
+    uint32_t most;     /* of them in one event; 1: and nobody counts */
     struct buf body;   /* the chat that the first engine gets */
     struct buf stream; /* what an engine says */
     struct buf got;    /* what the client has, or its translation gets */
@@ -121,7 +122,7 @@ make_body(void)
         buf_add_text(&w.body, text);
     } else if (!dialect_request(
                    w.way == WAY_MESSAGES ? DIALECT_MESSAGES : DIALECT_RESPONSES,
-                   slice_of(text), SLICE(""), &w.body, &why)) {
+                   slice_of(text), SLICE(""), false, &w.body, &why)) {
         fail(why);
     }
 }
@@ -135,6 +136,51 @@ add_event(const char *id, const char *rest, bool carriage)
                id, rest, carriage ? "\r\n\r\n" : "\n\n");
 }
 
+/* The words up to that one, from an engine that began with `from`. */
+static void
+add_words(const char *id, uint32_t from, const uint32_t range[2], bool carriage)
+{
+    static char bytes[1024];
+    struct buf rest = buf_over(bytes, sizeof(bytes));
+
+    buf_add_text(&rest, "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"");
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        buf_add_text(&rest, w.word[i]);
+    }
+    buf_printf(&rest, "\"},\"finish_reason\":%s}]",
+               range[1] == w.words ? "\"length\"" : "null");
+    if (w.most > 1) {
+        buf_printf(&rest,
+                   ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u}",
+                   9 + from, range[1] - from);
+    }
+    buf_add(&rest, "", 1);
+    CHECK(!rest.failed);
+    add_event(id, rest.ptr, carriage);
+}
+
+static void
+add_role(const char *id, bool carriage)
+{
+    add_event(id,
+              "\"choices\":[{\"index\":0,\"delta\":{\"role\":"
+              "\"assistant\",\"content\":\"\"},\"finish_reason\":null}]",
+              carriage);
+}
+
+static void
+add_end(const char *id, uint32_t from, bool carriage)
+{
+    char rest[128];
+
+    (void)snprintf(rest, sizeof(rest),
+                   "\"choices\":[],\"usage\":{\"prompt_tokens\":%u,"
+                   "\"completion_tokens\":%u}",
+                   9 + from, w.words - from);
+    add_event(id, rest, carriage);
+    buf_add_text(&w.stream, "data: [DONE]\n\n");
+}
+
 /* What an engine says from that word on. The first engine's manner is plain: the
  * client's bytes are compared with it. */
 static void
@@ -142,30 +188,21 @@ speak(uint32_t engine, uint32_t from)
 {
     bool plain = engine == 0;
     bool carriage = !plain && chance(3);
+    uint32_t range[2] = {from, from};
     char id[24];
-    char rest[WORD_MAX + 256];
 
     (void)snprintf(id, sizeof(id), "engine-%u", engine);
     buf_clear(&w.stream);
     if (plain || chance(2)) {
-        add_event(id,
-                  "\"choices\":[{\"index\":0,\"delta\":{\"role\":"
-                  "\"assistant\",\"content\":\"\"},\"finish_reason\":null}]",
-                  carriage);
+        add_role(id, carriage);
     }
-    for (uint32_t i = from; i < w.words; i++) {
-        (void)snprintf(rest, sizeof(rest),
-                       "\"choices\":[{\"index\":0,\"delta\":{\"content\":"
-                       "\"%s\"},\"finish_reason\":%s}]",
-                       w.word[i], i + 1 == w.words ? "\"length\"" : "null");
-        add_event(id, rest, carriage);
+    while (range[0] < w.words) {
+        range[1] = range[0] + 1 + (uint32_t)rng_below(&w.rng, w.most);
+        range[1] = range[1] < w.words ? range[1] : w.words;
+        add_words(id, from, range, carriage);
+        range[0] = range[1];
     }
-    (void)snprintf(rest, sizeof(rest),
-                   "\"choices\":[],\"usage\":{\"prompt_tokens\":%u,"
-                   "\"completion_tokens\":%u}",
-                   9 + from, w.words - from);
-    add_event(id, rest, carriage);
-    buf_add_text(&w.stream, "data: [DONE]\n\n");
+    add_end(id, from, carriage);
     CHECK(!w.stream.failed);
 }
 
@@ -301,6 +338,47 @@ normalise(struct buf *text)
     text->len = to;
 }
 
+/* Takes the event in w.stream off the front of what the client has. */
+static bool
+takes(struct slice *got)
+{
+    bool is = got->len >= w.stream.len &&
+              memcmp(got->ptr, w.stream.ptr, w.stream.len) == 0;
+
+    if (is) {
+        got->ptr += w.stream.len;
+        got->len -= w.stream.len;
+    }
+    buf_clear(&w.stream);
+    return is;
+}
+
+/* The same words, ids and counts as of one engine, however they were put into
+ * events. */
+static bool
+is_whole(struct slice got)
+{
+    uint32_t range[2] = {0, 0};
+    bool good;
+
+    buf_clear(&w.stream);
+    add_role("engine-0", false);
+    good = takes(&got);
+    while (good && range[0] < w.words) {
+        good = false;
+        for (uint32_t more = 1; !good && more <= w.most; more++) {
+            range[1] = range[0] + more;
+            if (range[1] <= w.words) {
+                add_words("engine-0", 0, range, false);
+                good = takes(&got);
+            }
+        }
+        range[0] = range[1];
+    }
+    add_end("engine-0", 0, false);
+    return good && takes(&got) && got.len == 0;
+}
+
 static void
 play(uint64_t seed)
 {
@@ -311,6 +389,7 @@ play(uint64_t seed)
     rng_init(&w.rng, seed);
     w.seed = seed;
     w.way = (enum way)rng_below(&w.rng, WAYS);
+    w.most = chance(2) ? 1 : 4;
     make_words();
     make_body();
     buf_clear(&w.got);
@@ -326,7 +405,10 @@ play(uint64_t seed)
         normalise(&w.got);
         translate(buf_slice(&w.got), &have);
         CHECK(!want.failed && !have.failed && !w.got.failed);
-        if (!slice_equal(buf_slice(&want), buf_slice(&have))) {
+        bool good = w.most > 1
+                        ? is_whole(buf_slice(&w.got))
+                        : slice_equal(buf_slice(&want), buf_slice(&have));
+        if (!good) {
             (void)fprintf(stderr, "wanted:\n%.*s\ngot:\n%.*s\n", (int)want.len,
                           want.ptr, (int)have.len, have.ptr);
             fail("the client did not get what one engine says");

@@ -2,7 +2,8 @@
  * Random streams of server-sent events, in pieces cut at every byte, at random
  * bytes, and byte by byte: what passes the strip is the stream without its
  * usage events, as a reader of the whole stream finds them, and sse_read hears
- * the same events but for these. The counts are found in every stream, however
+ * the same events but for these. So it is with the usage of each event, where
+ * that is to be cut, or to be null. The counts are found in every stream, however
  * it is cut.
  *
  *   property_usage_strip STREAMS [FIRST_SEED]
@@ -43,7 +44,25 @@ static const char *const data[] = {
     "{\"choices\":[],\"usage\":{}",
     "[DONE]",
     "",
+    "{\"choices\":[{\"text\":\"a\"}],\"usage\":{\"n\":{\"m\":[1]}}}",
+    "{\"usage\" : {\"n\":1} , \"id\":\"x\"}",
+    "{\"id\":\"x\" , \"usage\": {}}",
+    "{\"usage\":{}}",
 };
+
+#define DATA (sizeof(data) / sizeof(*data))
+
+/* The same, by enum usage_strip_each; NULL: as they are. */
+static const char *const sifted[DATA][3] = {
+    [DATA - 4] = {NULL, "{\"choices\":[{\"text\":\"a\"}]}",
+                  "{\"choices\":[{\"text\":\"a\"}],\"usage\":null}"},
+    [DATA - 3] = {NULL, "{ \"id\":\"x\"}", "{\"usage\" : null , \"id\":\"x\"}"},
+    [DATA - 2] = {NULL, "{\"id\":\"x\" }", "{\"id\":\"x\" , \"usage\": null}"},
+    [DATA - 1] = {NULL, "{}", "{\"usage\":null}"},
+};
+
+static enum usage_strip_each each;
+static bool last;
 
 static const char *const others[] = {
     ": ping",  "event: x",         "id: 7", "data", "retry: 10",
@@ -68,9 +87,9 @@ add_event(struct rng *rng, struct buf *out)
             buf_add_text(out, others[rng_below(rng, 7)]);
         } else {
             buf_add_text(out, rng_below(rng, 4) == 0 ? "data:" : "data: ");
-            buf_add_text(out, data[rng_below(rng, 11)]);
+            buf_add_text(out, data[rng_below(rng, DATA)]);
         }
-        if (is_data && rng_below(rng, 12) == 0) {
+        if (is_data && each == USAGE_STRIP_LEAVE && rng_below(rng, 12) == 0) {
             uint64_t room = USAGE_STRIP_HELD_MAX - 80 + rng_below(rng, 90);
             for (uint64_t k = 0; k < room; k++) {
                 buf_add(out, " ", 1);
@@ -126,6 +145,29 @@ line_at(const char *text, size_t at, size_t len, size_t *end)
     return n;
 }
 
+/* An event that has usage beside something else. */
+static void
+add_sifted(struct slice event, size_t first_len, struct buf *out)
+{
+    const char *json = event.ptr + 5;
+    bool known = false;
+
+    json += *json == ' ';
+    for (size_t i = 0; i < DATA && !known; i++) {
+        size_t len = strlen(data[i]);
+        if (sifted[i][each] != NULL &&
+            len == first_len - (size_t)(json - event.ptr) &&
+            memcmp(json, data[i], len) == 0) {
+            buf_add(out, event.ptr, (size_t)(json - event.ptr));
+            buf_add_text(out, sifted[i][each]);
+            buf_add(out, json + len,
+                    (size_t)(event.ptr + event.len - json) - len);
+            known = true;
+        }
+    }
+    REQUIRE(known);
+}
+
 static void
 read_whole(struct slice in, struct buf *out, unsigned *dropped)
 {
@@ -150,9 +192,12 @@ read_whole(struct slice in, struct buf *out, unsigned *dropped)
         bool fits = at - begin - (end == 2) <= USAGE_STRIP_HELD_MAX;
         int says =
             lines == 1 && fits ? judge(in.ptr + begin, first_len) : NOTHING;
-        told = told || says == ALSO;
-        if (says == ONLY && !told) {
+        told = told || (says == ALSO && each == USAGE_STRIP_LEAVE);
+        if (says == ONLY && last && !told) {
             (*dropped)++;
+        } else if (says == ALSO && each != USAGE_STRIP_LEAVE) {
+            add_sifted((struct slice){in.ptr + begin, at - begin}, first_len,
+                       out);
         } else {
             buf_add(out, in.ptr + begin, at - begin);
         }
@@ -187,6 +232,8 @@ static void
 begin(struct buf *out)
 {
     usage_strip_init(&strip);
+    strip.each = each;
+    strip.last = last;
     usage_watch_init(&watch);
     buf_clear(out);
 }
@@ -273,6 +320,8 @@ main(int argc, char **argv)
         struct rng rng;
         rng_init(&rng, seed);
         uint64_t events = rng_below(&rng, EVENTS_MAX);
+        each = (enum usage_strip_each)rng_below(&rng, 3);
+        last = each == USAGE_STRIP_LEAVE || rng_below(&rng, 2) == 0;
         buf_clear(&in);
         if (rng_below(&rng, 20) == 0) {
             buf_add_text(&in, "\xEF\xBB\xBF");

@@ -417,32 +417,22 @@ right_options(struct oracle *o, json_t *doc)
     return true;
 }
 
-/* The body with what it lacks says what it said, and asks for usage. */
 static bool
-asks_for_usage(struct oracle *o, json_t *doc)
+is_unsaid(json_t *value)
+{
+    return value == NULL || json_is_null(value) || json_is_false(value);
+}
+
+/* The body with what it lacks says what it said, and asks for usage; each: for
+ * that of each event, too. */
+static bool
+is_sent(struct oracle *o, json_t *doc, bool each)
 {
     const struct scan_usage *u = &o->scan->usage;
-    struct slice text = scan_usage_text(u->lack);
-    json_t *options = json_object_get(doc, "stream_options");
-    json_t *asked = json_object_get(options, "include_usage");
-    json_t *stats = json_object_get(options, "continuous_usage_stats");
-    bool lacks =
-        (options == NULL || json_is_null(options) || json_is_object(options)) &&
-        (asked == NULL || json_is_null(asked) || json_is_false(asked)) &&
-        (stats == NULL || json_is_null(stats) || json_is_false(stats)) &&
-        json_object_size(doc) != 0;
+    struct slice text = scan_usage_text(u->lack, each);
     size_t len = o->len - u->cut + text.len;
-
-    if (json_object_size(doc) == 0) {
-        return true;
-    }
-    if (lacks != (u->lack != SCAN_USAGE_NOTHING)) {
-        return no(o, "whether usage is to be asked for");
-    }
-    if (!lacks) {
-        return true;
-    }
     char *body = malloc(len);
+
     memcpy(body, o->body, u->at);
     memcpy(body + u->at, text.ptr, text.len);
     memcpy(body + u->at + text.len, o->body + u->at + u->cut,
@@ -455,11 +445,43 @@ asks_for_usage(struct oracle *o, json_t *doc)
         json_object_set_new(wanted, "stream_options", now);
     }
     json_object_set_new(now, "include_usage", json_true());
+    if (each) {
+        json_object_set_new(now, "continuous_usage_stats", json_true());
+    }
     bool good = sent != NULL && json_equal(sent, wanted);
     json_decref(sent);
     json_decref(wanted);
     free(body);
     return good || no(o, "the body that asks for usage");
+}
+
+static bool
+asks_for_usage(struct oracle *o, json_t *doc)
+{
+    const struct scan_usage *u = &o->scan->usage;
+    json_t *options = json_object_get(doc, "stream_options");
+    json_t *asked = json_object_get(options, "include_usage");
+    json_t *each = json_object_get(options, "continuous_usage_stats");
+    bool object = json_is_object(options);
+    bool none = options == NULL || json_is_null(options);
+    bool able = (none || (object && is_unsaid(each))) &&
+                (is_unsaid(asked) || json_is_true(asked));
+
+    if (json_object_size(doc) == 0) {
+        return true;
+    }
+    if (o->scan->usage_of_each != json_is_true(each) ||
+        o->scan->include_usage != json_is_true(asked)) {
+        return no(o, "whether usage is asked for");
+    }
+    if (able != (u->lack != SCAN_USAGE_NOTHING) ||
+        json_is_true(asked) !=
+            (able ? u->lack == SCAN_USAGE_EACH : json_is_true(asked)) ||
+        (able && u->each_unsaid != (each == NULL))) {
+        return no(o, "whether usage is to be asked for");
+    }
+    return !able || (is_sent(o, doc, false) &&
+                     (!u->each_unsaid || is_sent(o, doc, true)));
 }
 
 static bool

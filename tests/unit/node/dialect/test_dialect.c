@@ -72,9 +72,9 @@ Test(node_dialect, a_request_becomes_a_chat)
         char *body = json_dumps(json_object_get(vector, "in"), 0);
         const char *why;
         buf_clear(&out);
-        bool good =
-            dialect_request(api_of(vector), slice_of(body),
-                            slice_of(text_of(vector, "salt")), &out, &why);
+        bool good = dialect_request(
+            api_of(vector), slice_of(body), slice_of(text_of(vector, "salt")),
+            json_is_true(json_object_get(vector, "each")), &out, &why);
         if (json_object_get(vector, "why") != NULL) {
             cr_expect_not(good, "%s", text_of(vector, "name"));
             cr_expect_str_eq(why, text_of(vector, "why"));
@@ -243,7 +243,7 @@ Test(node_dialect, a_full_buffer_is_told)
         DIALECT_MESSAGES,
         SLICE("{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":"
               "\"a\"}]}"),
-        SLICE(""), &out, &why));
+        SLICE(""), false, &out, &why));
     cr_assert(out.failed);
     cr_assert_null(why);
 }
@@ -261,7 +261,7 @@ Test(node_dialect, what_is_nested_too_deeply_is_refused)
         buf_add_text(&in, "[");
     }
     cr_assert_not(dialect_request(DIALECT_MESSAGES, buf_slice(&in), SLICE(""),
-                                  &out, &why));
+                                  false, &out, &why));
     cr_assert_str_eq(why, "it is no JSON object, or nested too deeply");
     buf_fini(&in);
     buf_fini(&out);

@@ -414,11 +414,169 @@ Test(resume, requests_whose_answers_have_a_form_are_not_continued)
     cr_assert(!is_continued("\"presence_penalty\":0.5,"));
     cr_assert(!is_continued("\"n\":2,"));
     cr_assert(!is_continued("\"logprobs\":true,"));
+    cr_assert(is_continued("\"min_tokens\":0,"));
     cr_assert(!is_continued("\"min_tokens\":3,"));
     cr_assert(!is_continued("\"max_tokens\":1,"));
     cr_assert(!is_continued("\"max_tokens\":9,\"max_tokens\":9,"));
     cr_assert(!is_continued("\"messages\":[{\"role\":\"user\"}],"));
     cr_assert(!is_continued("\"prompt_logprobs\":1,"));
+}
+
+/* An engine that puts several tokens into an event, and tells how many there
+ * are by then. */
+#define EVENT(text, count)                                           \
+    "data: {\"id\":\"one\",\"created\":1,\"choices\":[{\"index\":0," \
+    "\"delta\":{\"content\":\"" text "\"},\"finish_reason\":null}]," \
+    "\"usage\":{\"prompt_tokens\":5,\"total_tokens\":99,"            \
+    "\"completion_tokens\":" #count "}}\n\n"
+
+/* What becomes of the request when that breaks off. */
+static void
+ask_after(struct resume *r, char room[ROOM], const char *events,
+          const char *request, struct got *body)
+{
+    static struct got got;
+    struct body_edit edits[RESUME_EDITS_MAX];
+
+    got.len = 0;
+    begin(r, room, SCAN_API_CHAT, true);
+    cr_assert(give(r, slice_of(events), 13, &got));
+    cr_assert_str_eq(got.text, events);
+    int count = resume_ask(r, slice_of(request), edits);
+    cr_assert_gt(count, 0);
+    edit(slice_of(request), edits, count, body);
+}
+
+#define REQUEST(more)                                                       \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"max_tokens\":" \
+    "20" more "}"
+#define ASKED(max, more)                                                    \
+    "{\"add_generation_prompt\":false,\"continue_final_message\":true,"     \
+    "\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"                  \
+    "{\"role\":\"assistant\",\"content\":\"A b c d\"}],\"max_tokens\":" max \
+        more "}"
+
+static const char several[] =
+    "data: {\"id\":\"one\",\"created\":1,\"choices\":[{\"index\":0,"
+    "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n" EVENT("A", 1)
+        EVENT(" b c d", 4) EVENT(" e f", 6);
+
+Test(resume, tokens_are_counted_as_the_engine_tells)
+{
+    static char room[ROOM];
+    static struct got body;
+    static struct got got;
+    struct resume r;
+
+    ask_after(&r, room, several, REQUEST(""), &body);
+    cr_assert_str_eq(body.text, ASKED("16", ""));
+    resume_continue(&r);
+    /* Its prompt has four tokens more, by its own count another one, too. */
+    got.len = 0;
+    cr_assert(give(&r,
+                   SLICE("data: {\"id\":\"two\",\"created\":2,\"choices\":[{"
+                         "\"index\":0,\"delta\":{\"role\":\"assistant\","
+                         "\"content\":\"\"}}],\"usage\":{\"prompt_tokens\":10,"
+                         "\"total_tokens\":10,\"completion_tokens\":0}}\n\n"
+                         "data: {\"id\":\"two\",\"created\":2,\"choices\":[{"
+                         "\"index\":0,\"delta\":{\"content\":\" e f g h\"}}],"
+                         "\"usage\":{\"prompt_tokens\":10,\"total_tokens\":14,"
+                         "\"completion_tokens\":4}}\n\n"),
+                   31, &got));
+    cr_assert_str_eq(got.text,
+                     "data: {\"id\":\"one\",\"created\":1,\"choices\":[{"
+                     "\"index\":0,\"delta\":{\"content\":\" g h\"}}],"
+                     "\"usage\":{\"prompt_tokens\":5,\"total_tokens\":13,"
+                     "\"completion_tokens\":8}}\n\n");
+    cr_assert_eq(r.tokens, 8);
+    end(&r);
+}
+
+Test(resume, the_least_tokens_are_lessened_where_they_are_counted)
+{
+    static char room[ROOM];
+    static struct got body;
+    struct resume r;
+
+    ask_after(&r, room, several, REQUEST(",\"min_tokens\":7"), &body);
+    cr_assert_str_eq(body.text, ASKED("16", ",\"min_tokens\":3"));
+    end(&r);
+    ask_after(&r, room, several, REQUEST(",\"min_tokens\":3"), &body);
+    cr_assert_str_eq(body.text, ASKED("16", ",\"min_tokens\":0"));
+    end(&r);
+}
+
+Test(resume, behind_long_stop_strings_events_are_counted)
+{
+    static char room[ROOM];
+    static struct got body;
+    struct resume r;
+
+    ask_after(&r, room, several, REQUEST(",\"stop\":\"ab\""), &body);
+    cr_assert_str_eq(body.text, ASKED("18", ",\"stop\":\"ab\""));
+    end(&r);
+    ask_after(&r, room, several, REQUEST(",\"stop\":[\"a\",\"ab\"]"), &body);
+    cr_assert_str_eq(body.text, ASKED("18", ",\"stop\":[\"a\",\"ab\"]"));
+    end(&r);
+    ask_after(&r, room, several, REQUEST(",\"stop\":[\"\\n\",\"a\"]"), &body);
+    cr_assert_str_eq(body.text, ASKED("16", ",\"stop\":[\"\\n\",\"a\"]"));
+    end(&r);
+}
+
+Test(resume, what_has_to_come_again_may_be_long)
+{
+    static char room[ROOM];
+    static struct got first;
+    static struct got got;
+    static struct got body;
+    char long_word[1200];
+    struct resume r;
+
+    memset(long_word, 'x', sizeof(long_word));
+    long_word[0] = ' ';
+    long_word[sizeof(long_word) - 1] = '\0';
+    first.len = 0;
+    add_text(&first, EVENT("A b c d", 4));
+    add_text(&first, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":"
+                     "\"");
+    add_text(&first, long_word);
+    add_text(&first, "\"}}],\"usage\":{\"completion_tokens\":15}}\n\n");
+    ask_after(&r, room, first.text, REQUEST(""), &body);
+    cr_assert_str_eq(body.text, ASKED("16", ""));
+    resume_continue(&r);
+    got.len = 0;
+    for (size_t i = 0; long_word[i] != '\0'; i++) {
+        char event[80];
+        (void)snprintf(event, sizeof(event),
+                       "data: {\"choices\":[{\"index\":0,\"delta\":{"
+                       "\"content\":\"%c\"}}]}\n\n",
+                       long_word[i]);
+        cr_assert(give(&r, slice_of(event), 80, &got), "at %zu", i);
+    }
+    cr_assert_eq(got.len, 0);
+    cr_assert(give(&r, SLICE(DELTA("!")), 80, &got));
+    cr_assert_str_eq(got.text, DELTA("!"));
+    end(&r);
+}
+
+Test(resume, usage_beside_the_text_is_not_that_of_the_end)
+{
+    static char room[ROOM];
+    static struct got got;
+    struct resume r;
+    struct slice missing;
+
+    got.len = 0;
+    begin(&r, room, SCAN_API_CHAT, true);
+    cr_assert(give(&r, slice_of(several), 13, &got));
+    cr_assert(give(&r,
+                   SLICE("data: {\"choices\":[{\"index\":0,\"delta\":{"
+                         "\"content\":\"!\"},\"finish_reason\":\"stop\"}],"
+                         "\"usage\":{\"completion_tokens\":7}}\n\n"),
+                   50, &got));
+    cr_assert(resume_is_all(&r, false, &missing));
+    cr_assert(!resume_is_all(&r, true, &missing));
+    end(&r);
 }
 
 Test(resume, a_message_of_the_assistant_is_not_gone_on_with)
