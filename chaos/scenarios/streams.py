@@ -5,6 +5,7 @@ from .load import Load, Reader
 from .nodes import measure
 
 READERS = 10
+LAG = {"event_tokens": 4}
 
 
 class Greedy(Reader):
@@ -15,14 +16,16 @@ class Greedy(Reader):
                          temperature=0)
 
 
-@scenario(hurt="engines, one after the other, twice each: kill -9 amid streams at temperature 0, "
-               "started again",
+@scenario(hurt="engines that put up to 4 tokens into an event, one after the other, twice each: "
+               "kill -9 amid streams at temperature 0, started again",
           promise="no such stream is severed, and each is word for word what an engine says that "
                   "nobody disturbs", seconds=25)
 def engines_die_in_streams(world, say):
     world.start()
     load = Load(world)
     readers = [Greedy(world, number) for number in range(READERS)]
+    for engine in world.engines:
+        engine.misbehave(**LAG)
     for reader in readers:
         reader.start()
     load.run_for(2)
@@ -31,6 +34,7 @@ def engines_die_in_streams(world, say):
         engine.kill()
         load.run_for(1)
         engine.start()
+        engine.misbehave(**LAG)
         wait_until(lambda: all(w["eligible"] for n in world.nodes for w in n.workers()),
                    "all engines are used again")
         load.run_for(1)

@@ -10,6 +10,7 @@
 #define TOKENS_MAX \
     45U /* of prompt and output, which every engine has room for */
 #define WORD_ROOM 16U
+#define MERGED    3U /* words in one event at most */
 #define SPANS_MAX 8U
 
 _Static_assert(TOKENS_MAX <= SIM_PROMPT_TOKENS + SIM_STREAM_WORDS,
@@ -105,63 +106,112 @@ add_event(struct buf *out, const char *id, const char *rest)
                id, rest);
 }
 
-static void
-add_role(struct buf *out, const char *id)
-{
-    add_event(out, id,
-              "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\","
-              "\"content\":\"\"},\"finish_reason\":null}]");
-}
-
-static void
-add_word(struct buf *out, const char *id, const struct sim_flight *f,
-         uint32_t i)
-{
-    bool last = i + 1 == f->prompt.output_len;
-    char word[WORD_ROOM];
-    char rest[128];
-
-    put_word(f, i, word);
-    (void)snprintf(rest, sizeof rest,
-                   "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"},"
-                   "\"finish_reason\":%s}]",
-                   word, last ? "\"length\"" : "null");
-    add_event(out, id, rest);
-}
-
 static bool
 wants_usage(const struct sim_flight *f)
 {
     return f->number % 2 != 0;
 }
 
+/* Engines that are asked to, tell with each event how many words there are by
+ * then; those put several of them into one. All engines of a flight's are of one
+ * kind. */
+static bool
+counts(const struct sim_flight *f)
+{
+    return f->number % 3 != 0;
+}
+
+/* Usage of an engine that begins with that word and has said all before that
+ * one. */
+static void
+add_usage(struct buf *rest, const struct sim_flight *f, uint32_t from,
+          uint32_t to)
+{
+    buf_printf(rest,
+               ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u}",
+               f->prompt.len + from, to - from);
+}
+
+static void
+add_role(struct buf *out, const char *id, const struct sim_flight *f,
+         uint32_t from)
+{
+    char bytes[256];
+    struct buf rest = buf_over(bytes, sizeof bytes);
+
+    buf_add_text(&rest,
+                 "\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\","
+                 "\"content\":\"\"},\"finish_reason\":null}]");
+    if (counts(f)) {
+        add_usage(&rest, f, from, from);
+    }
+    buf_add(&rest, "", 1);
+    add_event(out, id, rest.ptr);
+}
+
+/* The words [i, to) in one event. */
+static void
+add_words(struct buf *out, const char *id, const struct sim_flight *f,
+          uint32_t from, const uint32_t range[2])
+{
+    bool last = range[1] == f->prompt.output_len;
+    char word[WORD_ROOM];
+    char bytes[256];
+    struct buf rest = buf_over(bytes, sizeof bytes);
+
+    buf_add_text(&rest, "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"");
+    for (uint32_t i = range[0]; i < range[1]; i++) {
+        put_word(f, i, word);
+        buf_add_text(&rest, word);
+    }
+    buf_printf(&rest, "\"},\"finish_reason\":%s}]",
+               last ? "\"length\"" : "null");
+    if (counts(f)) {
+        add_usage(&rest, f, from, range[1]);
+    }
+    buf_add(&rest, "", 1);
+    CHECK(!rest.failed);
+    add_event(out, id, rest.ptr);
+}
+
 static void
 add_end(struct buf *out, const char *id, const struct sim_flight *f,
         uint32_t from)
 {
-    char rest[128];
+    char bytes[256];
+    struct buf rest = buf_over(bytes, sizeof bytes);
 
     if (wants_usage(f)) {
-        (void)snprintf(rest, sizeof rest,
-                       "\"choices\":[],\"usage\":{\"prompt_tokens\":%u,"
-                       "\"completion_tokens\":%u}",
-                       f->prompt.len + from, f->prompt.output_len - from);
-        add_event(out, id, rest);
+        buf_add_text(&rest, "\"choices\":[]");
+        add_usage(&rest, f, from, f->prompt.output_len);
+        buf_add(&rest, "", 1);
+        add_event(out, id, rest.ptr);
     }
     buf_add_text(out, "data: [DONE]\n\n");
 }
 
-/* The engine's next event: a word, or what ends it. */
+/* The engine's next event: words that have not gone out, or what ends it. */
 static void
 add_next(struct buf *out, const struct sim_speech *s,
          const struct sim_flight *f)
 {
+    const uint32_t range[2] = {s->sent, s->next + 1};
+
     if (s->next < f->prompt.output_len) {
-        add_word(out, s->id, f, s->next);
+        add_words(out, s->id, f, s->from, range);
     } else {
         add_end(out, s->id, f, s->from);
     }
     CHECK(!out->failed);
+}
+
+/* Whether the next word waits for the one behind it, as this engine has it. */
+static bool
+lags(const struct sim_speech *s, const struct sim_flight *f)
+{
+    return counts(f) && s->next + 1 < f->prompt.output_len &&
+           s->next + 1 - s->sent < MERGED &&
+           rng_mix(hash_of(f, s->next) + f->engine + s->from) % 3 == 0;
 }
 
 void
@@ -182,6 +232,7 @@ sim_stream_request(struct sim_world *w, struct sim_flight *f,
     request->output = output;
     request->output_len = words - s->from;
     s->next = s->from;
+    s->sent = s->from;
     s->breaks = sim_below(&w->streams->rng, words - s->from);
     (void)snprintf(s->id, sizeof s->id, "e%u-%u", f->engine, f->process);
 }
@@ -220,8 +271,13 @@ give_next(struct sim_world *w, struct sim_flight *f)
     char bytes[512];
     struct buf event = buf_over(bytes, sizeof bytes);
 
+    if (lags(s, f)) {
+        s->next++;
+        return;
+    }
     add_next(&event, s, f);
     s->next++;
+    s->sent = s->next;
     give(w, f, buf_slice(&event));
 }
 
@@ -243,7 +299,7 @@ sim_stream_head(struct sim_world *w, struct sim_flight *f)
     if (s->resume.id_len == 0) {
         memcpy(s->told_id, s->id, sizeof s->told_id);
     }
-    add_role(&role, s->id);
+    add_role(&role, s->id, f, s->from);
     give(w, f, buf_slice(&role));
     give_next(w, f);
 }
@@ -385,20 +441,62 @@ sim_stream_asks(struct sim_world *w, struct sim_flight *f)
 
 /* What must hold */
 
+/* Takes these bytes off the front. False: it has others. */
+static bool
+take(struct slice *got, struct slice bytes)
+{
+    if (got->len < bytes.len || memcmp(got->ptr, bytes.ptr, bytes.len) != 0) {
+        return false;
+    }
+    got->ptr += bytes.len;
+    got->len -= bytes.len;
+    return true;
+}
+
+/* Takes the next event off the front, if it has the words of that range, which
+ * then is empty behind them. */
+static bool
+takes(const struct sim_flight *f, const char *id, struct slice *got,
+      uint32_t range[2])
+{
+    char bytes[512];
+    struct buf event = buf_over(bytes, sizeof bytes);
+
+    add_words(&event, id, f, 0, range);
+    CHECK(!event.failed);
+    if (!take(got, buf_slice(&event))) {
+        return false;
+    }
+    range[0] = range[1];
+    return true;
+}
+
+/* Words may be put into events in any way. */
 void
 sim_stream_judge(struct sim_world *w, struct sim_flight *f)
 {
     const struct sim_speech *s = stream_of(w, f);
-    char bytes[SIM_STREAM_BYTES];
+    uint32_t most = counts(f) ? MERGED : 1;
+    uint32_t range[2] = {0, 0};
+    char bytes[512];
     struct buf want = buf_over(bytes, sizeof bytes);
+    struct slice got = {s->got, s->got_len};
+    bool good;
 
-    add_role(&want, s->told_id);
-    for (uint32_t i = 0; i < f->prompt.output_len; i++) {
-        add_word(&want, s->told_id, f, i);
+    add_role(&want, s->told_id, f, 0);
+    good = take(&got, buf_slice(&want));
+    while (good && range[0] < f->prompt.output_len) {
+        good = false;
+        for (uint32_t more = 1; !good && more <= most; more++) {
+            range[1] = range[0] + more;
+            good = range[1] <= f->prompt.output_len &&
+                   takes(f, s->told_id, &got, range);
+        }
     }
+    buf_clear(&want);
     add_end(&want, s->told_id, f, 0);
     CHECK(!want.failed);
-    if (!slice_equal(buf_slice(&want), (struct slice){s->got, s->got_len})) {
+    if (!good || !slice_equal(buf_slice(&want), got)) {
         sim_fail(w, "a stream is not what an undisturbed engine says", f->node,
                  f->engine);
     }

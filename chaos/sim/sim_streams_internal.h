@@ -1,8 +1,9 @@
 /*
  * Streams that go on when their engine ends (SIM_STREAM).
  *
- * Most requests are chats at temperature 0 then, and stream words, each in an
- * event of its own. A connection ends at any token, and inside an event; what
+ * Most requests are chats at temperature 0 then, and stream words: each in an
+ * event of its own, or up to three in one, which then tells how many there are.
+ * A connection ends at any token, and inside an event; what
  * the node makes of that is node/route/resume.h and dispatch.h, as in a lane.
  * The next engine reads the request that the node made, finds out where it is to
  * go on, and computes the rest of the same tokens, behind a prompt that is so
@@ -28,6 +29,7 @@ struct sim_speech {
     bool begun;      /* a good answer has */
     uint32_t from;   /* the word with which the engine begins */
     uint32_t next;   /* ... that it says next */
+    uint32_t sent;   /* ... behind those that have gone out */
     uint32_t breaks; /* its connection breaks behind so many of its words */
     char id[SIM_STREAM_ID];      /* the engine's, of its answer */
     char told_id[SIM_STREAM_ID]; /* that the client has been told */
