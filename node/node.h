@@ -29,6 +29,7 @@
 #include "node/peers/hints.h"            /* IWYU pragma: export */
 #include "node/peers/hub.h"              /* IWYU pragma: export */
 #include "node/peers/resolve.h"          /* IWYU pragma: export */
+#include "node/peers/scale_seat.h"       /* IWYU pragma: export */
 #include "node/route/dispatch.h"         /* IWYU pragma: export */
 #include "node/route/resume.h"           /* IWYU pragma: export */
 #include "node/route/route.h"            /* IWYU pragma: export */

@@ -7,6 +7,7 @@
 
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_scale_internal.h"
 #include "chaos/sim/sim_streams_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 
@@ -165,6 +166,9 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_TENANT:
         sim_tenants_event(w, event);
         break;
+    case SIM_EV_SCALE:
+        sim_scale_event(w, event);
+        break;
     case SIM_EV_KINDS:
         CHECK(false);
     }
@@ -301,6 +305,7 @@ begin(struct sim_world *w)
     sim_request_begin(w);
     sim_tenants_begin(w);
     sim_streams_begin(w);
+    sim_scale_begin(w);
     sim_chaos_begin(w);
     if (w->options.script != NULL) {
         sim_script_begin(w);
@@ -319,6 +324,7 @@ end(struct sim_world *w)
         sim_engine_end(&w->engines[i]);
     }
     sim_streams_end(w);
+    sim_scale_end(w);
     sim_request_end(w);
     sim_tenants_end(w);
     sim_net_fini(w);
@@ -349,6 +355,7 @@ sim_run(const struct sim_options *options, struct sim_result *result)
         settle(w);
     }
     sim_tenants_exam(w);
+    sim_scale_exam(w);
     if (!w->failed && w->requests != NULL) {
         ask_each(w);
     }

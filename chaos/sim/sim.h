@@ -72,7 +72,8 @@ struct fault_script;
     X(LIE, lie, "DNS names engines, strangers, other nodes")                \
     X(LIMIT, limit, "a tenant asks for more than its limit")                \
     X(QUEUE, queue, "workers have few places, so requests wait")            \
-    X(STREAM, stream, "requests stream, and go on when an engine ends")
+    X(STREAM, stream, "requests stream, and go on when an engine ends")     \
+    X(SCALE, scale, "engines are asked for and given back")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -187,7 +188,10 @@ void sim_options_script(struct sim_options *options,
     X(PLACED, "one that waited was given a place")          \
     X(LATE, "one waited too long")                          \
     X(GAVE_WAY, "one had to give way in a full queue")      \
-    X(WENT_ON, "a stream went on at another worker")
+    X(WENT_ON, "a stream went on at another worker")        \
+    X(MADE, "an engine was asked for and made")             \
+    X(GIVEN_BACK, "one was given back")                     \
+    X(CUT_OFF, "a call of a lower epoch refused")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -5,6 +5,7 @@
 #include "chaos/sim/sim_dns_internal.h"
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_scale_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
@@ -237,6 +238,7 @@ work(struct sim_world *w, uint32_t node)
         sim_add(w, w->time.now_us + SIM_MS, SIM_EV_WORK, node, n->life);
     }
     sim_router_work(w, node);
+    sim_scale_turn(w, node);
     (void)ledger_work(n->tools.ledger, BUDGET);
     (void)qsbr_reclaim(&n->qsbr);
     ingest_streams_heal(n->ingest, looks, sim_now(w, node));
@@ -357,6 +359,7 @@ sim_node_start(struct sim_world *w, uint32_t node)
         add_worker(w, node, i);
     }
     sim_router_start(w, node);
+    sim_scale_node_start(w, node);
     sim_snapshot_start(w, node);
     sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
             n->life | UINT64_C(1) << 63);
@@ -402,6 +405,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     }
     sim_net_gone(w, node);
     sim_router_end(w, node);
+    sim_scale_node_gone(w, node);
     sim_snapshot_stop(w, node);
     hub_free(n->hub);
     mirror_writer_free(n->writer);

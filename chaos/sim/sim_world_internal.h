@@ -67,6 +67,7 @@ enum sim_event {
     SIM_EV_LEDGER,   /* who: node, what: life; a turn of its ledger's cut */
     SIM_EV_DESK,     /* who: node, what: life; its limits or queue are due */
     SIM_EV_TENANT,   /* who: SIM_TENANT_*, or one that is open */
+    SIM_EV_SCALE,    /* who: a call for an engine */
     SIM_EV_KINDS,
 };
 
@@ -290,6 +291,7 @@ struct sim_world {
     struct sim_requests *requests; /* sim_request_internal.h; NULL: none */
     struct sim_tenants *tenants;   /* sim_tenants_internal.h; NULL: none */
     struct sim_streams *streams;   /* sim_streams_internal.h; NULL: none */
+    struct sim_scale *scale;       /* sim_scale_internal.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;

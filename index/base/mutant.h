@@ -55,7 +55,10 @@
     X(LATER_STARVES, later_starves, "later classes get no part")               \
     X(SAID_TWICE, said_twice, "what has to come again goes to the client")     \
     X(BY_EVENTS, by_events, "an event of a stream counts as one token")        \
-    X(GIVES_UP, gives_up, "a stream whose engine ended goes on nowhere")
+    X(GIVES_UP, gives_up, "a stream whose engine ended goes on nowhere")       \
+    X(MINORITY, minority, "a node acts on engines without a quorum")           \
+    X(NOT_KEPT, not_kept, "an engine is asked for before others know it")      \
+    X(NOT_SEEN, not_seen, "an engine ends that a node has not seen drain")
 
 enum mutant {
     MUTANT_NONE,

@@ -1,0 +1,82 @@
+/*
+ * Engines that are asked for and given back (SIM_SCALE).
+ *
+ * Each node has its seat (scale_seat.h) and does what control does with it; how
+ * many engines there should be is drawn, and changes. What makes engines and ends
+ * them is imitated: calls and answers take time, and some are lost; some
+ * engines never tell where they are; in half of the worlds a call of a lower
+ * epoch than was seen is refused. These engines serve no requests.
+ *
+ * What must hold. One node acts at most, looked at in each turn of each. No
+ * engine is asked for that fewer than a quorum know of (but for nodes that have
+ * just started). None ends that some node has seen and has not seen drain (but
+ * for nodes that started since, or that the caller has forgotten: after ten
+ * minutes, or a jump of its clock). None is left without a job, unless all nodes
+ * that knew it went.
+ *
+ * The exam, once all is quiet: three engines are wanted, then one, while the
+ * node that acts is killed; that many there are.
+ *
+ * Role: core, private to the simulator. Thread: one owner. Limits: SIM_MADE_MAX
+ * engines in a run; further ones are not asked for.
+ */
+#ifndef CHAOS_SIM_SCALE_INTERNAL_H
+#define CHAOS_SIM_SCALE_INTERNAL_H
+
+#include "chaos/sim/sim_world_internal.h"
+#include "node/node.h"
+
+#define SIM_MADE_MAX       128U
+#define SIM_SCALE_CALLS    64U
+#define SIM_SCALE_LEASE_US 1500000U
+
+/* An engine, or a key that was ended before it was made. */
+struct sim_made {
+    char key[SCALE_KEY_MAX];
+    bool runs;
+    bool lost;         /* nobody who knew it is left */
+    uint64_t there_us; /* it tells where it is from then on */
+};
+
+struct sim_scale_call {
+    char key[SCALE_KEY_MAX];
+    bool used;
+    bool provision;
+    bool answered; /* on its way back */
+    bool well;
+    bool named;
+    uint32_t node;
+    uint64_t life;
+    uint32_t epoch;
+    uint64_t begun_us;
+    uint32_t known; /* bits of the nodes that the caller knows of */
+};
+
+struct sim_scale {
+    struct rng rng;
+    bool compares; /* epochs */
+    bool exam;
+    uint32_t epoch; /* the highest that called */
+    uint32_t desired;
+    uint64_t moves_us;
+    uint32_t made_count;
+    struct sim_made made[SIM_MADE_MAX];
+    struct sim_scale_call call[SIM_SCALE_CALLS];
+    uint64_t turned_us[SIM_NODES_MAX];
+    struct scale_seat seat[SIM_NODES_MAX];
+};
+
+/* Draws whether there are any. */
+void sim_scale_begin(struct sim_world *w);
+void sim_scale_end(struct sim_world *w);
+/* A node begins; it ends. */
+void sim_scale_node_start(struct sim_world *w, uint32_t node);
+void sim_scale_node_gone(struct sim_world *w, uint32_t node);
+/* Call it often: its turn, when it is time. */
+void sim_scale_turn(struct sim_world *w, uint32_t node);
+/* SIM_EV_SCALE: a call or an answer arrives. */
+void sim_scale_event(struct sim_world *w, const struct virtual_event *event);
+/* At quiet: the exam. */
+void sim_scale_exam(struct sim_world *w);
+
+#endif

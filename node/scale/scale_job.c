@@ -1,0 +1,232 @@
+/* One engine that was asked for: what comes next. */
+#include "node/scale/scale_job.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "index/base/mutant.h"
+
+static const char *const state_names[SCALE_STATES] = {
+    [SCALE_ASKED] = "asked",   [SCALE_COMES] = "comes", [SCALE_WORKS] = "works",
+    [SCALE_DRAINS] = "drains", [SCALE_ENDS] = "ends",
+};
+
+const char *
+scale_state_name(enum scale_state state)
+{
+    CHECK(state < SCALE_STATES);
+    return state_names[state];
+}
+
+static bool
+is_late(const struct scale_job *job, uint32_t after_ms, uint64_t now_us)
+{
+    return now_us - job->since_us >= after_ms * UINT64_C(1000);
+}
+
+/* A call is due, and what it is about is kept. */
+static bool
+may_call(const struct scale_job *job, const struct scale_facts *facts,
+         uint64_t now_us)
+{
+    return !job->calling && now_us >= job->due_us &&
+           (facts->kept || MUTANT(NOT_KEPT));
+}
+
+/* No node sends a request there any more. A worker that is not on this node's
+ * list may be on another one's. */
+static bool
+is_left_alone(const struct scale_facts *facts)
+{
+    return (!facts->there || facts->drains) &&
+           (facts->all_know || MUTANT(NOT_SEEN));
+}
+
+static enum scale_do
+drain_on(struct scale_job *job, const struct scale_facts *facts,
+         const struct scale_times *times, uint64_t now_us)
+{
+    if (!facts->drains) { /* somebody took that back */
+        return SCALE_DO_WORK;
+    }
+    if (!facts->idle || !is_left_alone(facts)) {
+        job->idle_us = 0;
+    } else if (job->idle_us == 0) {
+        job->idle_us = now_us;
+    }
+    bool idle = job->idle_us != 0 && now_us - job->idle_us >= SCALE_IDLE_US;
+    bool late = is_late(job, times->drain_ms, now_us) && is_left_alone(facts);
+
+    return idle || late ? SCALE_DO_END : SCALE_DO_NOTHING;
+}
+
+enum scale_do
+scale_job_next(struct scale_job *job, const struct scale_facts *facts,
+               const struct scale_times *times, uint64_t now_us)
+{
+    enum scale_state state = job->record.state;
+    bool late = is_late(job, times->provision_ms, now_us);
+
+    CHECK(now_us >= job->since_us && state < SCALE_STATES);
+    if (!facts->acts) {
+        job->goes = false;
+        job->idle_us = 0;
+        return SCALE_DO_NOTHING;
+    }
+    if (state == SCALE_ASKED) {
+        return late                           ? SCALE_DO_END
+               : may_call(job, facts, now_us) ? SCALE_DO_PROVISION
+                                              : SCALE_DO_NOTHING;
+    }
+    if (state == SCALE_ENDS && facts->there && !facts->drains) {
+        return SCALE_DO_DRAIN;
+    }
+    if (state == SCALE_ENDS) {
+        return may_call(job, facts, now_us) && is_left_alone(facts)
+                   ? SCALE_DO_TERMINATE
+                   : SCALE_DO_NOTHING;
+    }
+    if (!facts->there) {
+        return SCALE_DO_END;
+    }
+    if (state == SCALE_DRAINS) {
+        return drain_on(job, facts, times, now_us);
+    }
+    if (state == SCALE_COMES) {
+        return facts->ready ? SCALE_DO_WORK
+               : late       ? SCALE_DO_DRAIN
+                            : SCALE_DO_NOTHING;
+    }
+    return job->goes ? SCALE_DO_DRAIN : SCALE_DO_NOTHING;
+}
+
+void
+scale_job_called(struct scale_job *job)
+{
+    CHECK(!job->calling);
+    job->calling = true;
+}
+
+void
+scale_job_answered(struct scale_job *job, bool well, uint64_t now_us)
+{
+    uint64_t wait_us = SCALE_AGAIN_US << (job->fails < 6 ? job->fails : 6);
+
+    CHECK(job->calling);
+    job->calling = false;
+    job->fails = well ? 0 : job->fails + 1;
+    wait_us = well ? SCALE_AGAIN_US : wait_us;
+    job->due_us =
+        now_us +
+        (wait_us < SCALE_AGAIN_MOST_US ? wait_us : SCALE_AGAIN_MOST_US);
+}
+
+void
+scale_job_heard(struct scale_job *job, const struct scale_record *record,
+                uint64_t now_us)
+{
+    struct scale_record known = job->record;
+    bool older = record->epoch < known.epoch;
+    bool other = !older && record->state != known.state;
+
+    job->record = older ? known : *record;
+    job->undone = older;
+    const char *worker = older ? record->worker : known.worker;
+    if (job->record.worker[0] == '\0' && worker[0] != '\0') {
+        memcpy(job->record.worker, worker, sizeof job->record.worker);
+        job->undone = true;
+    }
+    if (other || job->since_us == 0) {
+        job->since_us = now_us;
+        job->due_us = now_us;
+        job->idle_us = 0;
+        job->fails = 0;
+        job->goes = false;
+    }
+}
+
+/* Records */
+
+void
+scale_record_put(const struct scale_record *record, struct buf *out)
+{
+    out->failed = out->failed || strchr(record->model, '\n') != NULL;
+    buf_printf(out, "state=%s\nepoch=%" PRIu32 "\nmodel=%s\n",
+               scale_state_name(record->state), record->epoch, record->model);
+    if (record->worker[0] != '\0') {
+        buf_printf(out, "worker=%s\n", record->worker);
+    }
+}
+
+static bool
+set_text(char *out, size_t room, struct slice text)
+{
+    if (text.len >= room || memchr(text.ptr, '\0', text.len) != NULL) {
+        return false;
+    }
+    memcpy(out, text.ptr, text.len);
+    out[text.len] = '\0';
+    return true;
+}
+
+static bool
+set_state(struct scale_record *record, struct slice text)
+{
+    for (uint32_t i = 0; i < SCALE_STATES; i++) {
+        if (slice_equal(text, slice_of(state_names[i]))) {
+            record->state = (enum scale_state)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+set_epoch(struct scale_record *record, struct slice text)
+{
+    uint64_t epoch = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || epoch > UINT32_MAX) {
+            return false;
+        }
+        epoch = epoch * 10 + (uint64_t)(text.ptr[i] - '0');
+    }
+    record->epoch = (uint32_t)epoch;
+    return text.len != 0 && epoch <= UINT32_MAX;
+}
+
+bool
+scale_record_get(struct slice bytes, struct scale_record *record)
+{
+    bool good = true;
+    bool stated = false;
+
+    *record = (struct scale_record){.state = SCALE_ASKED};
+    while (bytes.len != 0 && good) {
+        struct slice value = slice_take(&bytes, '\n');
+        struct slice key = slice_take(&value, '=');
+        if (slice_equal(key, SLICE("state"))) {
+            good = set_state(record, value);
+            stated = true;
+        } else if (slice_equal(key, SLICE("epoch"))) {
+            good = set_epoch(record, value);
+        } else if (slice_equal(key, SLICE("model"))) {
+            good = set_text(record->model, sizeof record->model, value);
+        } else if (slice_equal(key, SLICE("worker"))) {
+            good = set_text(record->worker, sizeof record->worker, value);
+        }
+    }
+    return good && stated;
+}
+
+const char *
+scale_job_key(const char *id)
+{
+    size_t len = sizeof SCALE_JOB_PREFIX - 1;
+
+    return strncmp(id, SCALE_JOB_PREFIX, len) == 0 &&
+                   strlen(id + len) < SCALE_KEY_MAX
+               ? id + len
+               : NULL;
+}
