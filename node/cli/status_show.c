@@ -501,6 +501,27 @@ put_scale(struct buf *out, const struct json_value *root)
     }
 }
 
+/* Engines that nodes asked for; nothing while there are none. */
+static void
+put_jobs(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *scale = status_member(root, "scale");
+    uint32_t count = 0;
+    const struct json_value *rows =
+        scale != NULL ? status_list(scale, "jobs", &count) : NULL;
+
+    buf_add_text(out, count != 0 ? "\nENGINE ASKED FOR           STATE   FAILS "
+                                   "WORKER\n"
+                                 : "");
+    for (uint32_t i = 0; i < count; i++) {
+        put_cell(out, status_text(&rows[i], "key"), 26);
+        put_cell(out, status_text(&rows[i], "state"), 7);
+        buf_printf(out, "%5.0f ", status_number(&rows[i], "fails"));
+        status_put(out, status_text(&rows[i], "worker"));
+        buf_add_text(out, "\n");
+    }
+}
+
 static void
 put_page(struct buf *out, const struct json_value *root)
 {
@@ -519,6 +540,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_workers(out, root);
     put_limits(out, root);
     put_scale(out, root);
+    put_jobs(out, root);
 }
 
 int

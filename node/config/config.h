@@ -220,6 +220,7 @@ struct config_island {
 enum config_scale_mode {
     CONFIG_SCALE_OFF,
     CONFIG_SCALE_DRY_RUN, /* says what it would do, and does nothing */
+    CONFIG_SCALE_ACT,
 };
 
 /* How many engines there should be: see node/scale/scale.h. */
@@ -233,6 +234,9 @@ struct config_scale {
     uint32_t budget_milli;
     uint32_t provision_ms;
     uint32_t cool_down_ms;
+    struct url hook; /* what makes engines and ends them; no host: none */
+    char token_file[CONFIG_FILE_MAX]; /* what is shown to it; "": nothing */
+    uint32_t quorum;                  /* of nodes, without which none acts */
 };
 
 /* Requests of one session go to one worker. */

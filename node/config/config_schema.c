@@ -70,7 +70,8 @@ static const char *const role_choices[] = {
 static const char *const scale_choices[] = {
     [CONFIG_SCALE_OFF] = "off",
     [CONFIG_SCALE_DRY_RUN] = "dry_run",
-    [CONFIG_SCALE_DRY_RUN + 1] = NULL,
+    [CONFIG_SCALE_ACT] = "act",
+    [CONFIG_SCALE_ACT + 1] = NULL,
 };
 
 static const char *const switch_choices[] = {"off", "on", NULL};
@@ -227,7 +228,7 @@ static const struct config_key node_keys[] = {
      "What a request's way between two islands costs, in time, both ways round: eu~us=80ms is for all islands below eu and below us, eu~eu=5ms for any two below eu; the row with the longest names counts. Greater times keep more requests inside. Links that no row names cost what the node measures: the round trip to that island's workers, less that to its own."},
 
     {"scale.mode", CONFIG_CHOICE, AT(scale.mode), "off", 0, 0, scale_choices,
-     "Whether to judge how many engines each model should have. dry_run: /admin/scale, the status, metrics and the log (scale_wants) say what would be done and why; nothing is done. Of a mesh one node logs it."},
+     "Whether to judge how many engines each model should have. dry_run: /admin/scale, the status, metrics and the log (scale_wants) say what would be done and why; nothing is done. Of a mesh one node logs it. act: scale.hook is called to make engines and to end those that it made, by one node of the mesh at a time; all nodes need the same mode, hook and quorum."},
     {"scale.min", CONFIG_COUNT, AT(scale.min), "1", 1, WORKERS_MAX, NULL,
      "Engines that a model has at least; at most scale.max. Models that share engines count as one."},
     {"scale.max", CONFIG_COUNT, AT(scale.max), "16", 1, WORKERS_MAX, NULL,
@@ -243,7 +244,13 @@ static const struct config_key node_keys[] = {
     {"scale.provision", CONFIG_DURATION, AT(scale.provision_ms), "5m", 1000, 24 * HOUR, NULL,
      "How long a new engine takes from asking for it to its first answer: so far ahead the trend of the load is followed, and so long those that were asked for are waited for."},
     {"scale.cool_down", CONFIG_DURATION, AT(scale.cool_down_ms), "10m", 1000, 24 * HOUR, NULL,
-     "How long one engine fewer must have been enough, and nothing have changed, before one goes."},
+     "How long one engine fewer must have been enough, and nothing have changed, before one goes. It drains then for timeouts.drain at most."},
+    {"scale.hook", CONFIG_WEB, AT(scale.hook), "", 0, 0, NULL,
+     "URL that makes engines and ends them, for mode act. It gets POSTs of {\"action\":\"provision\", \"key\":..., \"epoch\":..., \"by\":..., \"model\":..., \"worker\":\"\", \"missed\":...}, again and again with the same key until an answer of 2xx has {\"worker\":\"URL[,KEY=VALUE]...\"}, as --worker has it; and, once an engine has drained, of action terminate with its worker's id, until an answer is 2xx. A lower epoch than was seen before comes from a node that was cut off. missed: engines in a row that took no requests within scale.provision."},
+    {"scale.token_file", CONFIG_FILE, AT(scale.token_file), "", 0, 0, NULL,
+     "File whose first word goes to scale.hook as a Bearer token. It is read for each call."},
+    {"scale.quorum", CONFIG_COUNT, AT(scale.quorum), "1", 1, MEMBERS_MAX, NULL,
+     "Nodes that must be in touch for one of them to act: more than half of all that the mesh ever has at one time (2 of 2 or 3, 3 of 4 or 5). While fewer are, engines stay as they are."},
 
     {"affinity.mode", CONFIG_CHOICE, AT(affinity.mode), "off", 0, 0, affinity_choices,
      "Whether requests of one session go to one worker, on all nodes. soft: that worker counts as holding the whole prompt, so that load can outweigh it, with policies that look at prefixes; hard: it gets them as long as it takes requests; then another one becomes the session's. Sessions are kept apart by tenant and model."},

@@ -171,7 +171,9 @@ put_all_left_out(struct control *control, struct json_out *json)
     json_out_key(json, "left_out");
     json_out_array_begin(json);
     for (uint32_t i = 0; roster_get(roster, i, &entry); i++) {
-        const char *why = roster_apply_left_out(control->workers, &entry);
+        bool job = scale_job_key(entry.id) != NULL;
+        const char *why =
+            job ? NULL : roster_apply_left_out(control->workers, &entry);
         uint32_t slot = fleet_find(control->fleet, slice_of(entry.id));
         if (why != NULL) {
             put_left_out(json, entry.id, "worker", why);

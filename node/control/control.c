@@ -738,6 +738,7 @@ control_stop(struct control *control)
 {
     control_jwt_stop(&control->jwt);
     control_traces_stop(&control->traces);
+    control_scale_stop(control);
     control_sources_close(control);
     httpd_free(control->admin);
     control->admin = NULL;

@@ -22,6 +22,9 @@ control_roster_changed(struct control *control,
             ? cluster_peer_name(control_cluster(control), entry->from)
             : NULL;
 
+    if (scale_job_key(entry->id) != NULL) {
+        return; /* an engine that was asked for: control_scale_act.h reads it */
+    }
     roster_apply_entry(control->workers, entry, by, control_now_us(control));
     probe_poke(control->probe);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/control/control.h"
 #include "node/text/prom_out.h"
 
 void
@@ -17,27 +18,21 @@ control_scale_take(struct control_scale *scale, uint32_t slot,
     }
 }
 
-/* Who acts: the first by hash of the living. */
+/* Who acts: who holds the lease; in a dry run the first of the living. */
 static void ON_CONTROL
-find_actor(struct control_scale *scale, const struct member_table *members)
+find_actor(struct control *control, uint64_t now_us)
 {
-    const struct event_stream seat = {.worker = key_digest(SLICE("scale"))};
-    struct member_info member;
-    uint64_t most = 0;
+    struct control_scale *scale = &control->scale;
+    struct control_scale_act *act = &scale->act;
+    bool holds = control->node->scale.mode == CONFIG_SCALE_ACT;
 
-    scale->actor[0] = '\0';
-    scale->acts = false;
-    for (uint32_t at = 0; member_get(members, at, &member); at++) {
-        uint64_t weight = owner_weight(owner_name(member.update.name), &seat);
-        bool lives = member.update.state == MEMBER_ALIVE ||
-                     member.update.state == MEMBER_SUSPECT;
-        if (lives && (scale->actor[0] == '\0' || weight > most)) {
-            most = weight;
-            scale->acts = member.self;
-            (void)snprintf(scale->actor, sizeof(scale->actor), "%s",
-                           member.update.name);
-        }
+    if (!holds) {
+        scale_words_hear(control_cluster(control), &act->seat.words);
     }
+    scale->acts =
+        holds ? control_scale_acts(act, now_us) : act->seat.words.first;
+    (void)snprintf(scale->actor, sizeof(scale->actor), "%s",
+                   holds ? act->holder : act->seat.words.actor);
 }
 
 /* The first model that the set's workers list. */
@@ -147,25 +142,32 @@ blocks_of(const struct node_shared *node, uint32_t worker)
     return blocks;
 }
 
-/* Who would go of these. */
+/* Who would go of these; "": none was asked for, so none is given back. */
 static void ON_CONTROL
-find_victim(struct control_scale_group *group, const struct node_shared *node,
+find_victim(struct control_scale_group *group, struct control *control,
             const struct fleet_view *view, const struct worker_set *set)
 {
+    const struct node_shared *node = control->node;
+    bool any = node->scale.mode != CONFIG_SCALE_ACT;
     struct scale_engine engines[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     size_t count = 0;
 
     fleet_board_loads(node->board, set, load, NULL);
     WORKER_SET_EACH (slot, set) {
-        engines[count++] = (struct scale_engine){
-            .id = view->worker[slot]->id,
-            .blocks = blocks_of(node, slot),
-            .requests = load[slot],
-        };
+        const char *id = view->worker[slot]->id;
+        if (any ||
+            scale_seat_find_worker(&control->scale.act.seat, id) != NULL) {
+            engines[count++] =
+                (struct scale_engine){.id = id,
+                                      .blocks = blocks_of(node, slot),
+                                      .requests = load[slot]};
+        }
     }
-    (void)snprintf(group->victim, sizeof(group->victim), "%s",
-                   engines[scale_victim(engines, count)].id);
+    if (count != 0) {
+        (void)snprintf(group->victim, sizeof(group->victim), "%s",
+                       engines[scale_victim(engines, count)].id);
+    }
 }
 
 static struct scale_config
@@ -185,7 +187,8 @@ rule_of(const struct config_scale *config)
 
 /* One line for each change of mind, by the node that acts. */
 static void
-tell(const struct control_scale *scale, struct control_scale_group *group)
+tell(const struct control_scale *scale, struct control_scale_group *group,
+     const char *hint)
 {
     const struct scale_choice *choice = &group->choice;
     bool changes = choice->desired != group->signals.engines;
@@ -199,27 +202,36 @@ tell(const struct control_scale *scale, struct control_scale_group *group)
                  KV("desired", choice->desired),
                  KV("why", scale_why_name(choice->why)),
                  KV("needed_permille", choice->need_milli),
-                 KV("victim", group->victim),
-                 KV("hint", "scale.mode is dry_run: nothing is done"));
+                 KV("victim", group->victim), KV("hint", hint));
     }
     group->told = changes ? choice->desired : 0;
 }
 
 static void ON_CONTROL
-look_at(struct control_scale *scale, const struct node_shared *node,
-        struct control_scale_group *group, const struct worker_set *set,
-        uint64_t now_us)
+look_at(struct control *control, struct control_scale_group *group,
+        const struct worker_set *set, uint64_t now_us)
 {
+    const struct node_shared *node = control->node;
     const struct fleet_view *view = fleet_view_get(node->board);
     const struct scale_config rule = rule_of(&node->scale);
+    bool acts = node->scale.mode == CONFIG_SCALE_ACT;
 
     group->seen = true;
     group->victim[0] = '\0';
     scale_look(&group->group, &rule, &group->signals, now_us, &group->choice);
     if (group->choice.desired < group->signals.engines) {
-        find_victim(group, node, view, set);
+        find_victim(group, control, view, set);
     }
-    tell(scale, group);
+    tell(&control->scale, group,
+         acts ? "scale.hook is called"
+              : "scale.mode is dry_run: nothing is done");
+    const struct scale_wish wish = {.model = group->model,
+                                    .engines = group->signals.engines,
+                                    .desired = group->choice.desired,
+                                    .victim = group->victim};
+    if (acts) {
+        control_scale_wish(control, &wish);
+    }
 }
 
 /* Those whose workers are all gone are forgotten. */
@@ -251,15 +263,34 @@ shed_so_far(const struct node_shared *node)
     return shed;
 }
 
-static void ON_CONTROL
-look_at_all(struct control_scale *scale, const struct node_shared *node,
-            uint64_t now_us)
+/* Workers that count as engines: those that drain go, and those that were asked
+ * for and do not take requests yet count among those that come. */
+static struct worker_set ON_CONTROL
+find_staying(struct scale_seat *seat, const struct fleet_view *view)
 {
+    struct worker_set stays = worker_set_minus(&view->present, &view->draining);
+
+    WORKER_SET_EACH (slot, &view->present) {
+        const struct scale_job *job =
+            scale_seat_find_worker(seat, view->worker[slot]->id);
+        if (job != NULL && job->record.state != SCALE_WORKS) {
+            worker_set_remove(&stays, slot);
+        }
+    }
+    return stays;
+}
+
+static void ON_CONTROL
+look_at_all(struct control *control, uint64_t now_us)
+{
+    struct control_scale *scale = &control->scale;
+    const struct node_shared *node = control->node;
     const struct fleet_view *view = fleet_view_get(node->board);
     struct worker_set kin[WORKERS_MAX];
     uint64_t shed = shed_so_far(node);
-    struct worker_set stays = worker_set_minus(&view->present, &view->draining);
-    uint32_t all = worker_set_count(&stays);
+    struct worker_set stays = find_staying(&scale->act.seat, view);
+    uint32_t all =
+        worker_set_count(&stays) + scale_seat_coming(&scale->act.seat, NULL);
 
     scale->left_out = 0;
     fleet_view_kin(view, kin);
@@ -272,29 +303,32 @@ look_at_all(struct control_scale *scale, const struct node_shared *node,
             continue;
         }
         group->signals = measure(scale, node->board, view, &set);
+        group->signals.engines +=
+            scale_seat_coming(&scale->act.seat, group->model);
         group->signals.others = all - group->signals.engines;
         group->signals.shed = (uint32_t)(shed - scale->shed);
-        look_at(scale, node, group, &set, now_us);
+        look_at(control, group, &set, now_us);
     }
     scale->shed = shed;
 }
 
 void
-control_scale_look(struct control_scale *scale, struct node_shared *node,
-                   const struct member_table *members, uint64_t now_us)
+control_scale_look(struct control *control, uint64_t now_us)
 {
+    struct control_scale *scale = &control->scale;
+
     if (now_us < scale->looked_us + CONTROL_SCALE_US) {
         return;
     }
     scale->looked_us = now_us;
-    if (node->scale.mode == CONFIG_SCALE_OFF) {
+    if (control->node->scale.mode == CONFIG_SCALE_OFF) {
         scale->count = 0;
     } else {
         for (uint32_t i = 0; i < scale->count; i++) {
             scale->group[i].seen = false;
         }
-        find_actor(scale, members);
-        look_at_all(scale, node, now_us);
+        find_actor(control, now_us);
+        look_at_all(control, now_us);
         forget_unseen(scale);
     }
     memset(scale->answers, 0, sizeof(scale->answers));
@@ -331,9 +365,10 @@ control_scale_put(const struct control_scale *scale,
                   const struct config_scale *config, struct json_out *json)
 {
     bool off = config->mode == CONFIG_SCALE_OFF;
+    bool acts = config->mode == CONFIG_SCALE_ACT;
 
     json_out_object_begin(json);
-    json_out_put_text(json, "mode", off ? "off" : "dry_run");
+    json_out_put_text(json, "mode", off ? "off" : acts ? "act" : "dry_run");
     json_out_put_text(json, "actor", off ? "" : scale->actor);
     json_out_put_bool(json, "acts", !off && scale->acts);
     json_out_put_uint(json, "left_out", scale->left_out);
@@ -343,6 +378,9 @@ control_scale_put(const struct control_scale *scale,
         put_group(json, &scale->group[i]);
     }
     json_out_array_end(json);
+    if (acts) {
+        control_scale_put_jobs(&scale->act, json);
+    }
     json_out_object_end(json);
 }
 
@@ -375,4 +413,7 @@ control_scale_put_metrics(const struct control_scale *scale,
     put_gauge(scale, "kvasir_scale_engines_desired",
               "Engines that there should be, within the bounds of scale", false,
               out);
+    if (config->mode == CONFIG_SCALE_ACT) {
+        control_scale_put_act_metrics(&scale->act, out);
+    }
 }

@@ -5,11 +5,13 @@
  * A group is named by the first model that its workers list. Loads are those of
  * all nodes, and engines' queues as the last scrape told; the queue in front of
  * them, refusals and late first tokens are this node's own, so several nodes may
- * say different things for a while. One of the living members is the one that
- * acts, by rendezvous hash of its name, which all nodes that see the same members
- * choose alike; the others only show what they would do.
- *
- * Nothing is done yet: `dry_run` logs (scale_wants) and shows.
+ * say different things for a while. One node acts, the others only show what they
+ * would do. With `dry_run` it is the first of the living members by rendezvous
+ * hash of its name, which all nodes that see the same members choose alike, and
+ * it logs (scale_wants). With `act` it is the one that holds the lease, and asks
+ * for engines and gives them back (control_scale_act.h); engines that were asked
+ * for and do not take requests yet count as there, and only such as were asked
+ * for are given back.
  *
  * Role: core, but for the log. Owns: nothing. Thread: control. Limits:
  * CONTROL_SCALE_GROUPS_MAX groups; further ones are left out and counted.
@@ -25,6 +27,7 @@
 #include "index/base/role.h"
 #include "mesh/mesh.h"
 #include "node/config/config.h"
+#include "node/control/control_scale_act.h"
 #include "node/control/control_slo.h"
 #include "node/route/shared.h"
 #include "node/scale/scale.h"
@@ -54,6 +57,7 @@ struct control_scale {
     uint64_t shed;                 /* in all, at the last look */
     uint32_t answers[WORKERS_MAX]; /* by slot, since the last look */
     uint32_t late[WORKERS_MAX];
+    struct control_scale_act act;
 };
 
 /* A request ended at that slot's worker, and its first token was judged so. */
@@ -61,9 +65,7 @@ void control_scale_take(struct control_scale *scale, uint32_t slot,
                         enum control_slo_kept kept);
 
 /* Looks at all groups, when it is time. */
-void control_scale_look(struct control_scale *scale, struct node_shared *node,
-                        const struct member_table *members, uint64_t now_us)
-    ON_CONTROL;
+void control_scale_look(struct control *control, uint64_t now_us) ON_CONTROL;
 
 /* What GET /admin/scale answers: an object. */
 void control_scale_put(const struct control_scale *scale,

@@ -34,7 +34,7 @@ control_speed_tell(struct control *control, uint64_t now_us)
                           now_us);
         control_text_pass(&control->text, &control->hints,
                           fleet_view_get(board), &control->node->text, now_us);
-        control_scale_look(&control->scale, control->node,
-                           cluster_members(control_cluster(control)), now_us);
+        control_scale_turn(control);
+        control_scale_look(control, now_us);
     }
 }
