@@ -90,7 +90,9 @@
  * other, it keeps its epoch as long as it can prove that.
  *
  * A partial epoch that is complete, because its process cleared its cache
- * meanwhile, counts as a whole one in all this. Of two partial epochs that are not
+ * meanwhile, counts as a whole one in all this. Two complete states of one process
+ * at one position are the same, so whoever moves from the one epoch to the other
+ * keeps its state and its names, and tells its older records to nobody. Of two partial epochs that are not
  * complete, a reader keeps its own as it keeps a whole one, by proof, unless
  * fingerprints show that both are of one process: then a reader that reads on in
  * the one with more blocks keeps it, and raises its number (20 times at most
@@ -474,7 +476,8 @@ void gossip_local_proved(struct gossip *g, struct event_stream stream,
  * ended, after the batch `seq`. The first record, or another begin, shows
  * whether it is the living process's. whole: as in gossip_local_begin(),
  * without a gap since. This call mints nothing: if the stream is in another
- * epoch by now, it is read again.
+ * epoch by now, it is read again. Names that were handed out in the epoch may
+ * call its process otherwise.
  */
 void gossip_local_resume(struct gossip *g, struct event_stream stream,
                          uint64_t process, bool whole, uint64_t seq,

@@ -671,6 +671,10 @@ int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
 /* The stream begins: its names are none, and known. */
 void gossip_names_begin(struct gossip *g, struct gossip_stream *s);
 
+/* The stream moves to another epoch with its state: so do names of the same
+ * batch. */
+void gossip_names_moved(struct gossip *g, struct gossip_stream *s);
+
 /* The names are not known. */
 void gossip_names_forget(struct gossip *g, struct gossip_stream *s);
 

@@ -71,6 +71,7 @@ gossip_hand_step(struct gossip *g, size_t bytes, struct gossip_names *names,
         return GOSSIP_E_LOST;
     }
     lose(g);
+    s->resumed_id = s->epoch.id;
     s->resumed_pos = s->names.pos;
     s->resumed_us = gossip_awake(g);
     return 0;

@@ -333,6 +333,16 @@ gossip_pos_after(uint64_t seq)
     return gossip_pos(seq, GOSSIP_PART_LAST);
 }
 
+/* The intake goes on from the names of this epoch. It may call the process
+ * otherwise: as a reader did who knew all of it since a CLEAR. */
+static bool
+was_handed(const struct gossip_stream *s, uint64_t process, uint64_t seq)
+{
+    return s->resuming && s->epoch.no != 0 && s->resumed_id == s->epoch.id &&
+           s->resumed_pos == gossip_pos(seq, GOSSIP_PART_LAST) &&
+           s->epoch.id != gossip_broken_id(process);
+}
+
 void
 gossip_local_resume(struct gossip *g, struct event_stream stream,
                     uint64_t process, bool whole, uint64_t seq, uint64_t now_us)
@@ -342,6 +352,10 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
     g->now_us = now_us;
     if (s == NULL || seq >= GOSSIP_SEQ_MAX) {
         return;
+    }
+    if (was_handed(s, process, seq)) {
+        process = s->epoch.id;
+        whole = whole || (s->whole && s->complete);
     }
     s->resuming = false;
     gossip_prints_begin(&s->prints);

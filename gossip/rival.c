@@ -255,6 +255,17 @@ agrees(const struct gossip_stream *s, const struct gossip_met *met)
            print == met->print;
 }
 
+bool
+gossip_rival_is_same(const struct gossip_stream *s,
+                     const struct gossip_met *met)
+{
+    bool quiet = s->reset == NULL && s->direct == NULL && s->told == s->pos &&
+                 (s->pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST;
+
+    return s->complete && met->complete && !s->lost && !gossip_is_torn(s) &&
+           quiet && met->pos <= s->pos && agrees(s, met);
+}
+
 /* Whether the peer's replica has more blocks than this one. */
 static bool
 has_more(const struct gossip_stream *s, const struct gossip_met *met)

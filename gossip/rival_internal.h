@@ -50,6 +50,11 @@ struct gossip_met {
 bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                        const struct gossip_met *met);
 
+/* Whether the replica is that of the peer's epoch, too: both are complete, and the
+ * peer's last batch is one of ours. */
+bool gossip_rival_is_same(const struct gossip_stream *s,
+                          const struct gossip_met *met);
+
 /* The reading that leads proved, after it was asked to, that its process is the
  * living one. */
 void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);

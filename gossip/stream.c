@@ -31,18 +31,16 @@ gossip_stream_flipped(const struct gossip *g, struct gossip_stream *s)
     }
 }
 
-void
-gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
-                    struct gossip_epoch epoch, bool whole, const char *reason)
+/* What belongs to an epoch, and not to its state. */
+static void
+enter(struct gossip_stream *s, struct gossip_epoch epoch, bool whole)
 {
     CHECK(epoch.no != 0 && (s->epoch.no == 0 || epoch.id != s->epoch.id));
     CHECK(epoch.no <= GOSSIP_NO_MAX && !s->removed);
     s->epoch = epoch;
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
     s->whole = whole;
-    s->epoch_name = epoch.id;
     s->resets = 0;
-    s->block_tokens = 0;
     s->known = 0;
     s->pushed = 0;
     s->primary_pos = 0;
@@ -50,12 +48,38 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     s->rival = (struct gossip_rival){0};
     s->late = false;
     s->doubted = false;
+}
+
+void
+gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
+                    struct gossip_epoch epoch, bool whole, const char *reason)
+{
+    enter(s, epoch, whole);
+    s->epoch_name = epoch.id;
+    s->block_tokens = 0;
     delta_log_restart(&s->log, 0);
     empty(g, s, reason);
     gossip_names_begin(g, s);
     gossip_stream_moved(g, s);
     gossip_wake_at(g, g->now_us);
     CHECK(s->epoch.no <= s->no_max && s->log.count == 0 && s->told <= s->pos);
+}
+
+/* Moves to an epoch whose state is what is held. Records of before are no longer
+ * told: who read them may have known less. */
+static void
+move(struct gossip *g, struct gossip_stream *s, struct gossip_epoch epoch,
+     bool whole)
+{
+    CHECK(s->complete && s->told == s->pos && s->direct == NULL);
+    gossip_transfer_stop(g, s);
+    enter(s, epoch, whole);
+    s->pushed = s->pos;
+    s->pull.open = false;
+    delta_log_restart(&s->log, s->pos);
+    gossip_names_moved(g, s);
+    gossip_stream_moved(g, s);
+    gossip_wake_at(g, g->now_us);
 }
 
 void
@@ -86,6 +110,18 @@ above(const struct gossip_stream *s, struct gossip_epoch epoch)
     return epoch;
 }
 
+static void
+adopt(struct gossip *g, struct gossip_stream *s, const struct gossip_met *met)
+{
+    struct gossip_epoch epoch = met->epoch;
+
+    if (s->whole && met->whole && epoch.id != gossip_broken_id(s->epoch.id) &&
+        s->epoch.id != gossip_broken_id(epoch.id)) {
+        gossip_stream_flipped(g, s);
+    }
+    gossip_stream_begin(g, s, above(s, epoch), met->whole, "a peer's epoch");
+}
+
 bool
 gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                    const struct gossip_met *met)
@@ -104,12 +140,12 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     if (!gossip_rival_wins(g, s, met)) {
         return false;
     }
-    if (s->whole && met->whole && epoch.id != gossip_broken_id(s->epoch.id) &&
-        s->epoch.id != gossip_broken_id(epoch.id)) {
-        gossip_stream_flipped(g, s);
-    }
     g->stats.epochs_adopted++;
-    gossip_stream_begin(g, s, above(s, epoch), met->whole, "a peer's epoch");
+    if (s->epoch.no != 0 && gossip_rival_is_same(s, met)) {
+        move(g, s, above(s, epoch), met->whole);
+    } else {
+        adopt(g, s, met);
+    }
     gossip_local_met(g, s);
     return true;
 }

@@ -134,6 +134,17 @@ go_back(struct gossip *g, struct gossip_stream *s)
     }
 }
 
+void
+gossip_names_moved(struct gossip *g, struct gossip_stream *s)
+{
+    if (s->names.peer != 0) {
+        go_back(g, s);
+    }
+    if (s->names.known && !gossip_names_fresh(s)) {
+        gossip_names_forget(g, s);
+    }
+}
+
 /* A record came that does not go on from the table, or does not tell: the table
  * stays as it was, and is old. */
 static void

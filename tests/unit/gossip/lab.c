@@ -380,6 +380,28 @@ lab_read_named(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
 }
 
 void
+lab_clear(struct lab *lab, uint32_t at, uint64_t seq)
+{
+    static const uint64_t reader = LAB_READER;
+    uint64_t room[sizeof(struct event_record) / 8 + 16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct names_said said = {.last = 0};
+
+    words_init(&said.words, 16);
+    names_say_reader(&said, &reader, 1);
+    record->seq = seq;
+    record->words_count = 1;
+    record->words[0] = event_op(EVENT_CLEAR, TIER_DEVICE, 0);
+    record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+    memcpy(record->words + 1, said.words.word,
+           said.words.count * sizeof(uint64_t));
+    words_fini(&said.words);
+    gossip_local_record(lab->nodes[at].g, lab_stream, record, rng_mix(seq + 7),
+                        true, lab->now_us);
+    lab_pull(lab);
+}
+
+void
 lab_begin_reading(struct lab *lab, uint32_t at, uint64_t process, bool whole)
 {
     gossip_local_begin(lab->nodes[at].g, lab_stream, process, whole,

@@ -92,6 +92,8 @@ void lab_read_many(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
  * LAB_READER is the ledger's only row. */
 void lab_read_named(struct lab *lab, uint32_t at, uint64_t seq, uint32_t key,
                     bool named);
+/* ... that clears the cache, and tells that nothing has a name any more. */
+void lab_clear(struct lab *lab, uint32_t at, uint64_t seq);
 void lab_begin_reading(struct lab *lab, uint32_t at, uint64_t process,
                        bool whole);
 

@@ -1,0 +1,139 @@
+/* What a node keeps of what it knows while epochs change. */
+#include <criterion/criterion.h>
+
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_kept, .init = setup, .fini = teardown);
+
+/* Batches of a node's reading; the engine clears its cache in batch 10. */
+static void
+read_batches(uint32_t at, uint32_t from, uint32_t until)
+{
+    for (uint32_t i = from; i < until; i++) {
+        if (i == 10) {
+            lab_clear(&lab, at, i);
+        } else {
+            lab_read_named(&lab, at, i, i, true);
+        }
+    }
+}
+
+/* An intake answers what it was asked, if it was asked for proof. */
+static void
+prove(uint32_t node)
+{
+    if (lab.nodes[node].g != NULL && lab.nodes[node].prove) {
+        gossip_local_proved(lab.nodes[node].g, lab_stream, lab.nodes[node].ask,
+                            lab.now_us);
+    }
+}
+
+/* Node 0 knows the process from its start, node 2 since the CLEAR, under a lower
+ * number. */
+static void
+read_apart(uint32_t until)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 0, 70, true);
+    lab_begin_reading(&lab, 0, 77, true);
+    read_batches(0, 0, 15);
+    lab_begin_reading(&lab, 2, 500, false);
+    read_batches(2, 5, until);
+    cr_assert(lab_status(&lab, 2).complete);
+    cr_assert_gt(lab_status(&lab, 0).epoch.no, lab_status(&lab, 2).epoch.no);
+}
+
+Test(gossip_kept, the_state_of_who_follows_another_epoch_of_its_process)
+{
+    for (uint32_t until = 15; until < 18; until++) { /* as far, or further */
+        read_apart(until);
+        uint32_t resets = lab.nodes[2].resets;
+        if (until > 15) { /* a reader would ask for proof */
+            gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+        }
+        lab_link(&lab, 0, 2);
+        for (uint32_t ms = 0; ms < config.judge_ms / 2; ms++) {
+            lab_run(&lab, 1);
+            prove(0);
+        }
+        cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+        cr_assert_eq(lab.nodes[2].resets, resets, "nothing is dropped");
+        cr_assert(lab_status(&lab, 2).complete);
+        cr_assert(lab_status(&lab, 2).names_known);
+        cr_assert_eq(lab_status(&lab, 2).names_pos, lab_status(&lab, 2).pos);
+        cr_assert_eq(lab_held(&lab, 2), until - 11);
+        teardown();
+        setup();
+    }
+}
+
+Test(gossip_kept, the_state_serves_who_follows_later)
+{
+    read_apart(15);
+    lab.nodes[0].refuses = true; /* it is gone before it could tell its state */
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 20);
+    lab_stop(&lab, 0);
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert(lab_status(&lab, 1).complete);
+    cr_assert(lab_same(&lab, 1, 2));
+}
+
+/* Its intake calls the process 500 still, as the names do. */
+Test(gossip_kept, the_names_that_a_reading_goes_on_from)
+{
+    read_apart(15);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 20);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 500, false, 14, lab.now_us);
+    cr_assert(gossip_reads(lab.nodes[2].g, lab_stream));
+    lab_stop(&lab, 0);
+    read_batches(2, 15, 17);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 2), 6);
+    cr_assert(lab_status(&lab, 2).complete);
+}
+
+/* The other epoch's last batch is none that node 2 read. */
+Test(gossip_kept, no_state_of_another_process)
+{
+    uint64_t room[16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+
+    read_apart(14);
+    record->seq = 14;
+    gossip_local_record(lab.nodes[2].g, lab_stream, record, 0xbad, true,
+                        lab.now_us);
+    lab_run(&lab, 5);
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    uint32_t resets = lab.nodes[2].resets;
+    lab_link(&lab, 0, 2);
+    for (uint32_t ms = 0; ms < config.judge_ms / 2; ms++) {
+        lab_run(&lab, 1);
+        prove(0);
+    }
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_gt(lab.nodes[2].resets, resets);
+    cr_assert(lab_same(&lab, 0, 2));
+}
