@@ -244,6 +244,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
     if (takes && !joins) {
         if (before->differs) {
             gossip_stream_flipped(g, s);
+        } else if (resume(g, s, true)) {
+            return; /* the names came while this was being read */
         }
         take_over(g, s);
     } else if (join(s)) {

@@ -137,3 +137,52 @@ Test(gossip_kept, no_state_of_another_process)
     cr_assert_gt(lab.nodes[2].resets, resets);
     cr_assert(lab_same(&lab, 0, 2));
 }
+
+/* Node 1 has all of process 77, which it does not read, with names and without a
+ * log; node 2 read on in the middle, alone. */
+static void
+read_on_alone(void)
+{
+    teardown();
+    config.log_records = 4;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_run(&lab, 2000);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    lab_begin_reading(&lab, 2, 999, false);
+    for (uint32_t i = 15; i < 25; i++) {
+        lab_read_named(&lab, 2, i, i, true);
+    }
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 999);
+}
+
+Test(gossip_kept, names_that_come_while_a_takeover_is_read)
+{
+    read_on_alone();
+    lab.nodes[1].halts = true;
+    lab_link(&lab, 1, 2);
+    while (lab_stats(&lab, 2).takeovers == 0) {
+        lab_run(&lab, 1);
+    }
+    lab.nodes[1].halts = false;
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).pos, lab_status(&lab, 1).pos);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 0);
+    lab_begin_reading(&lab, 2, 999, false); /* as it was asked to */
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 77, true, 19, lab.now_us);
+    for (uint32_t i = 20; i < 25; i++) {
+        lab_read_named(&lab, 2, i, i, true);
+    }
+    lab_run(&lab, 100);
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_held(&lab, at), 25);
+        cr_assert(lab_status(&lab, at).complete);
+    }
+}
