@@ -106,7 +106,8 @@
  * and fingerprint. As long as they agree, or other nodes' deltas keep the
  * replica level with them, there is a better reader and nothing needs to be
  * done. If the fingerprints differ, or if the replica stays behind (or ahead
- * of) the live reading for judge_ms, there is no better reader. Then the
+ * of) the live reading for judge_ms (for three while a peer is known to have what
+ * is missing here, names included), there is no better reader. Then the
  * follower takes over: it reads again and mints an epoch of its own, which is
  * not complete. Without peers it takes over at once. Otherwise it first asks
  * who leads the epoch (WHO), and yields to a living reader as long as it has

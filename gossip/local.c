@@ -582,6 +582,21 @@ is_led(const struct gossip_stream *s)
            (reading->pos == reading->off_pos || s->pos != reading->off_replica);
 }
 
+/* What a peer has of the epoch is on its way: records, the state, the names. */
+static bool
+is_coming(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->pos < s->known || gossip_is_torn(s) || s->transfer.active ||
+           s->names.peer != 0 || gossip_names_wanted(g, s);
+}
+
+/* How long a follower is off before it takes over. */
+static uint64_t
+patience_us(const struct gossip *g, const struct gossip_stream *s)
+{
+    return judge_after_us(g) * (is_coming(g, s) ? 3 : 1);
+}
+
 /* Judges a follower: true when no other node reads better. */
 static bool
 is_best(struct gossip *g, struct gossip_stream *s)
@@ -605,7 +620,7 @@ is_best(struct gossip *g, struct gossip_stream *s)
         reading->who_asked = true;
         gossip_who_ask(g, s);
     }
-    return off_us >= judge_us;
+    return off_us >= patience_us(g, s);
 }
 
 uint64_t
@@ -625,10 +640,14 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
     if (can_lead(g, s)) {
         return g->now_us;
     }
+    if (s->reading.off_since_us != 0 && s->reading.who_asked) {
+        uint64_t due_us =
+            gossip_awake_due(g, s->reading.off_since_us + patience_us(g, s));
+        uint64_t look_us = g->now_us + gossip_us(g->config.question_ms);
+        return due_us < look_us ? due_us : look_us; /* it may not come */
+    }
     if (s->reading.off_since_us != 0) {
-        return gossip_awake_due(
-            g, s->reading.off_since_us +
-                   (s->reading.who_asked ? judge_us : judge_us / 2));
+        return gossip_awake_due(g, s->reading.off_since_us + judge_us / 2);
     }
     return s->reading.pos != s->pos ? g->now_us : UINT64_MAX;
 }

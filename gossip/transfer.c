@@ -312,6 +312,7 @@ end_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     s->settle = page->pos;
     s->torn_us = 0;
     gossip_stream_known(g, s, page->pos);
+    gossip_wake_at(g, g->now_us); /* the names are missing now */
     gossip_pull(g, s, peer);
 }
 

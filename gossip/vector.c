@@ -287,13 +287,16 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     if (!gossip_stream_meet(g, s, &met)) {
         return s->epoch.no != 0;
     }
+    bool ahead = entry->pos > gossip_need(s);
+    if (ahead) {
+        gossip_stream_known(g, s, entry->pos);
+    }
     if ((entry->flags & ENTRY_NAMES) != 0) {
         gossip_names_met(g, s, peer, 0);
     } else if (entry->old_names != 0) {
         gossip_names_met(g, s, peer, entry->old_names);
     }
-    if (entry->pos > gossip_need(s)) {
-        gossip_stream_known(g, s, entry->pos);
+    if (ahead) {
         gossip_pull(g, s, peer);
         return false;
     }

@@ -161,6 +161,18 @@ read_on_alone(void)
     cr_assert_eq(lab_status(&lab, 2).epoch.id, 999);
 }
 
+Test(gossip_kept, what_a_peer_has_is_waited_for_while_it_is_on_its_way)
+{
+    read_on_alone();
+    lab.nodes[1].halts = true;
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, 2 * config.judge_ms + config.judge_ms / 2);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_stats(&lab, 2).takeovers, 0);
+    lab_run(&lab, 2 * config.judge_ms); /* and not for ever */
+    cr_assert_eq(lab_stats(&lab, 2).takeovers, 1);
+}
+
 Test(gossip_kept, names_that_come_while_a_takeover_is_read)
 {
     read_on_alone();
@@ -185,4 +197,24 @@ Test(gossip_kept, names_that_come_while_a_takeover_is_read)
         cr_assert_eq(lab_held(&lab, at), 25);
         cr_assert(lab_status(&lab, at).complete);
     }
+}
+
+/* No later vector tells who has them. */
+Test(gossip_kept, names_follow_the_state_at_once)
+{
+    teardown();
+    config.log_records = 4;
+    config.vector_ms = 60000;
+    lab_begin(&lab, &config, 2);
+    lab_unlink(&lab, 0, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_link(&lab, 0, 1);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_stats(&lab, 1).transfers_done, 1);
+    cr_assert_eq(lab_status(&lab, 1).pos >> 8, 19);
+    cr_assert_eq(lab_status(&lab, 1).names_pos, lab_status(&lab, 1).pos);
+    cr_assert_eq(lab_status(&lab, 1).names_count, 20);
 }
