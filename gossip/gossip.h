@@ -34,7 +34,10 @@
  * from a living reader of it, drops the old epoch's state at once, so it does not
  * credit a dead process's cache while it fetches the new state. If it learns of
  * that epoch from another node, and has a complete state and its names, it waits
- * 3 judge_ms: who begins to read meanwhile may go on where it is. Of two complete
+ * 3 judge_ms: who begins to read meanwhile may go on where it is. (They begin anew
+ * when the old epoch's number is raised.) So does who read the old epoch to the
+ * last, but asks a living reader of the new one for proof (WHO): that reader's
+ * connection may be to a process that is gone. Of two complete
  * epochs of one process that nobody reads, the one that goes further stays, and
  * takes the higher number.
  *

@@ -215,6 +215,7 @@ struct gossip_stream {
     struct gossip_rival rival;
     bool late;           /* the own proof did not come in time, nor since */
     bool doubted;        /* a peer waits for this node's proof */
+    uint64_t led;        /* id of the epoch that a reading led when it ended */
     uint64_t left;       /* id of the epoch that the last takeover ended */
     uint64_t left_pos;   /* the reading could not go on from names up to here */
     uint32_t left_times; /* it was left without names to go on from */

@@ -413,6 +413,7 @@ gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
 
     g->now_us = now_us;
     if (s != NULL) {
+        s->led = gossip_leads(s) ? s->epoch.id : s->led;
         s->reading = (struct gossip_reading){0};
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
@@ -587,7 +588,8 @@ static bool
 is_coming(const struct gossip *g, const struct gossip_stream *s)
 {
     return s->pos < s->known || gossip_is_torn(s) || s->transfer.active ||
-           s->names.peer != 0 || gossip_names_wanted(g, s);
+           s->names.peer != 0 || gossip_names_wanted(g, s) ||
+           (s->names.again_us > g->now_us && !gossip_names_fresh(s));
 }
 
 /* How long a follower is off before it takes over. */

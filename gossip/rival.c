@@ -91,6 +91,14 @@ meet_rival(struct gossip *g, struct gossip_stream *s,
 }
 
 void
+gossip_rival_outdone(const struct gossip *g, struct gossip_stream *s)
+{
+    if (s->rival.epoch.no != 0 && !is_above(s, s->rival.epoch)) {
+        s->rival.since_us = gossip_awake(g);
+    }
+}
+
+void
 gossip_rival_drop_peer(struct gossip *g, uint64_t peer)
 {
     CHECK(peer != 0);
@@ -139,20 +147,14 @@ challenge(struct gossip *g, struct gossip_stream *s, bool certain)
     gossip_reread(g, s, GOSSIP_ASKED_PROVE, "another epoch is higher");
 }
 
-/* Whether a reading that leads gives way to the rival: our own proof does not
- * come in time, or cannot, as the connection is broken, and a reader of the
- * rival has given his since he was asked. If nobody gives one, both epochs stay:
- * an engine may stand still as well as be gone. */
+/* Whether a reader of the rival has proved since he was asked that its process
+ * lives; asks. */
 static bool
-is_outproved(struct gossip *g, struct gossip_stream *s)
+is_proved(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_rival *rival = &s->rival;
 
     CHECK(rival->epoch.no != 0);
-    s->late |= is_unproved(g, s);
-    if (!s->late && s->reading.live) {
-        return false;
-    }
     if (!rival->proved &&
         (rival->doubted_us == 0 || gossip_awake(g) - rival->doubted_us >=
                                        gossip_us(g->config.judge_ms))) {
@@ -160,6 +162,17 @@ is_outproved(struct gossip *g, struct gossip_stream *s)
         gossip_who_doubt(g, s, rival->epoch.id);
     }
     return rival->proved;
+}
+
+/* Whether a reading that leads gives way to the rival: our own proof does not
+ * come in time, or cannot, as the connection is broken, and theirs does. If
+ * nobody gives one, both epochs stay: an engine may stand still as well as be
+ * gone. */
+static bool
+is_outproved(struct gossip *g, struct gossip_stream *s)
+{
+    s->late |= is_unproved(g, s);
+    return (s->late || !s->reading.live) && is_proved(g, s);
 }
 
 void
@@ -431,9 +444,11 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
         raise_above(g, s, met->peer, s->no_max); /* who is there follows */
         return false;
     }
-    if (!leads && mine && theirs && !met->lives && s->pos != 0 &&
-        gossip_names_fresh(s) &&
-        waits_for_readers(g, s, met, patience_ms(g, s))) {
+    /* Whoever has just read it may know better than who reads the other one. */
+    bool doubts = !met->lives || s->led == s->epoch.id;
+    if (!leads && mine && doubts && s->pos != 0 && gossip_names_fresh(s) &&
+        waits_for_readers(g, s, met, patience_ms(g, s)) &&
+        !(met->lives && is_proved(g, s))) {
         return false;
     }
     if (!leads || !mine || (!s->whole && goes_on(s, met))) {

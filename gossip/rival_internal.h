@@ -63,6 +63,9 @@ void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);
 void gossip_rival_shown(struct gossip *g, struct gossip_stream *s,
                         uint64_t peer, uint64_t id);
 
+/* The number of the own epoch was raised: readers are in it, or about to be. */
+void gossip_rival_outdone(const struct gossip *g, struct gossip_stream *s);
+
 /* The peer went: when it is back, its epoch is met for the first time. */
 void gossip_rival_drop_peer(struct gossip *g, uint64_t peer);
 

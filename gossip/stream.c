@@ -134,7 +134,10 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     }
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
     if (s->epoch.no != 0 && epoch.id == s->epoch.id) {
-        s->epoch.no = epoch.no > s->epoch.no ? epoch.no : s->epoch.no;
+        if (epoch.no > s->epoch.no) {
+            s->epoch.no = epoch.no;
+            gossip_rival_outdone(g, s);
+        }
         return true;
     }
     if (!gossip_rival_wins(g, s, met)) {

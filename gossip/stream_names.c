@@ -426,7 +426,8 @@ void
 gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
                  uint64_t old)
 {
-    bool soon = s->epoch.no != 0 && s->pos < s->known; /* its state is missing */
+    bool soon =
+        s->epoch.no != 0 && s->pos < s->known; /* its state is missing */
 
     CHECK(peer != 0 && !s->removed);
     if ((is_behind(s) || soon) && (old == 0 || !gossip_names_wanted(g, s))) {

@@ -218,3 +218,88 @@ Test(gossip_kept, names_follow_the_state_at_once)
     cr_assert_eq(lab_status(&lab, 1).names_pos, lab_status(&lab, 1).pos);
     cr_assert_eq(lab_status(&lab, 1).names_count, 20);
 }
+
+/* Node 2 has just read all of process 60; node 0 reads one of a higher number. */
+static void
+stop_reading_before_another_reader(void)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    for (uint32_t i = 0; i < 10; i++) {
+        lab_read_named(&lab, 2, i, i, true);
+    }
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 0, 76, true);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read_named(&lab, 0, 0, 500, true);
+    lab_link(&lab, 0, 2);
+}
+
+Test(gossip_kept, what_was_just_read_from_a_reader_that_proves_nothing)
+{
+    stop_reading_before_another_reader();
+    uint32_t resets = lab.nodes[2].resets;
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 60);
+    cr_assert(lab.nodes[0].prove);
+    lab_begin_reading(&lab, 0, 60, true); /* its engine had restarted */
+    for (uint32_t i = 0; i < 10; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_run(&lab, config.judge_ms);
+    for (uint32_t at = 0; at < 3; at += 2) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 60);
+        cr_assert_eq(lab_held(&lab, at), 10);
+    }
+    cr_assert_eq(lab.nodes[2].resets, resets);
+}
+
+Test(gossip_kept, nothing_from_a_reader_that_proves_its_process)
+{
+    stop_reading_before_another_reader();
+    for (uint32_t ms = 0; ms < 100; ms++) {
+        lab_run(&lab, 1);
+        prove(0);
+    }
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert(lab_same(&lab, 0, 2));
+    teardown();
+    setup();
+    stop_reading_before_another_reader(); /* nor for ever without proof */
+    lab_run(&lab, 4 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+}
+
+/* Node 0 takes the epoch's number above that of node 2's part meanwhile. */
+Test(gossip_kept, an_epoch_that_others_have_chosen_since)
+{
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read_named(&lab, 1, i, i, true);
+    }
+    gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    lab_start(&lab, 0);
+    gossip_load(lab.nodes[0].g, lab_stream,
+                (struct gossip_epoch){.no = 5, .id = 77}, true,
+                gossip_pos_after(19), true);
+    lab_start(&lab, 2);
+    lab_begin_reading(&lab, 2, 998, false);
+    lab_begin_reading(&lab, 2, 999, false);
+    lab_read_named(&lab, 2, 30, 30, true);
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < 11 * config.judge_ms / 2; ms++) {
+        lab_run(&lab, 1);
+        prove(2);
+        if (ms == 2 * config.judge_ms) {
+            lab_link(&lab, 0, 1);
+        } else if (ms == 4 * config.judge_ms) {
+            cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+            cr_assert_gt(lab_status(&lab, 2).epoch.no, 5);
+        }
+    }
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 999, "nobody came");
+}
