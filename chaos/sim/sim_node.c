@@ -68,6 +68,9 @@ on_did(void *context, struct ingest_rank *rank, unsigned did)
         sim_intake_hand(n->world, number_of(n), rank->worker);
         want_work(n->world, number_of(n));
     }
+    if ((did & INGEST_TOLD) != 0) {
+        sim_snapshot_told(n->world, number_of(n), rank->worker);
+    }
     if ((did & INGEST_VIEW) != 0) {
         want_work(n->world, number_of(n));
     }

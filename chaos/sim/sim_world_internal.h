@@ -503,6 +503,9 @@ void sim_snapshot_resume(struct sim_world *w, uint32_t node, uint32_t engine,
 void sim_snapshot_start(struct sim_world *w, uint32_t node);
 /* What was loaded must not be believed before it was caught up with. */
 void sim_snapshot_check(struct sim_world *w, uint32_t node);
+/* The node was told how a stream stands: what was loaded may have been caught up
+ * with, if only until its next item. */
+void sim_snapshot_told(struct sim_world *w, uint32_t node, uint32_t engine);
 /* A stream begins anew there. */
 void sim_snapshot_reset(struct sim_world *w, uint32_t node, uint32_t engine,
                         struct gossip_epoch epoch);
