@@ -23,6 +23,7 @@
 #define GOSSIP_NAMES_BUILD ((size_t)96 * 1024)
 #define GOSSIP_PRINTS      16384U /* batches; a power of two */
 #define GOSSIP_RETURNS     3U     /* to an epoch that was left, untried */
+#define GOSSIP_LEFT        4U     /* epochs that were left, at most */
 
 enum gossip_frame_type {
     GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */
@@ -170,6 +171,13 @@ struct gossip_ledger {
     uint32_t tries;
 };
 
+/* An epoch that a takeover ended. */
+struct gossip_left {
+    uint64_t id;    /* 0: none */
+    uint64_t pos;   /* the reading could not go on from names up to here */
+    uint32_t times; /* it was left without names to go on from */
+};
+
 struct gossip_stream {
     struct event_stream name;
     bool removed;
@@ -213,13 +221,12 @@ struct gossip_stream {
     uint32_t level_tries; /* in the epoch, of a reading that was level */
 
     struct gossip_rival rival;
-    bool late;           /* the own proof did not come in time, nor since */
-    bool doubted;        /* a peer waits for this node's proof */
-    uint64_t led;        /* id of the epoch that a reading led when it ended */
-    uint64_t left;       /* id of the epoch that the last takeover ended */
-    uint64_t left_pos;   /* the reading could not go on from names up to here */
-    uint32_t left_times; /* it was left without names to go on from */
-    uint64_t raised_us;  /* the epoch's no, last; 0: never */
+    bool late;    /* the own proof did not come in time, nor since */
+    bool doubted; /* a peer waits for this node's proof */
+    uint64_t led; /* id of the epoch that a reading led when it ended */
+    struct gossip_left left[GOSSIP_LEFT]; /* by the last takeovers */
+    uint32_t lefts;                       /* how many places were taken */
+    uint64_t raised_us;                   /* the epoch's no, last; 0: never */
 
     struct gossip_pull pull;
     struct gossip_transfer transfer;
@@ -415,6 +422,18 @@ gossip_leads(const struct gossip_stream *s)
 {
     return s->reading.any && !s->reading.lost && s->epoch.no != 0 &&
            s->reading.id == s->epoch.id;
+}
+
+/* What is noted of the epoch with this id, if takeovers ended it; NULL: nothing. */
+static inline const struct gossip_left *
+gossip_left_of(const struct gossip_stream *s, uint64_t id)
+{
+    for (uint32_t i = 0; i < GOSSIP_LEFT; i++) {
+        if (s->left[i].id == id && id != 0) {
+            return &s->left[i];
+        }
+    }
+    return NULL;
 }
 
 /* The epoch of a process whose batches no node has in full. */

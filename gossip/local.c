@@ -126,15 +126,20 @@ is_alone(const struct gossip *g)
 static void
 leave(struct gossip_stream *s)
 {
-    bool again = s->left == s->epoch.id;
+    const struct gossip_left *known = gossip_left_of(s, s->epoch.id);
     bool tried = s->resumed_id == s->epoch.id && s->resumed_us != 0;
-    uint64_t pos = again ? s->left_pos : 0;
+    struct gossip_left left = {.id = s->epoch.id, .times = 1};
+    uint32_t at =
+        known != NULL ? (uint32_t)(known - s->left) : s->lefts++ % GOSSIP_LEFT;
 
-    s->left_times = !again                          ? 1
-                    : tried && s->resumed_pos > pos ? 0
-                                                    : s->left_times + 1;
-    s->left_pos = tried && s->resumed_pos > pos ? s->resumed_pos : pos;
-    s->left = s->epoch.id;
+    if (known != NULL) {
+        left = *known;
+        left.times = tried && s->resumed_pos > left.pos ? 0 : left.times + 1;
+    }
+    if (tried && s->resumed_pos > left.pos) {
+        left.pos = s->resumed_pos;
+    }
+    s->left[at] = left;
 }
 
 /* No node reads better: mints an epoch for this reading. */

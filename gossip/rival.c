@@ -331,15 +331,16 @@ yields_part_to_less(struct gossip *g, struct gossip_stream *s,
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
 {
-    bool left = s->left == met->epoch.id;
+    const struct gossip_left *left = gossip_left_of(s, met->epoch.id);
     bool open =
-        !left || (met->pos > s->left_pos && s->left_times <= GOSSIP_RETURNS);
+        left == NULL || (met->pos > left->pos && left->times <= GOSSIP_RETURNS);
     bool named = met->names && s->reading.any && open && !s->complete;
     bool known = s->rival.epoch.no != 0 && s->rival.epoch.id == met->epoch.id;
     bool reads = met->lives &&
                  (!s->complete || met->pos >= (known ? s->rival.pos : s->pos));
 
-    return agrees(s, met) && (reads || named || (!left && met->pos == s->pos));
+    return agrees(s, met) &&
+           (reads || named || (left == NULL && met->pos == s->pos));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To
@@ -429,7 +430,8 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     /* To a part that a takeover ended only with a reader: it leads nowhere. */
     if (s->reading.any && !mine && !theirs && has_more(s, met) &&
-        (met->lives || s->left != met->epoch.id) && goes_on(s, met)) {
+        (met->lives || gossip_left_of(s, met->epoch.id) == NULL) &&
+        goes_on(s, met)) {
         return true;
     }
     if (!is_above(s, met->epoch)) {
