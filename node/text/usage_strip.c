@@ -5,7 +5,9 @@
 
 #include "node/text/json_pull.h"
 
-#define DATA "data:"
+#define DATA    "data:"
+#define USAGE   "\"usage\""
+#define CHOICES "\"choices\":[{"
 
 /* What an event says of the usage. */
 enum telling {
@@ -157,18 +159,44 @@ member_of(struct slice object, const char *name, struct slice value)
     return (struct slice){from, (size_t)(to - from)};
 }
 
+/* As engines write it: {..."choices":[{...,"usage":{...}}, with that name there.
+ * That nothing but a bracket follows shows whose member it is, so the rest need
+ * not be read. False: it is another form. */
+static bool
+read_plain(struct slice data, const char *name, struct found *found)
+{
+    const char *end = data.ptr + data.len - 1;
+    const char *from = name + sizeof(USAGE);
+    struct json_pull pull;
+
+    if (name[-1] != ',' || from >= end || from[-1] != ':' || *end != '}' ||
+        memmem(data.ptr, (size_t)(name - data.ptr), CHOICES,
+               sizeof(CHOICES) - 1) == NULL) {
+        return false;
+    }
+    found->value = (struct slice){from, (size_t)(end - from)};
+    found->member = (struct slice){name - 1, (size_t)(end - name) + 1};
+    json_pull_init(&pull, found->value);
+    bool plain = json_pull_next(&pull) == PULL_OBJECT &&
+                 json_pull_skip(&pull) && json_pull_next(&pull) == PULL_END;
+    found->telling = plain ? TELLS_ALSO : TELLS_NOTHING;
+    return plain;
+}
+
 static void
 read_event(struct slice event, struct found *found)
 {
     struct slice data = data_of(event);
+    const char *first = memmem(data.ptr, data.len, USAGE, sizeof(USAGE) - 1);
     struct json_pull pull;
     enum pull_token token;
     bool empty = false;
 
     *found = (struct found){.telling = TELLS_NOTHING};
-    if (memmem(data.ptr, data.len, "\"usage\"", 7) == NULL) {
+    if (first == NULL || read_plain(data, first, found)) {
         return;
     }
+    *found = (struct found){.telling = TELLS_NOTHING};
     json_pull_init(&pull, data);
     if (json_pull_next(&pull) != PULL_OBJECT) {
         return;

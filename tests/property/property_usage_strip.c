@@ -44,6 +44,8 @@ static const char *const data[] = {
     "{\"choices\":[],\"usage\":{}",
     "[DONE]",
     "",
+    "{\"choices\":[{\"text\":\"a\"}],\"x\":{\"n\":1,\"usage\":{}}}",
+    "{\"choices\":[{\"n\":1,\"usage\":{}}],\"usage\":null}",
     "{\"choices\":[{\"text\":\"a\"}],\"usage\":{\"n\":{\"m\":[1]}}}",
     "{\"usage\" : {\"n\":1} , \"id\":\"x\"}",
     "{\"id\":\"x\" , \"usage\": {}}",
