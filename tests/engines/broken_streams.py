@@ -209,7 +209,7 @@ class Kills:
                 self.fail(f"sampled, {s.worker}: {'went on' if own else s.answer.fault}")
 
     def judge(self, index, streams, at, hit, before):
-        equal, longer, unsure, places = 0, 0, 0, []
+        equal, longer, unsure, merged, places = 0, 0, 0, 0, []
         for i, s in enumerate(streams):
             wanted = self.wanted[i]
             if not hit[i]:
@@ -217,6 +217,7 @@ class Kills:
                     self.fail(f"of {s.worker}, which lives: {s.answer.fault}")
                 continue
             places.append(at[i][0])
+            merged += bool(self.merged(s))
             if wanted is None and s.answer.ended:
                 unsure += 1
                 continue
@@ -234,7 +235,7 @@ class Kills:
             self.fail(f"no stream was at e{index}")
         self.say(f"  kill -9 of e{index} under {len(streams)} streams at temperature 0: "
                  f"{len(places)} were its own, behind {', '.join(map(str, sorted(places)))} "
-                 f"events; {equal} are as undisturbed, {longer} the same and longer, {unsure} not "
+                 f"events, {merged} with several tokens in one; {equal} are as undisturbed, {longer} the same and longer, {unsure} not "
                  f"compared; {resumed} resumed, {torn} torn")
 
     def merged(self, stream):
