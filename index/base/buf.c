@@ -69,7 +69,7 @@ buf_reserve(struct buf *buf, size_t n)
 }
 
 void
-buf_add(struct buf *buf, const void *bytes, size_t n)
+buf_add_slowly(struct buf *buf, const void *bytes, size_t n)
 {
     char *room = n != 0 ? buf_reserve(buf, n) : NULL;
 
@@ -78,19 +78,6 @@ buf_add(struct buf *buf, const void *bytes, size_t n)
         memcpy(room, bytes, n);
         buf->len += n;
     }
-}
-
-void
-buf_add_slice(struct buf *buf, struct slice s)
-{
-    buf_add(buf, s.ptr, s.len);
-}
-
-void
-buf_add_text(struct buf *buf, const char *text)
-{
-    CHECK(text != NULL);
-    buf_add(buf, text, strlen(text));
 }
 
 void

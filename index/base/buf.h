@@ -15,7 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "index/base/check.h"
 #include "index/base/slice.h"
 
 struct buf {
@@ -49,14 +51,34 @@ void buf_clear(struct buf *buf);
  */
 char *buf_reserve(struct buf *buf, size_t n);
 
+/* buf_add(), where there is no room yet, or nothing to add. */
+void buf_add_slowly(struct buf *buf, const void *bytes, size_t n);
+
 /* Appends n bytes; bytes may be NULL when n is 0. */
-void buf_add(struct buf *buf, const void *bytes, size_t n);
+static inline void
+buf_add(struct buf *buf, const void *bytes, size_t n)
+{
+    if (UNLIKELY(n == 0 || n > buf->size - buf->len || buf->failed)) {
+        buf_add_slowly(buf, bytes, n);
+        return;
+    }
+    memcpy(buf->ptr + buf->len, bytes, n);
+    buf->len += n;
+}
 
 /* Appends the bytes of a slice. */
-void buf_add_slice(struct buf *buf, struct slice s);
+static inline void
+buf_add_slice(struct buf *buf, struct slice s)
+{
+    buf_add(buf, s.ptr, s.len);
+}
 
 /* Appends a NUL-terminated text, without its NUL. */
-void buf_add_text(struct buf *buf, const char *text);
+static inline void
+buf_add_text(struct buf *buf, const char *text)
+{
+    buf_add(buf, text, strlen(text));
+}
 
 /* Appends a number in decimal; several times cheaper than buf_printf(). */
 void buf_add_uint(struct buf *buf, uint64_t number);

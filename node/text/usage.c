@@ -3,7 +3,9 @@
 
 #include "index/base/check.h"
 
-#define NAME "\"usage\""
+#define NAME       "\"usage\""
+#define NAME_LEAST 12U /* bytes of names that count */
+#define NAME_MOST  27U
 
 enum watch_state {
     WATCH_SEEK,   /* for the name */
@@ -33,19 +35,13 @@ find_last(struct slice text, struct slice name)
     return NULL;
 }
 
-/* The number after the last `name` in text: true and *out. */
+/* The number behind a name: true and *out. */
 static bool
-last_number(struct slice text, struct slice name, uint32_t *out)
+number_at(const char *at, const char *end, uint32_t *out)
 {
-    const char *end = text.ptr + text.len;
-    const char *at = text.len != 0 ? find_last(text, name) : NULL;
     uint64_t number = 0;
 
     *out = 0;
-    if (at == NULL) {
-        return false;
-    }
-    CHECK(at > text.ptr && at <= end);
     while (at < end && (*at == ':' || *at == ' ')) {
         at++;
     }
@@ -61,6 +57,79 @@ last_number(struct slice text, struct slice name, uint32_t *out)
     }
     *out = (uint32_t)number;
     return true;
+}
+
+/* The number after the last `name` in text: true and *out. */
+static bool
+last_number(struct slice text, struct slice name, uint32_t *out)
+{
+    const char *at = text.len != 0 ? find_last(text, name) : NULL;
+
+    *out = 0;
+    return at != NULL && number_at(at, text.ptr + text.len, out);
+}
+
+/* What an object may count. */
+enum count {
+    COUNT_PROMPT,
+    COUNT_COMPLETION,
+    COUNT_INPUT,
+    COUNT_OUTPUT,
+    COUNT_CACHED,
+    COUNT_CREATED,
+    COUNT_CACHE_WRITE,
+    COUNT_CACHE_READ,
+    COUNT_CACHE_CREATION,
+    COUNTS,
+};
+
+struct counts {
+    uint32_t of[COUNTS];
+    bool known[COUNTS];
+};
+
+static enum count
+count_named(struct slice name)
+{
+    static const struct slice names[COUNTS] = {
+        [COUNT_PROMPT] = {"prompt_tokens", 13},
+        [COUNT_COMPLETION] = {"completion_tokens", 17},
+        [COUNT_INPUT] = {"input_tokens", 12},
+        [COUNT_OUTPUT] = {"output_tokens", 13},
+        [COUNT_CACHED] = {"cached_tokens", 13},
+        [COUNT_CREATED] = {"created_cache_tokens", 20},
+        [COUNT_CACHE_WRITE] = {"cache_write_tokens", 18},
+        [COUNT_CACHE_READ] = {"cache_read_input_tokens", 23},
+        [COUNT_CACHE_CREATION] = {"cache_creation_input_tokens", 27},
+    };
+    unsigned i = 0;
+
+    while (i < COUNTS && !slice_equal(names[i], name)) {
+        i++;
+    }
+    return (enum count)i;
+}
+
+/* All numbers of the object that have such names; of two of one name the last
+ * one counts. */
+static void
+read_counts(struct slice object, struct counts *counts)
+{
+    const char *end = object.ptr + object.len;
+    const char *at = memchr(object.ptr, '"', object.len);
+
+    memset(counts, 0, sizeof(*counts));
+    while (at != NULL) {
+        const char *from = at + 1;
+        at = memchr(from, '"', (size_t)(end - from));
+        size_t len = at != NULL ? (size_t)(at - from) : 0;
+        if (len >= NAME_LEAST && len <= NAME_MOST) {
+            enum count i = count_named((struct slice){from, len});
+            if (i != COUNTS) {
+                counts->known[i] = number_at(at + 1, end, &counts->of[i]);
+            }
+        }
+    }
 }
 
 /* llama.cpp's account of the cached and the computed tokens of the prompt,
@@ -86,15 +155,13 @@ find_timings(struct slice tail, struct usage *usage)
 /* Anthropic's shape: what was read from the cache and what was written to it
  * stands beside the rest. */
 static bool
-read_parts(struct slice object, uint32_t rest, struct usage *usage)
+read_parts(const struct counts *c, struct usage *usage)
 {
-    uint32_t read;
-    uint32_t written;
-    bool reads =
-        last_number(object, SLICE("\"cache_read_input_tokens\""), &read);
-    bool writes =
-        last_number(object, SLICE("\"cache_creation_input_tokens\""), &written);
-    uint64_t all = (uint64_t)rest + read + written;
+    bool reads = c->known[COUNT_CACHE_READ];
+    bool writes = c->known[COUNT_CACHE_CREATION];
+    uint32_t read = c->of[COUNT_CACHE_READ];
+    uint32_t written = c->of[COUNT_CACHE_CREATION];
+    uint64_t all = (uint64_t)c->of[COUNT_INPUT] + read + written;
 
     if ((!reads && !writes) || all > UINT32_MAX) {
         return false;
@@ -108,13 +175,11 @@ read_parts(struct slice object, uint32_t rest, struct usage *usage)
 
 /* A stream tells of its answer again and again. */
 static void
-take_completion(struct slice object, struct usage *found)
+take_completion(const struct counts *c, struct usage *found)
 {
-    uint32_t made;
+    uint32_t made = c->known[COUNT_COMPLETION] ? c->of[COUNT_COMPLETION]
+                                               : c->of[COUNT_OUTPUT];
 
-    if (!last_number(object, SLICE("\"completion_tokens\""), &made)) {
-        (void)last_number(object, SLICE("\"output_tokens\""), &made);
-    }
     if (made > found->completion_tokens) {
         found->completion_tokens = made;
     }
@@ -122,25 +187,22 @@ take_completion(struct slice object, struct usage *found)
 
 /* A stream's later objects may leave out what an earlier one said. */
 static void
-take_prompt(struct slice object, struct usage *found)
+take_prompt(const struct counts *c, struct usage *found)
 {
-    struct usage usage = {.cached_known = false};
-    bool plain =
-        last_number(object, SLICE("\"prompt_tokens\""), &usage.prompt_tokens);
-    bool named = plain || last_number(object, SLICE("\"input_tokens\""),
-                                      &usage.prompt_tokens);
+    bool plain = c->known[COUNT_PROMPT];
+    bool named = plain || c->known[COUNT_INPUT];
+    struct usage usage = {
+        .prompt_tokens = plain ? c->of[COUNT_PROMPT] : c->of[COUNT_INPUT],
+        .cached_known = c->known[COUNT_CACHED],
+    };
 
-    if (!plain && named && read_parts(object, usage.prompt_tokens, &usage)) {
+    if (!plain && named && read_parts(c, &usage)) {
         *found = usage;
         return;
     }
-    usage.cached_known =
-        last_number(object, SLICE("\"cached_tokens\""), &usage.cached_tokens);
     if (usage.cached_known) {
-        (void)last_number(object,
-                          plain ? SLICE("\"created_cache_tokens\"")
-                                : SLICE("\"cache_write_tokens\""),
-                          &usage.created_tokens);
+        usage.cached_tokens = c->of[COUNT_CACHED];
+        usage.created_tokens = c->of[plain ? COUNT_CREATED : COUNT_CACHE_WRITE];
     }
     if (usage.cached_known || (named && !found->cached_known)) {
         *found = usage;
@@ -151,10 +213,12 @@ static void
 take_object(struct slice object, struct usage *found)
 {
     uint32_t made = found->completion_tokens;
+    struct counts counts;
 
-    take_prompt(object, found);
+    read_counts(object, &counts);
+    take_prompt(&counts, found);
     found->completion_tokens = made;
-    take_completion(object, found);
+    take_completion(&counts, found);
 }
 
 /* Following an answer */

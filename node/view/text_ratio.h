@@ -47,7 +47,8 @@ enum text_kind {
 /* "prose", "code", ... Static text. */
 const char *text_kind_name(enum text_kind kind);
 
-/* The kind of a piece of text of any bytes, as it stands in a JSON string. */
+/* The kind of a piece of text of any bytes, as it stands in a JSON string; 8 KiB
+ * at most. */
 enum text_kind text_kind_of(struct slice piece);
 
 /* All zero is an empty one. */
