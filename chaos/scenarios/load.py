@@ -29,6 +29,8 @@ def read_stream(host, address, port, body):
                 piece = answer.read1(65536)
                 *events, held = (held + piece).split(b"\n\n")
                 for event in events:
+                    if event.startswith(b":"):  # a comment: that it was resumed, say
+                        continue
                     data = event.removeprefix(b"data: ")
                     if data == b"[DONE]":
                         return "".join(text), True

@@ -235,8 +235,9 @@ class Kills:
             self.fail(f"no stream was at e{index}")
         self.say(f"  kill -9 of e{index} under {len(streams)} streams at temperature 0: "
                  f"{len(places)} were its own, behind {', '.join(map(str, sorted(places)))} "
-                 f"events, {merged} with several tokens in one; {equal} are as undisturbed, {longer} the same and longer, {unsure} not "
-                 f"compared; {resumed} resumed, {torn} torn")
+                 f"events, {merged} with several tokens in one; {equal} are as undisturbed, "
+                 f"{longer} the same and longer, {unsure} not compared; {resumed} resumed, "
+                 f"{torn} torn")
 
     def merged(self, stream):
         """Events of several tokens: an engine puts together what was not sent yet."""
