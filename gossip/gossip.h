@@ -209,8 +209,9 @@
  * that does not help, by a transfer of a reader's state, and on a reader itself
  * by a new reading. Two complete states that differ are a bug or a corruption,
  * and are counted. Incomplete ones may differ by the names of blocks that their
- * readers knew: of two readers' the larger one stays, a complete one before all,
- * because an engine that is read again tells less than was known.
+ * readers knew: the larger one stays, a complete one before all, because an engine
+ * that is read again tells less than was known, and so do names. That is an order
+ * of states, so all nodes come to the same one.
  *
  * A replica is stale while it is torn, when it has been behind for stale_ms,
  * and when no node has been able to read the engine for that long

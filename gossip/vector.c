@@ -201,8 +201,9 @@ rebuild(struct gossip *g, struct gossip_stream *s)
     return gossip_rebuild(g, s, "digests differ");
 }
 
-/* Whether this reader's state stays, where one of two is a part: a complete one
- * before a part, and of two parts the larger one. */
+/* Whether this node's state stays, where one of two is a part: a complete one
+ * before a part, and of two parts the larger one. It is an order of states, so all
+ * nodes come to the same one, whoever meets whom. */
 static bool
 stays(const struct gossip_stream *s, const struct entry *entry)
 {
@@ -219,8 +220,8 @@ stays(const struct gossip_stream *s, const struct entry *entry)
  * and if that does not help, they heal: if one node has a reading that leads,
  * the other one takes its state; if neither has, the node with the larger id
  * takes the other's; if both have, both read again. Of a part an engine tells less
- * than was known, and so do the names of a reader that knew less: there the smaller
- * state gives way. True: the peer has to act. */
+ * than was known, and so do the names of who knew less: there the smaller state
+ * gives way, and nobody builds it again. True: the peer has to act. */
 static bool
 heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
      const struct entry *entry)
@@ -232,7 +233,7 @@ heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     CHECK(knows_digest(s) && entry->pos == s->pos);
     /* Partial replicas may differ by the names that their readers knew. */
     g->stats.digest_mismatches += whole;
-    if (mine && theirs && !whole) {
+    if (!whole) {
         if (stays(s, entry)) {
             return true;
         }

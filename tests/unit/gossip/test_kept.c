@@ -303,3 +303,38 @@ Test(gossip_kept, an_epoch_that_others_have_chosen_since)
     }
     cr_assert_eq(lab_status(&lab, 1).epoch.id, 999, "nobody came");
 }
+
+/* Two readers of a part: one knows the name of a block that left, the other one
+ * does not, and stops reading. Node 2 reads nothing. */
+Test(gossip_kept, of_parts_the_largest_one_comes_to_all)
+{
+    for (uint32_t larger = 0; larger < 2; larger++) {
+        lab_unlink(&lab, 0, 1);
+        lab_unlink(&lab, 0, 2);
+        for (uint32_t at = 0; at < 2; at++) {
+            lab_begin_reading(&lab, at, 500, false);
+            for (uint32_t i = 15; i < 20; i++) {
+                lab_read(&lab, at, i, EVENT_STORE, i);
+            }
+            lab_link(&lab, 0, 1 + at);
+            lab_run(&lab, config.judge_ms / 2);
+        }
+        lab_unlink(&lab, 0, 1);
+        lab_unlink(&lab, 0, 2);
+        for (uint32_t at = 0; at < 2; at++) {
+            lab_read(&lab, at, 20, EVENT_REMOVE, at == larger ? 900 : 16);
+        }
+        lab_run(&lab, config.judge_ms / 2);
+        gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+        cr_assert_eq(lab_held(&lab, larger), 5);
+        cr_assert_eq(lab_held(&lab, 1 - larger), 4);
+        lab_link(&lab, 0, 1);
+        lab_link(&lab, 0, 2);
+        lab_run(&lab, 3 * config.judge_ms);
+        for (uint32_t at = 0; at < 3; at++) {
+            cr_assert_eq(lab_held(&lab, at), 5, "%u of %u", at, larger);
+        }
+        teardown();
+        setup();
+    }
+}
