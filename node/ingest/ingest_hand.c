@@ -77,6 +77,8 @@ ingest_streams_hand(struct ingest_streams *s, size_t bytes,
     struct decoder_hand *hand =
         outcome == 0 ? decoder_hand_new(&s->twin, names.seq, names.fingerprint)
                      : NULL;
-    ingest_hand_forget(s, *rank);
+    give_up(s);
+    /* Lost: what was asked for since then is of other names. */
+    (*rank)->hands = (*rank)->hands && outcome != 0;
     return hand;
 }

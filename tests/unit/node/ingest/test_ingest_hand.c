@@ -1,0 +1,124 @@
+/* Copies of names for sources that go on from them: who is handed one, and when. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "../../gossip/lab.h"
+#include "node/ingest/ingest_stream.h"
+
+static struct lab lab;
+static struct gossip_config config;
+static struct ingest_streams *streams;
+static struct ingest_rank rank;
+
+/* Node 0 reads batches that store one block each; node 1 knows the names, and its
+ * own reading began in the middle. */
+static void
+setup(void)
+{
+    role_is_control();
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 2);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 200; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_run(&lab, 500);
+    gossip_local_begin(lab.nodes[1].g, lab_stream, 999, false, 0, lab.now_us);
+    lab_pull(&lab);
+
+    streams = calloc(1, sizeof *streams);
+    cr_assert_not_null(streams);
+    streams->gossip = lab.nodes[1].g;
+    rank = (struct ingest_rank){.stream = lab_stream, .hands = true};
+    streams->workers[0] = (struct ingest_source){.ranks = 1, .rank = &rank};
+}
+
+static void
+teardown(void)
+{
+    ingest_hand_forget(streams, &rank);
+    free(streams);
+    lab_end(&lab);
+}
+
+TestSuite(ingest_hand, .init = setup, .fini = teardown);
+
+/* How many copies come to an end, complete or lost, until nothing waits. The bench's
+ * reader is no decoder, so its names make no hand. */
+static uint32_t
+ends(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < 10000 && ingest_streams_hands(streams, lab.now_us);
+         i++) {
+        struct ingest_rank *whose = NULL;
+        struct decoder_hand *hand =
+            ingest_streams_hand(streams, 1, &whose, lab.now_us);
+        cr_assert_null(hand);
+        cr_assert(whose == NULL || whose == &rank);
+        count += whose != NULL;
+    }
+    cr_assert_not(ingest_streams_hands(streams, lab.now_us));
+    return count;
+}
+
+/* A part of the names is copied, and there is more. */
+static void
+begin_copy(void)
+{
+    struct ingest_rank *whose = NULL;
+
+    cr_assert_null(ingest_streams_hand(streams, 1, &whose, lab.now_us));
+    cr_assert_null(whose);
+    cr_assert(streams->handed == &rank);
+    cr_assert_not(rank.hands);
+}
+
+/* The names that are being copied go: those of another process take their
+ * place. */
+static void
+lose_names(void)
+{
+    begin_copy();
+    lab_begin_reading(&lab, 0, 88, true);
+    for (uint32_t i = 0; i < 30; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_run(&lab, 3000);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
+}
+
+Test(ingest_hand, a_source_that_waits_gets_one_copy)
+{
+    cr_assert_eq(ends(), 1);
+}
+
+Test(ingest_hand, a_copy_that_was_lost_is_not_made_again_unasked)
+{
+    lose_names();
+    cr_assert_eq(ends(), 1);
+}
+
+/* Gossip asks as soon as there are newer names: before it is seen here that the
+ * copy of the old ones is lost. */
+Test(ingest_hand, what_is_asked_for_after_a_copy_was_lost_is_copied)
+{
+    struct ingest_rank *whose = NULL;
+
+    lose_names();
+    rank.hands = true;
+    cr_assert_null(ingest_streams_hand(streams, 1, &whose, lab.now_us));
+    cr_assert(whose == &rank, "the old one is lost");
+    begin_copy();
+    cr_assert_eq(ends(), 1);
+}
+
+/* The copy that is under way has the newest names, too. */
+Test(ingest_hand, what_is_asked_for_during_a_copy_needs_no_other_one)
+{
+    begin_copy();
+    rank.hands = true;
+    cr_assert_eq(ends(), 1);
+}
