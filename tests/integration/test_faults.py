@@ -334,10 +334,12 @@ class Faults(Rig):
         harness.request(node.at("admin"), "POST", f"/admin/workers/{away}/drain", {})
         question = chat("What is kept of an election? " * 40)
         self.post(question)
-        harness.wait_until(
-            lambda: harness.request(node.at("admin"), "POST", "/admin/explain",
-                                    question).json()["mode"] == "affinity", "it is believed")
-        said = harness.request(node.at("admin"), "POST", "/admin/explain", question).json()
+        def at_rest():
+            """What an election says once the first answer is believed, and nothing is open."""
+            said = harness.request(node.at("admin"), "POST", "/admin/explain", question).json()
+            rests = all(row.get("load", 0) == 0 for row in said["candidates"])
+            return said if said["mode"] == "affinity" and rests else None
+        said = harness.wait_until(at_rest, "it is believed")
         self.post(question, {"x-request-id": "kept"})
         drained = {row["worker"]: row for row in self.decision(node, "kept")["columns"]}[away]
         self.assertEqual(drained, {"worker": away, "verdict": "draining", "filter": "draining",
