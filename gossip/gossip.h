@@ -132,7 +132,8 @@
  * that batch, which the batch's fingerprint proves. It is tried once for each
  * position, and once more where this node's own doubts ended the reading: at once, when the reading, the replica and the names are level (three
  * times in an epoch), and before every takeover: before it is asked for, and once more when
- * it was read, for names may have come meanwhile. If the replay does not reach, or
+ * it was read, for names may have come meanwhile. While newer names are asked for, that
+ * means those of before. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
  * above hold. A node that has a peer's state is level only when it has the
  * names, too, so nodes can be restarted one after another. Names are in the

@@ -723,6 +723,10 @@ void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
 /* The names are not known, or old, and a peer has them, or newer ones. */
 bool gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s);
 
+/* While a peer is asked for newer names, the reading may go on from those of
+ * before, which was not tried: they are in their place again. */
+void gossip_names_back(struct gossip *g, struct gossip_stream *s);
+
 /* When gossip_names_tick() is due; UINT64_MAX: never. */
 uint64_t gossip_names_timer(const struct gossip *g,
                             const struct gossip_stream *s);

@@ -177,6 +177,9 @@ resume(struct gossip *g, struct gossip_stream *s, bool must)
 {
     bool same = s->resumed_id == s->epoch.id && s->resumed_us != 0;
 
+    if (must) {
+        gossip_names_back(g, s); /* newer ones would come too late */
+    }
     if (!gossip_local_can_resume(g, s) ||
         (!must && gossip_names_wanted(g, s))) {
         return false;

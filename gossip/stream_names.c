@@ -473,6 +473,18 @@ fail(struct gossip *g, struct gossip_stream *s)
 }
 
 void
+gossip_names_back(struct gossip *g, struct gossip_stream *s)
+{
+    const struct gossip_named *spare = s->names.spare;
+    bool tried = s->resumed_us != 0 && s->resumed_id == s->epoch.id &&
+                 spare != NULL && spare->pos == s->resumed_pos;
+
+    if (spare != NULL && spare->pos <= s->pos && !tried) {
+        fail(g, s);
+    }
+}
+
+void
 gossip_names_tick(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_ledger *n = &s->names;

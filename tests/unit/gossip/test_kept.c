@@ -338,3 +338,99 @@ Test(gossip_kept, of_parts_the_largest_one_comes_to_all)
         setup();
     }
 }
+
+/* Node 1 has the state as of 24, asks node 0 for the names, and has those of 14.
+ * The answer is on its way. */
+static void
+ask_for_newer_names(void)
+{
+    teardown();
+    config.log_records = 4;
+    lab_begin(&lab, &config, 2);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 25; i++) {
+        if (i == 15) {
+            lab_run(&lab, 100);
+            lab_unlink(&lab, 0, 1);
+        }
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    uint64_t asked = lab_stats(&lab, 1).names_asked;
+    lab_link(&lab, 0, 1);
+    for (uint32_t ms = 0; lab_stats(&lab, 1).names_asked == asked; ms++) {
+        cr_assert_lt(ms, config.judge_ms);
+        lab_carry(&lab);
+        lab.now_us += LAB_MS;
+        gossip_tick(lab.nodes[0].g, lab.now_us);
+        gossip_tick(lab.nodes[1].g, lab.now_us);
+        lab_pull(&lab);
+    }
+    cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(24));
+    cr_assert(!lab_status(&lab, 1).names_known);
+    cr_assert_eq(lab_status(&lab, 1).names_kept, gossip_pos_after(14));
+}
+
+Test(gossip_kept, the_names_of_before_while_newer_ones_are_asked_for)
+{
+    ask_for_newer_names();
+    lab_begin_reading(&lab, 1, 999, false);
+    for (uint32_t i = 12; i < 28; i++) {
+        lab_read_named(&lab, 1, i, i, true);
+    }
+    lab_stop(&lab, 0);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
+    gossip_local_resume(lab.nodes[1].g, lab_stream, 77, true, 14, lab.now_us);
+    for (uint32_t i = 15; i < 28; i++) {
+        lab_read_named(&lab, 1, i, i, true);
+    }
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert(lab_status(&lab, 1).complete);
+    cr_assert_eq(lab_held(&lab, 1), 28);
+    cr_assert_eq(lab_status(&lab, 1).names_pos, gossip_pos_after(27));
+}
+
+/* The intake could not go on from those of before. */
+Test(gossip_kept, newer_names_that_come_while_a_takeover_is_read)
+{
+    teardown();
+    config.log_records = 4;
+    config.question_ms = 60000;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 25; i++) {
+        if (i == 15) {
+            lab_run(&lab, 100);
+            lab_unlink(&lab, 0, 1);
+            lab.severed[2] = true;
+        }
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 999, false);
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 1);
+    for (uint32_t i = 20; i < 28; i++) {
+        lab_read_named(&lab, 1, i, i, true);
+    }
+    lab_run(&lab, config.judge_ms + config.judge_ms / 2);
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 1);
+    lab_run(&lab, 2 * config.judge_ms + config.judge_ms / 4);
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 0);
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(24));
+    for (uint32_t ms = 0; lab_stats(&lab, 1).takeovers == 0; ms++) {
+        cr_assert_lt(ms, config.judge_ms);
+        lab.now_us += LAB_MS;
+        gossip_tick(lab.nodes[1].g, lab.now_us);
+        lab_pull(&lab);
+    }
+    lab_carry(&lab);
+    lab_begin_reading(&lab, 1, 999, false); /* as it was asked to */
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 1).names_pos, gossip_pos_after(24));
+    cr_assert_eq(lab_stats(&lab, 1).resumes, 2);
+}
