@@ -423,10 +423,12 @@ class AnswerCache(Proxy):
             got = self.admin("POST", "/admin/answer_cache/clear", body)
             self.assertEqual(got.status, 200, got.text)
             return got.json()["cleared"]
+        self.settles(answers=3)
         self.assertEqual(clear({"tenant": "a", "model": "n"}), 1)
         self.assertEqual(clear({"tenant": "a"}), 1)
         self.assertEqual([said("b"), said("a")], ["HIT", "MISS"])
         said("b", model="n")
+        self.settles(answers=3)
         self.assertEqual(clear({"model": "m"}), 2)
         self.assertEqual(said("b", model="n"), "HIT")
         self.assertEqual(clear({}), 1)
