@@ -146,11 +146,13 @@ class Hints(MeshCase):
             for other in (nodes[(i + 1) % 3], nodes[(i + 2) % 3]):
                 body = {"model": "m", "prompt": prompt}
 
-                def knows(other=other, body=body):
+                def knows(other=other, body=body, chosen=chosen):
                     said = harness.request(other.at("admin"), "POST", "/admin/explain", body).json()
-                    return said["mode"] == "affinity"
+                    return (said["mode"], said["worker"]) == ("affinity", chosen)
                 harness.wait_until(knows, "the decision is believed")
-                self.assertEqual(self.ask(other, prompt), chosen)
+                self.assertEqual(self.ask(other, prompt), chosen,
+                                 [harness.request(node.at("admin"), "GET", "/admin/decisions").text
+                                  for node in nodes])
 
         def counted(what):
             return sum(self.metric(node, f"kvasir_hints_{what}_total") for node in nodes)

@@ -43,7 +43,7 @@ class Load:
                         self.failed.append("a connection")
                     continue  # that node was killed
                 if answer.status != 200:
-                    self.failed.append(answer.text())
+                    self.failed.append(answer.text)
                 self.workers.add(answer.headers.get("x-kvasir-worker"))
                 break
 
