@@ -157,14 +157,14 @@ class Page(MeshCase):
         backs = set()
         for dark in (False, True):
             page = self.open(node, dark=dark)
-            page.run("""return import('/page/workers.js').then(({ showWorkers }) => {
-                const at = (id) => document.getElementById(id);
-                showWorkers(at('workers'), at('worker'), JSON.parse(arguments[0])); })""",
-                     json.dumps(status))
-            tall, wide, shown = page.run(
-                "const grid = document.getElementById('workers');"
-                "return [grid.offsetHeight, document.documentElement.scrollWidth - innerWidth,"
-                " grid.children.length]")
+            # In one turn: the page shows the node's own workers again as it hears of them.
+            tall, wide, shown = page.run("""
+                return import('/page/workers.js').then(({ showWorkers }) => {
+                    const at = (id) => document.getElementById(id);
+                    showWorkers(at('workers'), at('worker'), JSON.parse(arguments[0]));
+                    return [at('workers').offsetHeight,
+                            document.documentElement.scrollWidth - innerWidth,
+                            at('workers').children.length]; })""", json.dumps(status))
             self.assertEqual(shown, 256)
             self.assertLess(tall, 900, "all are seen at once")
             self.assertLessEqual(wide, 0, "nothing sticks out")

@@ -37,6 +37,7 @@ setup(void)
 static void
 teardown(void)
 {
+    role_is_control();
     ingest_hand_forget(streams, &rank);
     free(streams);
     lab_end(&lab);
@@ -51,6 +52,7 @@ ends(void)
 {
     uint32_t count = 0;
 
+    role_is_control();
     for (uint32_t i = 0; i < 10000 && ingest_streams_hands(streams, lab.now_us);
          i++) {
         struct ingest_rank *whose = NULL;
@@ -70,6 +72,7 @@ begin_copy(void)
 {
     struct ingest_rank *whose = NULL;
 
+    role_is_control();
     cr_assert_null(ingest_streams_hand(streams, 1, &whose, lab.now_us));
     cr_assert_null(whose);
     cr_assert(streams->handed == &rank);
@@ -107,6 +110,7 @@ Test(ingest_hand, what_is_asked_for_after_a_copy_was_lost_is_copied)
 {
     struct ingest_rank *whose = NULL;
 
+    role_is_control();
     lose_names();
     rank.hands = true;
     cr_assert_null(ingest_streams_hand(streams, 1, &whose, lab.now_us));
