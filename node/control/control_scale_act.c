@@ -154,6 +154,20 @@ give_up(struct control *control, const struct scale_job *job)
     }
 }
 
+static void
+report_loss(const struct scale_job *job)
+{
+    if (job->record.state == SCALE_WORKS) {
+        LOG_WARNING(
+            "scale_lost", KV("key", job->key), KV("model", job->record.model),
+            KV("worker", job->record.worker),
+            KV("hint", "its worker was removed, or took no requests for "
+                       "scale.provision and had none in flight: it is "
+                       "given back, and another one asked for where it "
+                       "is needed"));
+    }
+}
+
 static void ON_CONTROL
 carry_on(struct control *control, struct scale_job *job, enum scale_do what)
 {
@@ -187,6 +201,7 @@ carry_on(struct control *control, struct scale_job *job, enum scale_do what)
         break;
     case SCALE_DO_END:
         give_up(control, job);
+        report_loss(job);
         say_state(control, job, SCALE_ENDS);
         break;
     }

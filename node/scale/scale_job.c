@@ -60,6 +60,23 @@ drain_on(struct scale_job *job, const struct scale_facts *facts,
     return idle || late ? SCALE_DO_END : SCALE_DO_NOTHING;
 }
 
+/* An engine that worked, and is no more: it takes nothing, though nobody drains
+ * it, and nothing is in flight there, for as long as a new one may take to come. */
+static bool
+is_lost(struct scale_job *job, const struct scale_facts *facts,
+        const struct scale_times *times, uint64_t now_us)
+{
+    bool dead = !facts->ready && facts->idle && !facts->drains;
+
+    if (!dead) {
+        job->idle_us = 0;
+    } else if (job->idle_us == 0) {
+        job->idle_us = now_us;
+    }
+    return dead &&
+           now_us - job->idle_us >= times->provision_ms * UINT64_C(1000);
+}
+
 enum scale_do
 scale_job_next(struct scale_job *job, const struct scale_facts *facts,
                const struct scale_times *times, uint64_t now_us)
@@ -96,6 +113,9 @@ scale_job_next(struct scale_job *job, const struct scale_facts *facts,
         return facts->ready ? SCALE_DO_WORK
                : late       ? SCALE_DO_DRAIN
                             : SCALE_DO_NOTHING;
+    }
+    if (is_lost(job, facts, times, now_us)) {
+        return SCALE_DO_END;
     }
     return job->goes ? SCALE_DO_DRAIN : SCALE_DO_NOTHING;
 }

@@ -8,7 +8,9 @@
  *   asked    a call to provision, again and again with the same key, until an
  *            answer says where the engine is; then it is added as a worker
  *   comes    until it takes requests
- *   works    until it is chosen to go (scale_victim())
+ *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
+ *            requests, and nothing is in flight there on any node, for
+ *            provision_ms; then it ends
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;

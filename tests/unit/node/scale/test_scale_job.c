@@ -92,6 +92,27 @@ Test(node_scale_job, what_does_not_come_in_time_is_given_back)
     cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
 }
 
+Test(node_scale_job, an_engine_that_is_lost_is_given_back)
+{
+    in(SCALE_WORKS);
+    facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    facts.idle = false; /* another node has a request there */
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    facts.drains = true; /* somebody wants it so */
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    facts.drains = false;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(SECOND), SCALE_DO_END);
+    in(SCALE_WORKS);
+    facts.ready = facts.idle = true;
+    cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
+}
+
 Test(node_scale_job, what_was_chosen_drains_until_it_is_idle_for_all)
 {
     in(SCALE_WORKS);
