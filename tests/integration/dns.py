@@ -15,6 +15,20 @@ TRIES = 20  # somebody may take the port first
 # Below the ports that the kernel gives to whoever connects or asks for any:
 # such a port may be taken at one address of loopback and free at another.
 PORTS = range(10240, 32768)
+claims = []  # held until this program ends
+
+
+def claim(port):
+    """Whether no test that runs now has got the port from here: the claim is an
+    abstract socket, which leaves no file behind."""
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        held.bind(f"\0kvasir-test-port-{port}")
+    except OSError:
+        held.close()
+        return False
+    claims.append(held)
+    return True
 
 
 def is_free(host, port):
@@ -31,10 +45,11 @@ def is_free(host, port):
 
 
 def free_port(*hosts):
-    """A port that was free at all of these addresses a moment ago."""
+    """A port that was free at all of these addresses a moment ago, and that no
+    other test gets meanwhile."""
     for _ in range(TRIES):
         port = random.choice(PORTS)
-        if all(is_free(host, port) for host in hosts or ["127.0.0.1"]):
+        if all(is_free(host, port) for host in hosts or ["127.0.0.1"]) and claim(port):
             return port
     raise RuntimeError(f"none of {TRIES} ports was free")
 
