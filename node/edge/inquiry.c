@@ -156,9 +156,12 @@ static void
 show_counts(struct lane *lane)
 {
     struct metrics_lane *m = &lane->shared->metrics;
-    struct token_ask_stats asked = token_ask_stats(lane->token_ask);
+    struct token_ask_stats asked = {.open = 0}; /* no engine is asked */
     struct token_cache_stats cache;
 
+    if (lane->token_ask != NULL) {
+        asked = token_ask_stats(lane->token_ask);
+    }
     token_cache_stats(lane->token_cache, &cache);
     counter_set(&m->tokens_refused, asked.refused);
     counter_set(&m->tokens_unable, asked.unable);

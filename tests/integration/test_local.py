@@ -148,6 +148,13 @@ class Exact(LocalCase):
         node = self.serve([engine], "--tokens.dir", str(MODELS), "--tokens.wait", "0")
         self.all_shapes(node, [engine], SHAPES[:3])
 
+    def test_a_thread_makes_it_with_tokens_wait_0(self):
+        engine = self.tiny("--blocks", "40000", "--max-model-len", "400000")
+        node = self.serve([engine], "--tokens.dir", str(MODELS), "--tokens.wait", "0")
+        self.warm(node, [engine])
+        self.post(node, CHAT, {"messages": say(LONG * 200)})
+        harness.wait_until(lambda: self.model_of(node)["answered"] == 1, "it is made")
+
     def test_a_long_prompt_is_made_by_a_thread(self):
         engine = self.tiny("--blocks", "40000", "--max-model-len", "400000")
         node = self.serve([engine], "--tokens.dir", str(MODELS), "--tokens.wait", "30s")
