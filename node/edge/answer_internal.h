@@ -1,11 +1,15 @@
 /*
- * What stands between a worker's answer and its client where it does not pass as
- * it comes:
+ * A worker's answer on its way back, and what stands between it and its client
+ * where it does not pass as it comes:
  *
+ *   response.c     the answer's head and body
+ *   resuming.c     streams that go on at another worker
+ *   storing.c      what workers store, and who asks for it
  *   translating.c  requests that an engine gets in another form, and their answers
  *   alive.c        comments to clients that wait for the first of a stream
  *   whole.c        answers that are held until they are whole
  *   caching.c      answers that are kept for requests that repeat
+ *   counting.c     counts of tokens, which are answered here
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
  */
@@ -13,6 +17,63 @@
 #define NODE_EDGE_ANSWER_INTERNAL_H
 
 #include "node/edge/edge_internal.h"
+
+/* response.c */
+
+/* Looks for the final head at bytes, into lane->head. True: it is complete;
+ * *len and *bytes are what follows it. False: up waits for more, or is gone. */
+bool response_find_head(struct upstream *up, const char **bytes, size_t *len)
+    ON_LANE MUST_CHECK;
+/* Keeps bytes until more come, behind those in up->partial: 0, or -ENOBUFS. */
+int response_keep(struct upstream *up, const char *bytes, size_t len)
+    ON_LANE MUST_CHECK;
+
+/* Bytes of an answer, in the lane's scratch or in up->partial. */
+void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
+/* The worker closed its side (0), or the connection broke (-errno). */
+void response_end(struct upstream *up, int error) ON_LANE;
+
+/* Whether the body goes out in chunks of our own. */
+bool response_rechunks(const struct exchange *x);
+/* Adds some of the body. */
+void response_put(const struct exchange *x, struct slice data, struct buf *out);
+/* Adds its end. */
+void response_put_end(const struct exchange *x, struct buf *out);
+/* Sends some of the answer to up's request, and goes on with it; may free the
+ * exchange. whole: nothing else follows. */
+void response_send(struct upstream *up, const struct iovec *parts,
+                   unsigned count, bool whole) ON_LANE;
+
+/* resuming.c */
+
+/* Whether the answer to x, which was just read, may be resumed. */
+void resuming_init(struct exchange *x, const struct scan *scan) ON_LANE;
+/* A good stream begins. */
+void resuming_begin(struct exchange *x) ON_LANE;
+/* Whether the attempt's engine, which was elected, is asked for usage. */
+void resuming_count(struct exchange *x) ON_LANE;
+/* The answer of the attempt's engine follows: the usage that it was asked for, and
+ * the client did not ask for, is not for the client. */
+void resuming_strip(struct exchange *x) ON_LANE;
+/* As resume_give(), with room for it if there is any. */
+void resuming_give(struct exchange *x, struct slice piece) ON_LANE;
+/* Bytes have passed: a request that is not needed any more is let go. */
+void resuming_settle(struct exchange *x) ON_LANE;
+/* The answer broke off. True: x asks for the rest of it, if another worker
+ * takes it. */
+bool resuming_ask(struct exchange *x) ON_LANE MUST_CHECK;
+/* Whether the worker of x's pool can go on with the answer. */
+bool resuming_suits(const struct exchange *x) ON_LANE;
+/* x ends. */
+void resuming_fini(struct exchange *x) ON_LANE;
+
+/* storing.c */
+
+/* Whether x is about what a worker stores; the scratch has read it, and its
+ * tenant is known. */
+void storing_begin(struct exchange *x, const struct http_head *head) ON_LANE;
+/* These bytes of the answer's body pass, of one that stores. */
+void storing_pass(struct exchange *x, struct slice bytes) ON_LANE;
 
 /* translating.c */
 
@@ -131,5 +192,14 @@ caching_fini(struct exchange *x, bool done)
 void caching_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
 /* "hit", "miss", "bypass"; NULL: there is no cache. Static text. */
 const char *caching_name(const struct exchange *x);
+
+/* counting.c */
+
+/* x, whose counting.asks, has its share of the limits of requests, and the scratch
+ * holds it: counts its tokens. True: x was answered and is gone, or it waits for
+ * counting_end(). */
+bool counting_begin(struct exchange *x) ON_LANE MUST_CHECK;
+/* The thread has counted, or not in time: x is answered, or goes to an engine. */
+void counting_end(struct exchange *x) ON_LANE;
 
 #endif

@@ -9,11 +9,13 @@
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   form.c      forms that go to a worker while they come
  *   inquiry.c   what a request's tokens are, asked of an engine
+ *   counting.c  counts of tokens that are made here
  *   limit.c     what a tenant may ask for: taken before, settled after
  *   waiting.c   requests that wait for a worker with room
  *   naming.c    requests whose name stands for models
  *   caching.c   answers that are kept for requests that repeat
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
+ *   refusing.c  what clients of refused requests are told
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
  *   translating.c  requests that an engine gets in another form
@@ -102,6 +104,7 @@ enum lane_timeout {
     LANE_TIMEOUT_UPSTREAM_IDLE,
     LANE_TIMEOUT_TOKENS, /* of an exchange that waits for an engine's word */
     LANE_TIMEOUT_LOCAL,  /* ... for a thread of this node */
+    LANE_TIMEOUT_COUNT,  /* ... and the count is all that it wants */
     LANE_TIMEOUT_YIELD,  /* ... for its node's moment: view/moment.h */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
     LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
@@ -304,6 +307,7 @@ struct exchange {
     struct edge_resuming resuming;
     struct edge_edits edits;
     struct edge_dialect dialect;
+    struct edge_counting counting;
     struct edge_split split;
 
     uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
@@ -520,37 +524,6 @@ void inquiry_cancel(struct exchange *x) ON_LANE;
 /* Whether x waits for a thread of this node. */
 bool inquiry_is_local(const struct exchange *x);
 
-/* resuming.c */
-
-/* Whether the answer to x, which was just read, may be resumed. */
-void resuming_init(struct exchange *x, const struct scan *scan) ON_LANE;
-/* A good stream begins. */
-void resuming_begin(struct exchange *x) ON_LANE;
-/* Whether the attempt's engine, which was elected, is asked for usage. */
-void resuming_count(struct exchange *x) ON_LANE;
-/* The answer of the attempt's engine follows: the usage that it was asked for, and
- * the client did not ask for, is not for the client. */
-void resuming_strip(struct exchange *x) ON_LANE;
-/* As resume_give(), with room for it if there is any. */
-void resuming_give(struct exchange *x, struct slice piece) ON_LANE;
-/* Bytes have passed: a request that is not needed any more is let go. */
-void resuming_settle(struct exchange *x) ON_LANE;
-/* The answer broke off. True: x asks for the rest of it, if another worker
- * takes it. */
-bool resuming_ask(struct exchange *x) ON_LANE MUST_CHECK;
-/* Whether the worker of x's pool can go on with the answer. */
-bool resuming_suits(const struct exchange *x) ON_LANE;
-/* x ends. */
-void resuming_fini(struct exchange *x) ON_LANE;
-
-/* storing.c */
-
-/* Whether x is about what a worker stores; the scratch has read it, and its
- * tenant is known. */
-void storing_begin(struct exchange *x, const struct http_head *head) ON_LANE;
-/* These bytes of the answer's body pass, of one that stores. */
-void storing_pass(struct exchange *x, struct slice bytes) ON_LANE;
-
 /* prefill.c */
 
 /* Whether x, which the scratch holds, may be split in this view. */
@@ -627,6 +600,11 @@ bool naming_begin(struct exchange *x) ON_LANE MUST_CHECK;
 bool naming_next(struct exchange *x) ON_LANE MUST_CHECK;
 /* x's body is not needed any more. Repeating it is harmless. */
 void naming_release(struct exchange *x) ON_LANE;
+
+/* refusing.c */
+
+/* Tells x's client why it is refused: does what DISPATCH_REFUSE wants. Frees x. */
+void exchange_refuse(struct exchange *x) ON_LANE;
 
 /* exchange.c */
 
@@ -719,6 +697,9 @@ void upstream_unsplit(struct upstream *up) ON_LANE;
 /* The same for an answer that dispatch_drops(). */
 void upstream_dropped(struct upstream *up,
                       const struct dispatch_failure *failure) ON_LANE;
+/* When the answer that lane->head is of may be asked for again, if it says. */
+void upstream_read_retry(const struct http_head *head,
+                         struct dispatch_failure *failure);
 /* It has no exchange any more, and its exchange no such connection. */
 void upstream_detach(struct upstream *up) ON_LANE;
 /* The connection's exchange ended: keeps it when it can be used again. */
@@ -733,35 +714,6 @@ void upstream_pause(struct upstream *up) ON_LANE;
 void upstream_resume(struct upstream *up) ON_LANE;
 /* Closes the idle connections. */
 void upstream_drop_idle(struct lane *lane) ON_LANE;
-
-/* response.c */
-
-/* Looks for the final head at bytes, into lane->head. True: it is complete;
- * *len and *bytes are what follows it. False: up waits for more, or is gone. */
-bool response_find_head(struct upstream *up, const char **bytes, size_t *len)
-    ON_LANE MUST_CHECK;
-/* Keeps bytes until more come, behind those in up->partial: 0, or -ENOBUFS. */
-int response_keep(struct upstream *up, const char *bytes, size_t len)
-    ON_LANE MUST_CHECK;
-/* When the answer that lane->head is of may be asked for again, if it says. */
-void upstream_read_retry(const struct http_head *head,
-                         struct dispatch_failure *failure);
-
-/* Bytes of an answer, in the lane's scratch or in up->partial. */
-void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
-/* The worker closed its side (0), or the connection broke (-errno). */
-void response_end(struct upstream *up, int error) ON_LANE;
-
-/* Whether the body goes out in chunks of our own. */
-bool response_rechunks(const struct exchange *x);
-/* Adds some of the body. */
-void response_put(const struct exchange *x, struct slice data, struct buf *out);
-/* Adds its end. */
-void response_put_end(const struct exchange *x, struct buf *out);
-/* Sends some of the answer to up's request, and goes on with it; may free the
- * exchange. whole: nothing else follows. */
-void response_send(struct upstream *up, const struct iovec *parts,
-                   unsigned count, bool whole) ON_LANE;
 
 /* reply.c */
 

@@ -96,6 +96,7 @@ note(struct exchange *x, const struct local_question *question, uint64_t root,
     x->local_way = answer->way;
     x->local_tokens = question->several ? 0 : (uint32_t)answer->ids.count;
     if (x->sample == 0 && !question->several &&
+        x->dialect.api != DIALECT_COUNT && /* none is sent */
         local_model_wants_sample(model, answer->way)) {
         x->sample = local_samples_begin(node->local_samples, x->local_version,
                                         answer->way, root, answer->ids.ptr,

@@ -329,6 +329,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_CACHE] = lane->answer_cache.wait_ms,
         [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
+        [LANE_TIMEOUT_COUNT] = lane->node->config->tokens.timeout_ms,
     };
 
     memcpy(into, ms, sizeof(ms));

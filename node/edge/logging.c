@@ -77,7 +77,7 @@ logging_begin(struct fact_request *fact, struct exchange *x,
 {
     const struct dispatch *d = &x->dispatch;
     struct lane *lane = x->client->lane;
-    bool hit = x->caching.verdict == CACHING_HIT;
+    bool hit = x->caching.verdict == CACHING_HIT || x->counting.done;
     bool failed = !hit && (report->end != DISPATCH_DONE || d->status >= 400);
     bool logged = lane->log_requests != CONFIG_LOG_OFF && wants(lane, failed);
 

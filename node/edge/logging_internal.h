@@ -34,7 +34,7 @@ tracing_step(struct exchange *x, enum fact_step_kind kind)
 void tracing_end(struct exchange *x, struct fact_trace *trace, uint64_t now_us)
     ON_LANE;
 
-/* exchange.c: why an attempt came to nothing. Static text. */
+/* refusing.c: why an attempt came to nothing. Static text. */
 const char *exchange_fault_text(const struct dispatch_attempt *attempt);
 
 /* A request that was answered with an error before it was an exchange. */

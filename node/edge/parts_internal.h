@@ -94,6 +94,13 @@ struct edge_dialect {
     bool each;         /* it asks for the usage of each event of its stream */
 };
 
+/* A request that this node may answer by counting its tokens: counting.c. */
+struct edge_counting {
+    bool asks;  /* ... and was not asked to yet */
+    bool waits; /* a thread counts */
+    bool done;  /* the answer is ours */
+};
+
 /* A client that waits for the first of its stream. */
 struct edge_alive {
     struct deadline deadline; /* until the next comment */

@@ -3,7 +3,7 @@
  * second connection beside the exchange's own. Nothing of its answer is for the
  * client.
  */
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 /* The request */
 

@@ -2,7 +2,7 @@
  * Requests about what a worker stores (stored.h): they go to the worker that has
  * it, and what an answer says was made is known to be at its worker.
  */
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 void
 storing_begin(struct exchange *x, const struct http_head *head)

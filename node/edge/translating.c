@@ -48,6 +48,7 @@ translating_init(struct exchange *x)
                      : x->api == SCAN_API_MESSAGES ? DIALECT_MESSAGES
                                                    : DIALECT_RESPONSES;
     x->dialect.line = counterparts[x->dialect.api].line;
+    x->counting.asks = x->dialect.possible && counts;
     x->dialect.marks =
         x->client->lane->messages.cache_control != 0 && x->dialect.possible &&
         x->api == SCAN_API_MESSAGES && x->client->lane->route.model.len != 0 &&

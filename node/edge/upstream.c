@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "node/base/log.h"
-#include "node/edge/edge_internal.h"
+#include "node/edge/answer_internal.h"
 
 static struct upstream *
 upstream_of(struct sock *sock)

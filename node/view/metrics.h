@@ -75,6 +75,7 @@
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
     X(forms_ahead, "Forms that went to a worker while they came")              \
     X(translated, "Requests of other APIs that engines got as chats")          \
+    X(counts_local, "Counts of Messages' tokens that this node made")          \
     X(answer_cache_hits, "Requests answered from the answer cache")            \
     X(answer_cache_misses, "Requests whose answer it did not have")            \
     X(answer_cache_waits, "Requests that waited for the first of their kind")  \

@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import signal
+import socket
 import tempfile
 
 import harness
@@ -442,6 +443,115 @@ class Embeddings(LocalCase):
             self.assertGreater(all_three["predicted_tokens"], 0)
         self.assertEqual(self.asked(node), 0)
         self.assertEqual(self.model_of(node)["wrong"], 0)
+
+
+class Count(LocalCase):
+    """/v1/messages/count_tokens, answered here."""
+    PATH = "/v1/messages/count_tokens"
+    MESSAGES = [(name, body) for name, path, body in SHAPES if path == "/v1/messages"]
+
+    def ask(self, address, body):
+        answer = harness.request(address, "POST", self.PATH, {"model": "house/tiny", **body})
+        self.assertEqual(answer.status, 200, answer.text)
+        return answer.json()
+
+    def counted(self, node):
+        return harness.metric(node.at("admin"), "kvasir_counts_local_total")
+
+    def refusing(self, *flags):
+        """A node whose one worker cannot be reached."""
+        closed = socket.socket()
+        self.addCleanup(closed.close)
+        closed.bind(("127.0.0.1", 0))
+        return self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--worker", f"http://127.0.0.1:{closed.getsockname()[1]}",
+                          "--tokens.dir", str(MODELS), *flags)
+
+    def test_it_is_what_the_engine_counts_and_no_engine_is_asked(self):
+        engine = self.tiny()
+        node = self.refusing("--log.requests", "all")
+        shapes = [*self.MESSAGES, ("Chinese", {"messages": say(CHINESE)}),
+                  ("long", {"messages": say(LONG * 200, "I do.", CHINESE * 100)})]
+        for name, body in shapes:
+            with self.subTest(shape=name):
+                own = self.ask(engine.at("http"), body)
+                self.assertGreater(own["input_tokens"], 20)
+                self.assertEqual(self.ask(node.at("serve"), body), own)
+        self.assertEqual(self.counted(node), len(shapes))
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_attempts_connect_total"), 0)
+        lines = [line for line in node.log().splitlines() if " request " in line]
+        self.assertEqual(len(lines), len(shapes))
+        for line in lines:
+            self.assertIn("end=done", line)
+            self.assertIn("status=200", line)
+
+    def test_it_is_what_the_message_then_costs(self):
+        node = self.serve([self.tiny()], "--tokens.dir", str(MODELS))
+        for name, body in self.MESSAGES:
+            with self.subTest(shape=name):
+                usage = self.post(node, "/v1/messages", body).json()["usage"]
+                self.assertEqual(self.ask(node.at("serve"), body)["input_tokens"],
+                                 usage["input_tokens"] + usage.get("cache_read_input_tokens", 0))
+        self.assertEqual(self.counted(node), len(self.MESSAGES))
+
+    def test_what_the_files_do_not_do_for_goes_to_an_engine(self):
+        engine = self.tiny()
+        node = self.serve([engine], "--tokens.dir", str(MODELS))
+        picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png",
+                                               "data": "iVBORw0KGgo="}}
+        body = {"messages": [{"role": "user", "content": [
+            {"type": "text", "text": LONG}, picture]}]}
+        self.assertEqual(self.ask(node.at("serve"), body), self.ask(engine.at("http"), body))
+        other = {"model": "other", "messages": say(LONG)}
+        answer = harness.request(node.at("serve"), "POST", self.PATH, other)
+        self.assertEqual(answer.status, 404, answer.text)
+        bad = harness.request(node.at("serve"), "POST", self.PATH, {"model": "house/tiny"})
+        own = harness.request(engine.at("http"), "POST", self.PATH, {"model": "house/tiny"})
+        self.assertEqual(bad.status, own.status, bad.text)
+        self.assertEqual(self.counted(node), 0)
+
+    def test_a_way_that_is_switched_off_is_counted_by_the_engine(self):
+        place = self.copy()
+        file = place / "tiny/chat_template.jinja"
+        file.write_text(file.read_text().replace("<|im_end|>\\n", "<|im_end|>\\n\\n"))
+        engine = self.tiny()
+        node = self.serve([engine], "--tokens.dir", str(place))
+        self.warm(node, [engine])
+        body = {"messages": say(LONG)}
+        self.assertNotEqual(self.ask(node.at("serve"), body), self.ask(engine.at("http"), body))
+        self.post(node, "/v1/messages", body)
+        harness.wait_until(lambda: self.model_of(node)["ways"]["messages"] == "engine", "it is off")
+        self.assertEqual(self.ask(node.at("serve"), body), self.ask(engine.at("http"), body))
+        self.assertEqual(self.counted(node), 1)
+
+    def test_without_room_for_a_thread_an_engine_is_asked(self):
+        engine = self.tiny("--max-model-len", "4000000")
+        node = self.serve([engine], "--tokens.dir", str(MODELS), "--lanes", "1",
+                          "--limits.body_bytes_max", "1536KiB", "--limits.client_bytes_max", "3MiB")
+        body = {"messages": say("word " * 280_000)}  # it would be held twice
+        self.assertEqual(self.ask(node.at("serve"), body), self.ask(engine.at("http"), body))
+        self.assertEqual(self.counted(node), 0)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_tokens_local_busy_total"), 1)
+
+    def test_it_is_a_request_of_its_tenant(self):
+        node = self.refusing("--limits.tenant_requests", "2/h")
+        for _ in range(2):
+            self.ask(node.at("serve"), {"messages": say(LONG)})
+        answer = harness.request(node.at("serve"), "POST", self.PATH,
+                                 {"model": "house/tiny", "messages": say(LONG)})
+        self.assertEqual(answer.status, 429, answer.text)
+        self.assertEqual(answer.json()["error"]["type"], "rate_limit_error")
+
+    def test_clients_that_leave_while_a_thread_counts_leave_nothing(self):
+        node = self.refusing("--lanes", "1")
+        body = json.dumps({"model": "house/tiny", "messages": say(CHINESE * 400)}).encode()
+        head = (f"POST {self.PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode()
+        for _ in range(20):
+            with socket.create_connection(node.at("serve")) as client:
+                client.sendall(head + body)
+        harness.wait_until(lambda: self.status(node)["requests"]["inflight"] == 0, "all is over")
+        self.ask(node.at("serve"), {"messages": say(LONG)})
 
 
 class Reload(LocalCase):
