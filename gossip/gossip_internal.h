@@ -715,6 +715,16 @@ gossip_names_fresh(const struct gossip_stream *s)
     return s->names.known && s->names.at == s->told;
 }
 
+/* The position of the names that are here, or were put aside while a peer is asked
+ * for newer ones; 0: there are none. */
+static inline uint64_t
+gossip_names_pos(const struct gossip_stream *s)
+{
+    const struct gossip_ledger *n = &s->names;
+
+    return n->spare != NULL ? n->spare->pos : n->known ? n->pos : 0;
+}
+
 /* A peer in the stream's epoch knows the names. old: only those of this position,
  * which is before its own; 0: as of its own. */
 void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
@@ -723,8 +733,8 @@ void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer,
 /* The names are not known, or old, and a peer has them, or newer ones. */
 bool gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s);
 
-/* While a peer is asked for newer names, the reading may go on from those of
- * before, which was not tried: they are in their place again. */
+/* Those of before that were put aside are in their place again, and no peer is
+ * asked for newer ones just now. */
 void gossip_names_back(struct gossip *g, struct gossip_stream *s);
 
 /* When gossip_names_tick() is due; UINT64_MAX: never. */

@@ -176,17 +176,17 @@ static bool
 resume(struct gossip *g, struct gossip_stream *s, bool must)
 {
     bool same = s->resumed_id == s->epoch.id && s->resumed_us != 0;
+    bool tried = same && s->resumed_pos == gossip_names_pos(s);
 
-    if (must) {
+    if (must && !tried && gossip_names_pos(s) <= s->pos) {
         gossip_names_back(g, s); /* newer ones would come too late */
     }
-    if (!gossip_local_can_resume(g, s) ||
+    if (tried || !gossip_local_can_resume(g, s) ||
         (!must && gossip_names_wanted(g, s))) {
         return false;
     }
-    if (same && (s->resumed_pos == s->names.pos ||
-                 (!must && gossip_awake(g) - s->resumed_us <
-                               gossip_us(g->config.heal_ms)))) {
+    if (same && !must &&
+        gossip_awake(g) - s->resumed_us < gossip_us(g->config.heal_ms)) {
         return false;
     }
     s->level_tries = same ? s->level_tries : 0;

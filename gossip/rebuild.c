@@ -86,15 +86,15 @@ clears_since(const struct gossip_stream *s, uint64_t pos)
 bool
 gossip_rebuild(struct gossip *g, struct gossip_stream *s, const char *reason)
 {
-    uint64_t pos = s->names.pos;
+    uint64_t pos = gossip_names_pos(s);
     bool logged = delta_log_covers(&s->log, pos);
     bool level = pos == s->told && pos == s->pos;
 
     CHECK(!s->removed && s->epoch.no != 0);
-    if (!s->names.known || pos == 0 || pos > s->told || gossip_is_torn(s) ||
-        (!level && !logged)) {
+    if (pos == 0 || pos > s->told || gossip_is_torn(s) || (!level && !logged)) {
         return false;
     }
+    gossip_names_back(g, s);
     bool complete = s->complete && (level || !clears_since(s, pos));
     uint32_t holes = level ? s->holes : EVENT_HOLES_UNKNOWN;
     gossip_stream_reset(g, s, reason);

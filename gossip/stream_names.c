@@ -475,11 +475,7 @@ fail(struct gossip *g, struct gossip_stream *s)
 void
 gossip_names_back(struct gossip *g, struct gossip_stream *s)
 {
-    const struct gossip_named *spare = s->names.spare;
-    bool tried = s->resumed_us != 0 && s->resumed_id == s->epoch.id &&
-                 spare != NULL && spare->pos == s->resumed_pos;
-
-    if (spare != NULL && spare->pos <= s->pos && !tried) {
+    if (s->names.spare != NULL) {
         fail(g, s);
     }
 }

@@ -434,3 +434,43 @@ Test(gossip_kept, newer_names_that_come_while_a_takeover_is_read)
     cr_assert_eq(lab_status(&lab, 1).names_pos, gossip_pos_after(24));
     cr_assert_eq(lab_stats(&lab, 1).resumes, 2);
 }
+
+/* Node 2 asks node 0 for the names of 23, and has those of 19, and a log of
+ * eight records. */
+Test(gossip_kept, a_lost_state_from_names_while_newer_ones_are_asked_for)
+{
+    teardown();
+    config.log_records = 8;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 23; i++) {
+        lab_read_named(&lab, 0, i, i, i != 20);
+        lab_run(&lab, i < 19 ? 0 : 500);
+    }
+    cr_assert_eq(lab_status(&lab, 2).names_pos, gossip_pos_after(19));
+    lab_stop(&lab, 1);
+    gossip_local_resume(lab.nodes[0].g, lab_stream, 77, true, 19, lab.now_us);
+    for (uint32_t i = 20; i < 24; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    for (uint32_t ms = 0; lab_status(&lab, 2).names_kept == 0; ms++) {
+        cr_assert_lt(ms, 2000);
+        lab_carry(&lab);
+        lab.now_us += LAB_MS;
+        gossip_tick(lab.nodes[0].g, lab.now_us);
+        gossip_tick(lab.nodes[2].g, lab.now_us);
+        lab_pull(&lab); /* the question is on its way */
+    }
+    cr_assert_eq(lab_status(&lab, 2).names_kept, gossip_pos_after(19));
+    lab_lose(&lab);
+    lab_stop(&lab, 0);
+    uint32_t resets = lab.nodes[2].resets;
+    memset(lab.nodes[2].held, 0, sizeof lab.nodes[2].held);
+    gossip_local_lost(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab.nodes[2].resets, resets + 1);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(23));
+    cr_assert_eq(lab_held(&lab, 2), 24);
+    cr_assert(lab_status(&lab, 2).complete);
+    cr_assert_eq(lab_status(&lab, 2).names_pos, gossip_pos_after(19));
+}
