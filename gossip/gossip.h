@@ -85,7 +85,8 @@
  * one position, both epochs are of one process, and the reader joins the whole
  * one under a number above both, if the peer leads it with a live reading, if it
  * goes as far as the partial one, or if the peer has the names, from which the
- * reading may go on. (A complete epoch is given up only for a reader that has come
+ * reading may go on: old ones, too, if the reading had their batch, which the peer's
+ * vector shows. (A complete epoch is given up only for a reader that has come
  * as far.) (If it took over from that very epoch, only a living
  * reader counts, or names that it has not tried.) Otherwise nobody can read on
  * in the whole epoch: the reader proves that its process lives, and keeps its

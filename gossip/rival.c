@@ -218,7 +218,7 @@ tell(struct gossip *g, uint64_t peer)
 static uint32_t
 patience_ms(const struct gossip *g, const struct gossip_stream *s)
 {
-    bool named = gossip_names_fresh(s) && s->names.pos != 0;
+    bool named = gossip_names_pos(s) != 0;
 
     return named ? 3 * g->config.judge_ms : g->config.judge_ms / 2;
 }
@@ -325,22 +325,26 @@ yields_part_to_less(struct gossip *g, struct gossip_stream *s,
 }
 
 /* The epoch is of the same process, and is read on in, or goes as far as ours, or
- * this node's reading may go on in it from the peer's names. A state that is
- * complete is given up for a reader only that has come as far. A takeover that ended it showed that without
- * a living reader it leads nowhere. */
+ * this node's reading may go on in it from the peer's names, if it had their
+ * batch, too: before its first one the engine repeats nothing. A state that is
+ * complete is given up for a reader only that has come as far. A takeover that
+ * ended it showed that without a living reader it leads nowhere. */
 static bool
 goes_on(const struct gossip_stream *s, const struct gossip_met *met)
 {
     const struct gossip_left *left = gossip_left_of(s, met->epoch.id);
-    bool open =
-        left == NULL || (met->pos > left->pos && left->times <= GOSSIP_RETURNS);
-    bool named = met->names && s->reading.any && open && !s->complete;
+    uint32_t print = 0;
+    bool open = left == NULL ||
+                (met->names > left->pos && left->times <= GOSSIP_RETURNS);
+    bool named = met->names != 0 && gossip_print_at(s, met->names, &print) &&
+                 print == met->names_print && s->reading.any && open &&
+                 !s->complete;
     bool known = s->rival.epoch.no != 0 && s->rival.epoch.id == met->epoch.id;
     bool reads = met->lives &&
                  (!s->complete || met->pos >= (known ? s->rival.pos : s->pos));
 
-    return agrees(s, met) &&
-           (reads || named || (left == NULL && met->pos == s->pos));
+    return named ||
+           (agrees(s, met) && (reads || (left == NULL && met->pos == s->pos)));
 }
 
 /* Whether this node's partial reading gives way to an epoch that knows more. To
@@ -425,7 +429,8 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (leads && !mine && theirs) {
         return yields_to_more(g, s, met);
     }
-    if (s->reading.any && !mine && theirs && met->names && goes_on(s, met)) {
+    if (s->reading.any && !mine && theirs && met->names != 0 &&
+        goes_on(s, met)) {
         return true;
     }
     /* To a part that a takeover ended only with a reader: it leads nowhere. */

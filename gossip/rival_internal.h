@@ -35,12 +35,14 @@ struct gossip_met {
     bool whole;
     bool complete;  /* the peer's replica is */
     bool lives;     /* the peer has a live reading that leads it */
-    bool names;     /* the peer has its names as of pos */
     bool has_print; /* of the batch at pos */
     bool counts;    /* count is known */
     uint32_t print;
     uint64_t pos;
-    uint64_t count; /* of blocks that the peer's replica holds */
+    uint64_t names; /* the position of the peer's names; 0: it has none, or
+                       does not say which batch that is */
+    uint32_t names_print; /* of that batch */
+    uint64_t count;       /* of blocks that the peer's replica holds */
 };
 
 /* rival.c: which of two epochs stays */

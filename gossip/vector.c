@@ -123,6 +123,9 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
         codec_put_u32(&g->build, print);
     }
     codec_put_varint(&g->build, old_names(s));
+    if (old_names(s) != 0) {
+        codec_put_u32(&g->build, (uint32_t)s->names.print);
+    }
     struct codec_out entry = g->build;
     g->build = frame;
     CHECK(!entry.failed);
@@ -166,6 +169,8 @@ struct entry {
     uint64_t xor_keys;
     uint32_t print;
     uint64_t old_names; /* their position; 0: none */
+    bool has_old_print;
+    uint32_t old_print; /* of the batch there */
 };
 
 static bool
@@ -185,6 +190,8 @@ get_entry(struct codec_in in, struct entry *entry)
         entry->print = codec_get_u32(&in);
     }
     entry->old_names = codec_left(&in) > 0 ? codec_get_varint(&in) : 0;
+    entry->has_old_print = entry->old_names != 0 && codec_left(&in) > 0;
+    entry->old_print = entry->has_old_print ? codec_get_u32(&in) : 0;
     return !in.failed;
 }
 
@@ -269,13 +276,18 @@ static bool
 meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
      const struct entry *entry)
 {
+    bool fresh =
+        (entry->flags & ENTRY_NAMES) != 0 && (entry->flags & ENTRY_PRINT) != 0;
     const struct gossip_met met = {
         .peer = peer,
         .epoch = entry->epoch,
         .whole = (entry->flags & ENTRY_WHOLE) != 0,
         .complete = (entry->flags & ENTRY_COMPLETE) != 0,
         .lives = (entry->flags & ENTRY_LIVES) != 0,
-        .names = (entry->flags & ENTRY_NAMES) != 0,
+        .names = fresh                  ? entry->pos
+                 : entry->has_old_print ? entry->old_names
+                                        : 0,
+        .names_print = fresh ? entry->print : entry->old_print,
         .has_print = (entry->flags & ENTRY_PRINT) != 0,
         .counts = (entry->flags & ENTRY_DIGEST) != 0,
         .print = entry->print,

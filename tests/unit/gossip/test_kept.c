@@ -199,6 +199,70 @@ Test(gossip_kept, names_that_come_while_a_takeover_is_read)
     }
 }
 
+/* Node 1 has all of process 77 up to 22, which it does not read, and the names of
+ * 19; node 2 read on alone, from that batch on. */
+static void
+read_on_beside_old_names(uint64_t from)
+{
+    teardown();
+    config.log_records = 4;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 23; i++) {
+        lab_read_named(&lab, 0, i, i, i != 20);
+    }
+    lab_run(&lab, 2000);
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(22));
+    cr_assert_eq(lab_status(&lab, 1).names_pos, gossip_pos_after(19));
+    lab_start(&lab, 2);
+    lab_begin_reading(&lab, 2, 998, false);
+    lab_begin_reading(&lab, 2, 999, false);
+    for (uint64_t i = from; i < 25; i++) {
+        lab_read_named(&lab, 2, i, (uint32_t)i, true);
+    }
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < config.judge_ms - 100; ms++) {
+        lab_run(&lab, 1);
+        prove(2);
+    }
+}
+
+Test(gossip_kept, the_whole_of_a_part_by_names_that_are_old)
+{
+    read_on_beside_old_names(19);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 77, true, 19, lab.now_us);
+    for (uint32_t i = 20; i < 25; i++) {
+        lab_read_named(&lab, 2, i, i, true);
+    }
+    lab_run(&lab, 4 * config.judge_ms);
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, at), 25);
+        cr_assert(lab_status(&lab, at).complete);
+        cr_assert_eq(lab_status(&lab, at).names_pos, gossip_pos_after(24));
+    }
+}
+
+/* What was read begins behind them: the engine repeats no more. */
+Test(gossip_kept, a_part_where_old_names_are_from_before_it)
+{
+    read_on_beside_old_names(20);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 999);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77, "others may come");
+    for (uint32_t ms = 0; ms < 3 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        prove(2);
+    }
+    for (uint32_t at = 1; at < 3; at++) {
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 999);
+        cr_assert_eq(lab_held(&lab, at), 5);
+    }
+}
+
 /* No later vector tells who has them. */
 Test(gossip_kept, names_follow_the_state_at_once)
 {
