@@ -322,6 +322,8 @@ ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     r->unasked = outcome != 0;
 }
 
+/* Items that are taken began the reading, so it is over where none are any more
+ * (ingest_stream_end()). A sidecar tells no names. */
 void
 ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
 {
@@ -329,8 +331,8 @@ ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ingest_wake(ingest);
 }
 
-/* Without memory, or a place in the queue, it is said again with the next
- * position. */
+/* Without memory, it is said again with the next position. Without a place in the
+ * queue, it waits for another turn, and a new copy. */
 bool
 ingest_hand_work(struct ingest *ingest, uint64_t now_us)
 {
@@ -346,14 +348,16 @@ ingest_hand_work(struct ingest *ingest, uint64_t now_us)
     }
     struct decoder_hand *hand =
         ingest_streams_hand(&ingest->streams, INGEST_HAND_BYTES, &rank, now_us);
-    if (hand != NULL) {
-        const struct fleet_worker *worker =
-            ingest->workers[rank->worker].worker;
-        if (intake_hand(ingest->intake, worker->slot, rank->generation,
-                        rank->stream.rank, hand) != 0) {
-            decoder_hand_free(hand);
-        }
-        ingest->handing = rank->stream;
+    if (hand == NULL) {
+        return true;
     }
+    const struct fleet_worker *worker = ingest->workers[rank->worker].worker;
+    if (intake_hand(ingest->intake, worker->slot, rank->generation,
+                    rank->stream.rank, hand) != 0) {
+        decoder_hand_free(hand);
+        rank->hands = true;
+        return false;
+    }
+    ingest->handing = rank->stream;
     return true;
 }

@@ -3,10 +3,13 @@
 #include <stdlib.h>
 
 #include "../../gossip/lab.h"
-#include "node/ingest/ingest_stream.h"
+#include "index/base/rng.h"
+#include "node/events/intake_internal.h"
+#include "node/ingest/ingest_internal.h"
 
 static struct lab lab;
 static struct gossip_config config;
+static struct ingest *ingest;
 static struct ingest_streams *streams;
 static struct ingest_rank rank;
 
@@ -27,8 +30,10 @@ setup(void)
     gossip_local_begin(lab.nodes[1].g, lab_stream, 999, false, 0, lab.now_us);
     lab_pull(&lab);
 
-    streams = calloc(1, sizeof *streams);
-    cr_assert_not_null(streams);
+    ingest = calloc(1, sizeof *ingest);
+    cr_assert_not_null(ingest);
+    ingest->stopped = true; /* no loop is woken */
+    streams = &ingest->streams;
     streams->gossip = lab.nodes[1].g;
     rank = (struct ingest_rank){.stream = lab_stream, .hands = true};
     streams->workers[0] = (struct ingest_source){.ranks = 1, .rank = &rank};
@@ -39,7 +44,8 @@ teardown(void)
 {
     role_is_control();
     ingest_hand_forget(streams, &rank);
-    free(streams);
+    intake_free(ingest->intake);
+    free(ingest);
     lab_end(&lab);
 }
 
@@ -125,4 +131,99 @@ Test(ingest_hand, what_is_asked_for_during_a_copy_needs_no_other_one)
     begin_copy();
     rank.hands = true;
     cr_assert_eq(ends(), 1);
+}
+
+/* ---- the way to the intake ---- */
+
+static struct fleet_worker worker = {.generation = 1};
+
+/* Batch 200 of node 0, which tells what a decoder would: its names make a hand. */
+static void
+read_as_decoder(void)
+{
+    const struct kv_stream_config stream = {.has_replay = true,
+                                            .replay_timeout_ms = 1000,
+                                            .replay_rounds = 5,
+                                            .probe_interval_ms = 1000,
+                                            .retry_ms = 100,
+                                            .pending_bytes_max = 1 << 20};
+    struct kv_stream_image was = {.process = 77,
+                                  .next_seq = 10,
+                                  .complete = true,
+                                  .fingerprints_count = 1};
+    struct kv_counters counters = {.batches = {0}};
+    struct decoder reading = {.whole = true, .process = 77};
+    uint64_t words[NAMES_READER_MAX];
+    uint64_t room[sizeof(struct event_record) / 8 + NAMES_READER_MAX + 16] = {
+        0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct names_said said = {.last = 0};
+
+    cr_assert_eq(kv_stream_new(&reading.stream, &stream, &counters, 1, 1), 0);
+    cr_assert(kv_stream_resume(reading.stream, &was));
+    words_init(&said.words, NAMES_READER_MAX + 8);
+    names_say_reader(&said, words, decoder_reader(&reading, words));
+    kv_stream_free(reading.stream);
+    record->seq = 200;
+    record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+    memcpy(record->words, said.words.word, said.words.count * sizeof *words);
+    words_fini(&said.words);
+    gossip_local_record(lab.nodes[0].g, lab_stream, record, rng_mix(207), true,
+                        lab.now_us);
+    lab_run(&lab, 500);
+}
+
+/* How many commands wait for the intake, which has none of them any more. */
+static uint32_t
+take_commands(enum intake_command_kind kind)
+{
+    const struct intake_command *command;
+    uint32_t count = 0;
+    size_t size;
+
+    while ((command = ring_peek(&ingest->intake->commands, &size)) != NULL) {
+        count += command->kind == kind;
+        if (command->kind == INTAKE_HAND) {
+            decoder_hand_free(command->hand);
+        }
+        ring_consume(&ingest->intake->commands);
+    }
+    return count;
+}
+
+static bool
+work_until(bool handed)
+{
+    role_is_control();
+    for (uint32_t i = 0; i < 10000; i++) {
+        bool more = ingest_hand_work(ingest, lab.now_us);
+        if (intake_is_handing(ingest->intake) == handed && !more) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The queue to the intake has no place for it just now. */
+Test(ingest_hand, what_the_intake_cannot_be_handed_is_copied_again)
+{
+    const struct intake_command other = {.kind = INTAKE_REMOVE, .slot = 9};
+    struct config node_config;
+    uv_async_t wake;
+
+    role_is_control();
+    read_as_decoder();
+    config_init(&node_config);
+    cr_assert_eq(intake_new(&ingest->intake, &node_config, &wake, 1), 0);
+    ingest->workers[0].worker = &worker;
+    while (intake_send_command(ingest->intake, &other) == 0) {
+    }
+    cr_assert(work_until(false), "it waits for another turn");
+    cr_assert(ingest_streams_hands(streams, lab.now_us));
+    lab_run(&lab, 2 * (uint64_t)config.judge_ms);
+    cr_assert_gt(take_commands(INTAKE_REMOVE), 0);
+    cr_assert(work_until(true));
+    cr_assert_not(ingest_streams_hands(streams, lab.now_us));
+    cr_assert_eq(take_commands(INTAKE_HAND), 1);
+    config_fini(&node_config);
 }
