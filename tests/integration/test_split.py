@@ -241,6 +241,21 @@ class Engines(SplitCase):
             self.assertEqual(answer.status, 200, answer.text)
         self.nothing_is_left(node)
 
+    def test_a_stream_whose_decode_worker_dies_goes_on_at_one_that_does_all_of_it(self):
+        node = self.pair("vllm")
+        body = {"model": "m", "stream": True, "max_tokens": 12, "temperature": 0,
+                "messages": [{"role": "user", "content": LONG}]}
+        whole = self.alone("vllm", **{**body, "stream": False}).json()
+        harness.request(self.decode.at("http"), "POST", "/chaos",
+                        {"die_after_tokens": 5, "die_count": 1})
+        stream = harness.Stream(node.at("serve"), CHAT, body)
+        self.addCleanup(stream.close)
+        text = "".join(choice["delta"].get("content") or ""
+                       for chunk in stream.chunks() for choice in chunk["choices"])
+        self.assertEqual(text, whole["choices"][0]["message"]["content"])
+        self.assertEqual((self.count(node, "split"), self.count(node, "resumed")), (1, 1))
+        self.nothing_is_left(node)
+
     def test_a_decode_worker_that_dies_is_replaced(self):
         for make in ("vllm", "sglang"):
             with self.subTest(make=make):
@@ -486,7 +501,7 @@ class Answers(SplitCase):
         self.assertEqual(self.count(node, "split_prefill_failed"), 0)
         self.assertEqual(len(self.halves), 3)
 
-    def test_a_stream_whose_decode_worker_dies_goes_on(self):
+    def test_a_stream_by_chance_whose_decode_worker_dies_is_severed(self):
         def breaks(peer):
             peer.begin_stream()
             peer.chunk(b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n')
