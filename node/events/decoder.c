@@ -122,24 +122,30 @@ forget(struct decoder *decoder)
 }
 
 static void
-begin(struct decoder *decoder, const struct kv_out *out)
+tell_begin(struct decoder *decoder, uint64_t ask, const char *reason)
 {
     struct intake_item *item = reserve(decoder, sizeof *item);
 
-    CHECK(out->reason != NULL);
-    forget(decoder);
-    decoder->process = out->process;
-    decoder->whole = out->whole;
+    CHECK(reason != NULL);
     decoder->gap = false;
     decoder->reader_told = false;
     if (item != NULL) {
         *item = item_of(decoder, INTAKE_BEGIN);
-        item->process = out->process;
-        item->whole = out->whole;
-        item->ask = out->ask;
-        (void)snprintf(item->reason, sizeof item->reason, "%s", out->reason);
+        item->process = decoder->process;
+        item->whole = decoder->whole;
+        item->ask = ask;
+        (void)snprintf(item->reason, sizeof item->reason, "%s", reason);
         commit(decoder);
     }
+}
+
+static void
+begin(struct decoder *decoder, const struct kv_out *out)
+{
+    forget(decoder);
+    decoder->process = out->process;
+    decoder->whole = out->whole;
+    tell_begin(decoder, out->ask, out->reason);
 }
 
 /* Records */
@@ -353,6 +359,8 @@ static void
 apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
     struct event_words *words = &decoder->tools->words;
+    bool cleared = false;
+    uint64_t ask;
     int outcome;
 
     *words = (struct event_words){.words = words->words, .max = words->max};
@@ -376,6 +384,7 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
                                decoder->counters, words)) ==
            KV_APPLY_E_CLEARED) {
         clear(decoder, words);
+        cleared = true;
         if (!decoder->has_ledger) {
             break;
         }
@@ -383,6 +392,9 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     if (words->failed || !decoder->has_ledger) {
         start_over(decoder, out, words);
         return;
+    }
+    if (cleared && kv_stream_cleared_answers(decoder->stream, &ask)) {
+        tell_begin(decoder, ask, "cleared");
     }
     if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(decoder->stream)) {
         take_unfit(decoder, out, now_us);

@@ -55,6 +55,8 @@
  * Questions. kv_stream_reread() may have a number; numbers rise. The BEGIN that
  * answers it, and those after it, carry the highest number that was known when
  * the reading began, so that an earlier reading is never taken for an answer.
+ * While a question waits for its turn (readings again are rare), a batch that
+ * clears the cache answers it: a replay may be too short for that batch by then.
  *
  * Outputs are pulled after each call, before the next one: an APPLY points at
  * bytes of the call that caused it, or at held messages, valid until the next
@@ -166,6 +168,13 @@ void kv_stream_prove(struct kv_stream *stream, uint64_t ask, uint64_t now_us);
 /* The batch of the last APPLY said that the engine cleared its cache: all
  * that it holds is known from here on. */
 void kv_stream_cleared(struct kv_stream *stream);
+
+/* After kv_stream_cleared(), where the batch can be told: a reading that waits for
+ * its turn would know no more, and may know less. It is given up. True: it was
+ * asked for; the epoch begins once more, with this batch, and that answers *ask.
+ * A question that came after all that proves the process stays. */
+bool kv_stream_cleared_answers(struct kv_stream *stream, uint64_t *ask)
+    MUST_CHECK;
 
 /* How far the reading is: enough to continue from there in another process. */
 #define KV_STREAM_FINGERPRINTS 16U

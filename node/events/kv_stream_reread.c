@@ -86,6 +86,23 @@ kv_reread_start(struct kv_stream *stream)
     kv_stream_restart(stream, reason);
 }
 
+bool
+kv_stream_cleared_answers(struct kv_stream *stream, uint64_t *ask)
+{
+    const struct kv_round *round = &stream->round;
+    bool asked = stream->ask != stream->ask_told && !stream->proving;
+    bool lives = stream->linked || (round->active && round->ask == stream->ask);
+
+    CHECK(stream->complete && !stream->blank && !stream->dead);
+    if (stream->reread == NULL || (asked && !lives)) {
+        return false;
+    }
+    stream->reread = NULL;
+    stream->ask_told = asked ? stream->ask : stream->ask_told;
+    *ask = stream->ask_told;
+    return asked;
+}
+
 /* Proof */
 
 static void

@@ -15,6 +15,8 @@ struct rig {
     uint64_t words[WORDS_MAX];
     uint64_t seq;
     uint64_t epoch; /* as control was told */
+    uint32_t begins;
+    uint64_t ask; /* that the last one answers */
     uint32_t gaps;
     uint32_t records;
     bool last; /* the last record was its batch's */
@@ -159,6 +161,8 @@ told(void)
         if (item->kind == INTAKE_BEGIN) {
             blocks = 0;
             rig.epoch = item->process;
+            rig.begins++;
+            rig.ask = item->ask;
         } else if (item->kind == INTAKE_RECORD) {
             cr_assert(event_check(record->words, record->words_count));
             cr_assert_eq(record->epoch, rig.epoch);
@@ -222,6 +226,78 @@ Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
     cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
     store(1, 2);
     cr_assert_eq(told(), 2, "names of before are free again");
+}
+
+/* The second question so soon after the first one has to wait. */
+static void
+ask_twice(void)
+{
+    struct kv_stream *stream = rig.rank->decoder.stream;
+
+    store(1, 3);
+    for (uint64_t ask = 1; ask <= 2; ask++) {
+        kv_stream_reread(stream, "asked for", ask, 2);
+        carry_out();
+        store(4, 1);
+    }
+    (void)told();
+    cr_assert_eq(rig.ask, 1);
+    cr_assert_eq(kv_stream_state(stream), KV_STREAM_STALE);
+    rig.begins = 0;
+}
+
+/* Whatever is due. */
+static void
+wait_long(void)
+{
+    kv_stream_tick(rig.rank->decoder.stream, UINT64_C(3600000000));
+    carry_out();
+}
+
+Test(node_intake_emit, a_cleared_cache_answers_the_question_that_waits)
+{
+    ask_twice();
+    say("AllBlocksCleared");
+    store(1, 2);
+    wait_long();
+    store(3, 1);
+    cr_assert_eq(told(), 3, "nothing of what was known since is forgotten");
+    cr_assert_eq(rig.begins, 1);
+    cr_assert_eq(rig.ask, 2);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
+}
+
+Test(node_intake_emit, a_cleared_cache_is_not_read_again_for_what_was_before)
+{
+    ask_twice();
+    wait_long(); /* that one is answered */
+    store(5, 1);
+    kv_stream_reread(rig.rank->decoder.stream, "events missing", 0,
+                     UINT64_C(3600000000));
+    (void)told();
+    rig.begins = 0;
+    say("AllBlocksCleared");
+    store(1, 2);
+    kv_stream_tick(rig.rank->decoder.stream, UINT64_C(7200000000));
+    carry_out();
+    store(3, 1);
+    cr_assert_eq(told(), 3);
+    cr_assert_eq(rig.begins, 0);
+}
+
+/* That is no word of the engine's. */
+Test(node_intake_emit, what_is_too_long_to_be_told_answers_nothing)
+{
+    ask_twice();
+    rig.intake.tools.words.max = 2;
+    store(5, 3);
+    rig.intake.tools.words.max = WORDS_MAX;
+    (void)told();
+    cr_assert_eq(rig.begins, 0);
+    wait_long();
+    (void)told();
+    cr_assert_eq(rig.begins, 1);
+    cr_assert_eq(rig.ask, 2);
 }
 
 Test(node_intake_emit, what_is_missing_for_good_is_told_as_a_gap)

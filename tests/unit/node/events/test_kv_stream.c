@@ -530,6 +530,34 @@ Test(node_kv_stream, a_question_during_a_reading_makes_it_begin_once_more)
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
 
+/* The connection leads to the process only once it is linked. */
+Test(node_kv_stream, a_clear_answers_a_question_of_a_process_that_is_proved)
+{
+    uint64_t ask = 0;
+
+    rig_settle(4);
+    for (uint64_t i = 1; i <= 2; i++) {
+        kv_stream_reread(rig.stream, "asked for", i, rig.now_us);
+        rig_pull();
+        rig_answer('a', 0, 4);
+    }
+    kv_stream_reread(rig.stream, "asked for", 3, rig.now_us);
+    rig_pull(); /* too many in so short a time */
+    kv_stream_cleared(rig.stream);
+    cr_assert_not(kv_stream_cleared_answers(rig.stream, &ask));
+    cr_assert_eq(rig.state, KV_STREAM_STALE);
+    rig_live('a', 4);
+    cr_assert(kv_stream_cleared_answers(rig.stream, &ask));
+    cr_assert_eq(ask, 3);
+    cr_assert_not(kv_stream_cleared_answers(rig.stream, &ask), "once");
+    rig_pull();
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+    rig_live('a', 5);
+    rig_wait(10 * RETRY_MS * MS);
+    cr_assert_eq(rig.resets, 3);
+    rig_has('a', 0, 5);
+}
+
 Test(node_kv_stream, a_question_is_answered_for_an_empty_process_too)
 {
     rig_connect();
