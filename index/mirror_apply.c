@@ -10,6 +10,10 @@
 
 #define BATCH 32
 
+/* So many holder sets are in a near cache, for they are used all the time:
+ * looking for each to fetch it costs more than it brings. */
+#define NEAR 512U
+
 /* Keys that are applied before memory is reclaimed again. */
 #define RECLAIM_KEYS 2048
 
@@ -224,22 +228,44 @@ fetch_line(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash)
     }
 }
 
+/* Words of events, and how far the places of their keys have been fetched. */
+struct said {
+    const uint64_t *word;
+    uint32_t count;
+    uint32_t fetched;
+};
+
+/* Fetches the places of the next keys, those of later ops too: engines tell of
+ * few blocks at a time. at: of a key; end: of its op. */
 static void
-fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
-      uint32_t count)
+fetch(const struct mirror *mirror, uint32_t slot, struct said *said,
+      uint32_t at, uint32_t end)
 {
-    CHECK(count <= BATCH);
-    for (uint32_t i = 0; i < count; i++) {
-        fetch_line(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]));
-        if (mirror->slot[slot].tiered > 0) {
-            fetch_line(mirror, MIRROR_TIERS, mirror_hash_tiers(keys[i], slot));
+    uint64_t hash[BATCH];
+    uint64_t key[BATCH];
+    uint32_t keys = 0;
+
+    CHECK(at < end && end <= said->count);
+    while (keys < BATCH && at < said->count) {
+        if (at == end) {
+            end = at + 1 + event_op_count(said->word[at]);
+            at++;
+            continue;
         }
+        key[keys] = said->word[at++];
+        hash[keys] = mirror_hash(key[keys]);
+        fetch_line(mirror, MIRROR_HOLDERS, hash[keys]);
+        if (mirror->slot[slot].tiered > 0) {
+            fetch_line(mirror, MIRROR_TIERS,
+                       mirror_hash_tiers(key[keys], slot));
+        }
+        keys++;
     }
-    for (uint32_t i = 0; i < count && mirror->holder_sets_used > 0; i++) {
-        struct mirror_wanted wanted = {.key = keys[i]};
+    said->fetched = at;
+    for (uint32_t i = 0; i < keys && mirror->holder_sets_used > NEAR; i++) {
+        struct mirror_wanted wanted = {.key = key[i]};
         uint64_t word;
-        (void)mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]), &wanted,
-                          &word);
+        (void)mirror_find(mirror, MIRROR_HOLDERS, hash[i], &wanted, &word);
         if ((word & WORD_TAG) == WORD_HOLDER_SET) {
             __builtin_prefetch(
                 mirror_holder_set_at(mirror, word_holder_set(word)), 1);
@@ -258,12 +284,12 @@ refuse(struct mirror *mirror, uint32_t slot)
     CHECK(mirror->slot[slot].walked);
 }
 
-/* 0, or why blocks were left out. */
+/* The op at a word: 0, or why blocks were left out. */
 static int
-apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
-         const uint64_t *keys)
+apply_op(struct mirror *mirror, uint32_t slot, struct said *said, uint32_t at)
 {
-    uint32_t count = event_op_count(op);
+    uint64_t op = said->word[at];
+    uint32_t end = at + 1 + event_op_count(op);
     enum tier tier = event_op_tier(op);
     bool removes = event_op_kind(op) == EVENT_REMOVE;
     bool tears = removes && mirror->slot[slot].walked;
@@ -277,16 +303,15 @@ apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
     if (removes && MUTANT(NO_REMOVE)) {
         return 0;
     }
-    for (uint32_t done = 0; done < count;) {
-        uint32_t batch = count - done < BATCH ? count - done : BATCH;
-        fetch(mirror, slot, keys + done, batch);
-        for (uint32_t end = done + batch; done < end; done++) {
-            if (removes) {
-                take_away(mirror, slot, keys[done], tier);
-            } else if (!mirror_store(mirror, slot, keys[done], tier)) {
-                refuse(mirror, slot);
-                rc = mirror->fault;
-            }
+    for (at++; at < end; at++) {
+        if (at >= said->fetched) {
+            fetch(mirror, slot, said, at, end);
+        }
+        if (removes) {
+            take_away(mirror, slot, said->word[at], tier);
+        } else if (!mirror_store(mirror, slot, said->word[at], tier)) {
+            refuse(mirror, slot);
+            rc = mirror->fault;
         }
     }
     if (tears) {
@@ -312,6 +337,7 @@ int
 mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
              uint32_t count, uint32_t holes)
 {
+    struct said all = {.word = words, .count = count};
     int rc = 0;
 
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == SLOT_OPEN);
@@ -325,7 +351,7 @@ mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
     for (uint32_t at = 0; at < count;) {
         uint32_t keys = event_op_count(words[at]);
         CHECK(keys < count - at);
-        int fault = apply_op(mirror, slot, words[at], &words[at + 1]);
+        int fault = apply_op(mirror, slot, &all, at);
         rc = fault != 0 ? fault : rc;
         at += 1 + keys;
     }
