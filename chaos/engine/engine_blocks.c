@@ -8,10 +8,20 @@
 
 #define NONE UINT32_MAX
 
+/* Four buckets and more for each block, so that few blocks are looked at that
+ * have another key: each is a cache miss. */
+#define SPARSE_BITS 2U
+
 static uint32_t
 bucket_of(const struct engine_blocks *pool, uint64_t key)
 {
     return (uint32_t)(rng_mix(key) >> pool->bucket_shift);
+}
+
+void
+engine_blocks_fetch(const struct engine_blocks *pool, uint64_t key)
+{
+    __builtin_prefetch(&pool->buckets[bucket_of(pool, key)]);
 }
 
 static uint32_t
@@ -55,10 +65,10 @@ free_insert_before(struct engine_blocks *pool, uint32_t slot, uint32_t next)
 int
 engine_blocks_init(struct engine_blocks *pool, uint32_t count)
 {
-    uint32_t bits = 1;
+    uint32_t bits = 1 + SPARSE_BITS;
 
     CHECK(count > 0 && count <= ENGINE_BLOCKS_MAX);
-    while ((UINT32_C(1) << bits) < count) {
+    while ((UINT64_C(1) << (bits - SPARSE_BITS)) < count) {
         bits++;
     }
     *pool = (struct engine_blocks){.count = count, .bucket_shift = 64 - bits};
@@ -156,6 +166,17 @@ forget(struct engine_blocks *pool, uint32_t slot)
     pool->cached_count--;
 }
 
+/* The next two at the front are taken soon: the second's bucket and the third
+ * block are fetched, so that each is there two takes later. */
+static void
+fetch_front(const struct engine_blocks *pool, uint32_t front)
+{
+    const struct engine_block *second = &pool->blocks[pool->blocks[front].next];
+
+    engine_blocks_fetch(pool, second->key);
+    __builtin_prefetch(&pool->blocks[second->next], 1);
+}
+
 bool
 engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
                    uint64_t *evicted)
@@ -171,6 +192,7 @@ engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
         return false;
     }
     *evicted = b->key;
+    fetch_front(pool, pool->blocks[pool->count].next);
     forget(pool, front);
     CHECK(!b->cached && !b->leader);
     return true;

@@ -93,6 +93,9 @@ void engine_blocks_hold(struct engine_blocks *pool, const uint64_t *keys,
 bool engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
                         uint64_t *evicted);
 
+/* A key will be looked for soon. */
+void engine_blocks_fetch(const struct engine_blocks *pool, uint64_t key);
+
 /* Gives a key to a held block that has none: it is full and can be hit now. */
 void engine_blocks_name(struct engine_blocks *pool, uint32_t slot,
                         uint64_t key);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define AHEAD 8U /* keys whose places are fetched before they are looked up */
+
 uint32_t
 engine_step_outs_max(const struct engine_config *config)
 {
@@ -178,8 +180,14 @@ static void
 name_blocks(struct engine *engine, struct engine_seq *seq, uint32_t full)
 {
     engine_windows_name(engine, seq, full);
+    for (uint32_t i = seq->named; i < full && i < seq->named + AHEAD; i++) {
+        engine_blocks_fetch(&engine->pool, seq->keys[i]);
+    }
     for (; seq->named < full; seq->named++) {
         uint32_t slot = seq->blocks[seq->named];
+        if (seq->named + AHEAD < full) {
+            engine_blocks_fetch(&engine->pool, seq->keys[seq->named + AHEAD]);
+        }
         engine_blocks_name(&engine->pool, slot, seq->keys[seq->named]);
         engine->pool.blocks[slot].window = 0;
         engine_note_stored(engine, seq, seq->named, engine->config.windows,
