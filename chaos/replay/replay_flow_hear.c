@@ -15,10 +15,13 @@ replay_hear_record(struct replay_world *world, uint32_t engine,
     const struct replay_engine *e = &world->engines[engine];
 
     CHECK(engine < world->setup.engines && record->count > 0);
+    bool whole = replay_heard_apply(&world->heard, engine, record->words,
+                                    record->count, readers);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         if (worker_set_has(&e->readers, i) == readers) {
-            replay_node_apply(&world->nodes[i], engine, record->words,
-                              record->count);
+            replay_node_confirm(&world->nodes[i], engine, record->words,
+                                record->count);
+            world->nodes[i].lost += !whole;
         }
     }
 }
@@ -151,6 +154,7 @@ replay_tell_gauges(struct replay_world *world)
 {
     int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
 
+    replay_heard_work(&world->heard);
     for (uint32_t i = 0; i < world->nodes_count && error == 0; i++) {
         replay_node_work(&world->nodes[i], replay_now(world));
         measure_rate(world, &world->rates[i]);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIRROR_BYTES_MAX   ((size_t)1 << 30)
 #define EXPECTED_BYTES_MAX ((size_t)64 << 20)
 #define BELIEF_BYTES_MAX   ((size_t)512 << 20)
 #define DECIDED_BYTES_MAX  ((size_t)64 << 20)
@@ -35,17 +34,13 @@ open_scratch(struct replay_node *node)
 static int
 open_indexes(struct replay_node *node)
 {
-    struct mirror_limits mirror = {.bytes_max = MIRROR_BYTES_MAX};
     struct expectations_limits expected = {.bytes_max = EXPECTED_BYTES_MAX,
                                            .ttl_ms = node->config.expected_ms};
     struct radix_limits belief = {.bytes_max = BELIEF_BYTES_MAX,
                                   .namespaces_max = 16,
                                   .depth_max = node->config.depth_max};
-    int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
+    int error = expectations_new(&node->expectations, &expected, &node->qsbr);
 
-    if (error == 0) {
-        error = expectations_new(&node->expectations, &expected, &node->qsbr);
-    }
     if (error == 0) {
         error = decided_new(&node->decided, DECIDED_BYTES_MAX,
                             node->config.depth_max, &node->qsbr);
@@ -57,7 +52,6 @@ open_indexes(struct replay_node *node)
 static int ON_CONTROL
 admit(struct replay_node *node, uint32_t engine)
 {
-    uint32_t slot;
     struct fleet_worker *worker = &node->workers[engine];
     char *id = worker->id;
 
@@ -87,9 +81,10 @@ admit(struct replay_node *node, uint32_t engine)
         return radix_worker_add(node->belief, engine,
                                 node->config.engine_blocks, RADIX_LRU);
     }
-    int outcome = mirror_open(node->mirror, &slot);
-    CHECK(outcome == 0 && slot == engine);
-    outcome = expectations_open(node->expectations, slot);
+    uint32_t slot =
+        replay_heard_slot(node->config.heard, node->config.number, engine);
+    node->slot[engine] = (uint16_t)slot;
+    int outcome = expectations_open(node->expectations, slot);
     CHECK(outcome == 0);
     outcome = decided_open(node->decided, slot, node->config.engine_blocks,
                            node->config.block_tokens, RADIX_LRU);
@@ -184,6 +179,7 @@ replay_node_init(struct replay_node *node,
     CHECK(config->engines > 0 && config->engines <= WORKERS_MAX);
     memset(node, 0, sizeof(*node));
     node->config = *config;
+    node->mirror = replay_heard_mirror(config->heard, config->number);
     qsbr_init(&node->qsbr);
     node->reader = qsbr_register(&node->qsbr);
     rng_init(&node->rng, seed);
@@ -222,7 +218,6 @@ replay_node_fini(struct replay_node *node)
     route_scratch_fini(&node->scratch);
     expectations_free(node->expectations);
     decided_free(node->decided);
-    mirror_free(node->mirror);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
     free(node->kept_keys);
@@ -337,7 +332,8 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
         uint32_t kept = decided_told(
             prompt->keys, prompt->blocks, node->config.block_tokens,
             node->scratch.tokens.longest, node->kept_keys);
-        decided_add(node->decided, where, node->kept_keys, kept, now_us);
+        decided_add(node->decided, node->slot[where], node->kept_keys, kept,
+                    now_us);
     } else {
         replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
                           where, now_us);
@@ -478,14 +474,12 @@ replay_node_leave(struct replay_node *node, struct fleet_lease *lease)
 }
 
 void
-replay_node_apply(struct replay_node *node, uint32_t engine,
-                  const uint64_t *words, uint32_t count)
+replay_node_confirm(struct replay_node *node, uint32_t engine,
+                    const uint64_t *words, uint32_t count)
 {
     role_is_control();
     CHECK(node->config.events);
-    expectations_confirm(node->expectations, engine, words, count);
-    node->lost += mirror_apply(node->mirror, engine, words, count,
-                               EVENT_HOLES_UNKNOWN) != 0;
+    expectations_confirm(node->expectations, node->slot[engine], words, count);
 }
 
 void
@@ -498,8 +492,9 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
         return;
     }
     if (node->config.events) {
+        uint32_t slot = node->slot[engine];
         uint64_t known = expectations_depth(node->expectations, node->mirror,
-                                            engine, keys, count);
+                                            slot, keys, count);
         turns_heard(&node->turns, known != 0);
         if (known != 0) {
             twice_add(&node->twice, engine, known * node->config.block_tokens,
@@ -507,7 +502,7 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
             replay_node_peers_queued(node, engine, node->peers_said[engine],
                                      now_us);
         }
-        expectations_add_missing(node->expectations, node->mirror, engine, keys,
+        expectations_add_missing(node->expectations, node->mirror, slot, keys,
                                  count, now_us);
         return;
     }
@@ -521,7 +516,7 @@ replay_node_decide(struct replay_node *node, const uint64_t *keys,
 {
     CHECK(engine < node->config.engines && node->config.events);
     role_is_control();
-    decided_add(node->decided, engine, keys, count, now_us);
+    decided_add(node->decided, node->slot[engine], keys, count, now_us);
 }
 
 void
@@ -575,7 +570,6 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
     turns_put(&node->turns, &node->config.place, &node->view, now_us / 1000,
               node->board);
     if (node->config.events) {
-        (void)mirror_work(node->mirror, WORK_BUDGET);
         (void)expectations_work(node->expectations, WORK_BUDGET, now_us);
         (void)decided_work(node->decided, WORK_BUDGET, now_us);
     } else {
@@ -586,8 +580,7 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
 bool
 replay_node_check(const struct replay_node *node, const char **reason)
 {
-    return mirror_check(node->mirror, reason) &&
-           mirror_check(expectations_index(node->expectations), reason) &&
+    return mirror_check(expectations_index(node->expectations), reason) &&
            radix_check(node->belief, reason) &&
            radix_check(decided_tree(node->decided), reason);
 }

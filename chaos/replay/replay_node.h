@@ -3,11 +3,11 @@
  * virtual time, without the process around them.
  *
  * A node knows of the engines what it was told: by their events
- * (replay_node_apply()), by its own and its peers' decisions, and by gauges.
- * replay_world.h decides when it is told.
+ * (replay_heard.h, replay_node_confirm()), by its own and its peers' decisions,
+ * and by gauges. replay_world.h decides when it is told.
  *
  * Role: core. Owns: its indexes. Thread: one owner. Limits: WORKERS_MAX
- * engines, which sit in the slots 0, 1, ... of fleet and mirror.
+ * engines, which sit in the slots 0, 1, ... of the fleet.
  * Errors: -ENOMEM from replay_node_init(); later, an index that is full knows
  * less, which its statistics count.
  */
@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "chaos/replay/replay_heard.h"
 #include "index/base/check.h"
 #include "index/base/qsbr.h"
 #include "index/base/rng.h"
@@ -26,6 +27,8 @@
 #define REPLAY_ISLANDS_MAX 8U
 
 struct replay_node_config {
+    const struct replay_heard *heard; /* borrowed: what engines' events told */
+    uint32_t number;                  /* of the node there */
     struct elect_config elect;
     uint32_t engines;
     uint32_t prefill; /* the first ones compute prompts for the others; 0: all
@@ -79,7 +82,8 @@ struct replay_node {
     struct qsbr qsbr;
     struct qsbr_reader *reader;
     struct radix *belief;
-    struct mirror *mirror;
+    const struct mirror *mirror;
+    uint16_t slot[WORKERS_MAX]; /* of the mirror, by engine */
     struct expectations *expectations;
     struct decided *decided;
     struct mirror_view mirrors;
@@ -145,9 +149,10 @@ void replay_node_speed(struct replay_node *node, const struct replay_node *all,
 /* The request of a lease has ended. */
 void replay_node_leave(struct replay_node *node, struct fleet_lease *lease);
 
-/* Words of an engine's events (event.h). */
-void replay_node_apply(struct replay_node *node, uint32_t engine,
-                       const uint64_t *words, uint32_t count);
+/* Words of an engine's events (event.h), which are in the mirror: what they tell
+ * is not expected any more. */
+void replay_node_confirm(struct replay_node *node, uint32_t engine,
+                         const uint64_t *words, uint32_t count);
 
 /* The blocks of a prompt went to an engine: a peer's decision. They are
  * believed to be there; with events, expected until one tells. */

@@ -170,6 +170,18 @@ open_engines(struct replay_world *world)
     return 0;
 }
 
+static int
+open_heard(struct replay_world *world)
+{
+    struct worker_set readers[WORKERS_MAX];
+
+    for (uint32_t i = 0; i < world->setup.engines; i++) {
+        readers[i] = world->engines[i].readers;
+    }
+    return replay_heard_init(&world->heard, readers, world->setup.engines,
+                             world->nodes_count);
+}
+
 /* What nodes that have seen all of the load would have their threshold at. */
 static uint32_t
 pool_threshold(const struct replay_world *world)
@@ -202,6 +214,7 @@ open_nodes(struct replay_world *world)
         .engine_blocks = setup->engine.blocks_max,
         .block_tokens = block,
         .depth_max = replay_load_longest_prompt(world->load) / block + 16,
+        .heard = &world->heard,
         .short_engines = setup->short_engines,
         .short_len = setup->short_len,
         .expected_ms = setup->expected_ms,
@@ -238,6 +251,7 @@ open_nodes(struct replay_world *world)
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         config.island = setup->islands > 1 ? i % setup->islands : 0;
         config.place = (struct turns_place){i, world->nodes_count};
+        config.number = i;
         int error = replay_node_init(&world->nodes[i], &config,
                                      rng_mix(setup->seed + i));
         if (error != 0) {
@@ -303,6 +317,9 @@ replay_world_init(struct replay_world *world, const struct replay_setup *setup,
         error = open_engines(world);
     }
     if (error == 0) {
+        error = open_heard(world);
+    }
+    if (error == 0) {
         error = open_nodes(world);
     }
     if (error == 0 && setup->scaler != REPLAY_SCALE_FIXED) {
@@ -329,6 +346,7 @@ replay_world_fini(struct replay_world *world)
         engine_fini(&world->engines[i].engine);
         free(world->engines[i].changed.words);
     }
+    replay_heard_fini(&world->heard);
     virtual_time_fini(&world->time);
     free(world->engines);
     free(world->nodes);
@@ -485,7 +503,8 @@ knows_caches(const struct replay_world *world, const struct replay_node *node)
 {
     for (uint32_t i = 0; i < world->setup.engines; i++) {
         const struct engine *engine = &world->engines[i].engine;
-        if (mirror_slot_blocks(node->mirror, i) != distinct_blocks(engine)) {
+        if (mirror_slot_blocks(node->mirror, node->slot[i]) !=
+            distinct_blocks(engine)) {
             return false;
         }
     }
@@ -506,6 +525,9 @@ replay_world_check(const struct replay_world *world, const char **reason)
             *reason = "a request is left at an engine";
             return false;
         }
+    }
+    if (!replay_heard_check(&world->heard, reason)) {
+        return false;
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         if (!replay_node_check(&world->nodes[i], reason)) {

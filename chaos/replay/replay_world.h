@@ -245,6 +245,7 @@ struct replay_world {
     struct virtual_time time;
     struct rng rng;
     struct replay_engine *engines;
+    struct replay_heard heard;
     struct replay_node *nodes; /* one if it sees all, or in sequence */
     uint32_t nodes_count;
     struct replay_rate *rates; /* of the nodes */
