@@ -19,9 +19,18 @@
 #include "chaos/replay/replay_load.h"
 #include "index/base/check.h"
 
-/* Of the tokens of all prompts, in tenths of a permille, what a cache of so
- * many blocks would find. 0 and *share, or -ENOMEM. */
+struct replay_bounds {
+    /* Of the tokens of all prompts, in tenths of a permille, what a cache of so
+     * many blocks would find. */
+    uint32_t share;
+    /* Of the full blocks of all prompts, in permille, those that were in an
+     * earlier prompt in the order of the list: what one cache of prompts without
+     * end would find. */
+    uint32_t sharing_permille;
+};
+
+/* 0 and *bounds, or -ENOMEM. */
 int replay_bound(const struct replay_load *load, uint32_t block_tokens,
-                 uint64_t blocks, uint32_t *share) MUST_CHECK;
+                 uint64_t blocks, struct replay_bounds *bounds) MUST_CHECK;
 
 #endif

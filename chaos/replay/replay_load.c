@@ -1,4 +1,4 @@
-/* Builds a load request by request, and says how much its prompts share. */
+/* Builds a load request by request. */
 #include "chaos/replay/replay_load.h"
 
 #include <errno.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "index/index.h"
 
 #define SIZE_MIN 256U
 
@@ -267,77 +266,4 @@ replay_load_longest(const struct replay_load *load)
         longest = tokens > longest ? tokens : longest;
     }
     return longest;
-}
-
-/* A set of keys without room to spare: at most half of it is used. */
-struct key_set {
-    uint64_t *slots; /* 0: free */
-    uint64_t mask;
-};
-
-/* False: it was there already. */
-static bool
-add_key(struct key_set *set, uint64_t key)
-{
-    uint64_t named = key != 0 ? key : 1;
-    uint64_t at = rng_mix(named) & set->mask;
-
-    CHECK((set->mask & (set->mask + 1)) == 0);
-    while (set->slots[at] != 0) {
-        if (set->slots[at] == named) {
-            return false;
-        }
-        at = (at + 1) & set->mask;
-    }
-    set->slots[at] = named;
-    return true;
-}
-
-static uint64_t
-full_blocks(const struct replay_load *load, uint32_t block_tokens)
-{
-    uint64_t blocks = 0;
-
-    for (uint32_t i = 0; i < load->count; i++) {
-        blocks += load->requests[i].prompt_tokens / block_tokens;
-    }
-    return blocks;
-}
-
-int
-replay_load_sharing(const struct replay_load *load, uint32_t block_tokens)
-{
-    uint64_t blocks = full_blocks(load, block_tokens);
-    uint64_t known = 0;
-    struct key_set set = {.mask = 15};
-
-    if (blocks == 0) {
-        return 0;
-    }
-    uint32_t *tokens = malloc(((size_t)replay_load_longest_prompt(load) + 1) *
-                              sizeof(*tokens));
-
-    while (set.mask < blocks * 2) {
-        set.mask = set.mask * 2 + 1;
-    }
-    set.slots = calloc(set.mask + 1, sizeof(*set.slots));
-    if (tokens == NULL || set.slots == NULL) {
-        free(tokens);
-        free(set.slots);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < load->count; i++) {
-        const struct replay_request *r = &load->requests[i];
-        uint64_t key = 0;
-        replay_load_tokens(load, r, tokens);
-        for (uint32_t b = 0; b < r->prompt_tokens / block_tokens; b++) {
-            key = key_next(key, tokens + (size_t)b * block_tokens,
-                           block_tokens * sizeof(*tokens));
-            known += !add_key(&set, key);
-        }
-    }
-    free(tokens);
-    free(set.slots);
-    CHECK(known <= blocks);
-    return known == 0 ? 0 : (int)(known * 1000 / blocks);
 }

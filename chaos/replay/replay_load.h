@@ -125,11 +125,4 @@ uint32_t replay_load_longest_prompt(const struct replay_load *load);
 /* The same, with its answer. */
 uint32_t replay_load_longest(const struct replay_load *load);
 
-/*
- * The share of full prompt blocks, in permille, that were in an earlier prompt
- * of the load in order of its list: what one cache without end would find.
- * A negative errno when there is no memory for it.
- */
-int replay_load_sharing(const struct replay_load *load, uint32_t block_tokens);
-
 #endif

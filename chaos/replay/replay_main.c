@@ -132,15 +132,13 @@ replay(const struct replay_options *options, const struct replay_load *load)
 {
     uint32_t count = options->loads_count * options->policies_count;
     struct replay_row *rows = calloc(count, sizeof(*rows));
-    int sharing = replay_load_sharing(load, (uint32_t)options->block_tokens);
+    struct replay_bounds bounds;
 
-    uint32_t bound = 0;
-
-    if (rows == NULL || sharing < 0 ||
+    if (rows == NULL ||
         replay_bound(
             load, (uint32_t)options->block_tokens,
             options->kv_tokens / options->block_tokens * options->engines,
-            &bound) < 0 ||
+            &bounds) < 0 ||
         play(options, load, rows) < 0) {
         free(rows);
         return complain("replay", "out of memory", EXIT_FAILED);
@@ -154,8 +152,8 @@ replay(const struct replay_options *options, const struct replay_load *load)
         .kv_tokens = (uint32_t)options->kv_tokens,
         .seed = options->seed,
         .requests = load->count,
-        .sharing_permille = (uint32_t)sharing,
-        .bound_share = bound,
+        .sharing_permille = bounds.sharing_permille,
+        .bound_share = bounds.share,
         .scaler = options->wave_s > 0 || options->scaler != REPLAY_SCALE_FIXED
                       ? options->scaler_name
                       : NULL,

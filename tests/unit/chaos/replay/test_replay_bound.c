@@ -39,10 +39,10 @@ ask(uint64_t text)
 static uint32_t
 found(uint64_t blocks)
 {
-    uint32_t share;
+    struct replay_bounds bounds;
 
-    cr_assert_eq(replay_bound(&load, BLOCK, blocks, &share), 0);
-    return (share * load.count * (2 * BLOCK + 1) + 5000 * BLOCK) /
+    cr_assert_eq(replay_bound(&load, BLOCK, blocks, &bounds), 0);
+    return (bounds.share * load.count * (2 * BLOCK + 1) + 5000 * BLOCK) /
            (10000 * BLOCK);
 }
 
@@ -81,12 +81,30 @@ Test(chaos_replay_bound, what_never_comes_again_takes_no_room)
 Test(chaos_replay_bound, the_last_token_is_never_found)
 {
     struct replay_request request = {.after = REPLAY_NONE, .output_tokens = 1};
-    uint32_t share;
+    struct replay_bounds bounds;
 
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(replay_load_run(&load, 7, 0, BLOCK), 0);
         cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
     }
-    cr_assert_eq(replay_bound(&load, BLOCK, 100, &share), 0);
-    cr_assert_eq(share, 0);
+    cr_assert_eq(replay_bound(&load, BLOCK, 100, &bounds), 0);
+    cr_assert_eq(bounds.share, 0);
+}
+
+/* What an answer says, before or after, is no prompt's. */
+Test(chaos_replay_bound, answers_share_nothing_with_prompts)
+{
+    struct replay_request request = {
+        .after = REPLAY_NONE, .output_tokens = 2 * BLOCK + 1, .answer = 9};
+    struct replay_bounds bounds;
+
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(replay_load_run(&load, 7, 0, BLOCK), 0);
+        if (i == 1 || i == 2) {
+            cr_assert_eq(replay_load_run(&load, 9, 0, BLOCK), 0);
+        }
+        cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
+    }
+    cr_assert_eq(replay_bound(&load, BLOCK, 100, &bounds), 0);
+    cr_assert_eq(bounds.sharing_permille, 666); /* of six blocks four */
 }

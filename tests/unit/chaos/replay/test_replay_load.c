@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_load.h"
 
@@ -18,6 +19,15 @@ static void
 teardown(void)
 {
     replay_load_fini(&load);
+}
+
+static uint32_t
+sharing(uint32_t block_tokens)
+{
+    struct replay_bounds bounds;
+
+    cr_assert_eq(replay_bound(&load, block_tokens, 0, &bounds), 0);
+    return bounds.sharing_permille;
 }
 
 TestSuite(chaos_replay_load, .init = setup, .fini = teardown);
@@ -160,7 +170,7 @@ Test(chaos_replay_load, sharing_counts_full_blocks_seen_before)
     cr_assert_eq(replay_load_run(&load, 1 << 20, 0, 20), 0);
     cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
     (void)add(0, REPLAY_NONE, 1 << 21, 25);
-    cr_assert_eq(replay_load_sharing(&load, 10), 200);
+    cr_assert_eq(sharing(10), 200);
     cr_assert_eq(replay_load_longest_prompt(&load), 45);
     cr_assert_eq(replay_load_longest(&load), 48);
 }
@@ -216,8 +226,8 @@ Test(chaos_replay_load, shared_prefixes_share_what_they_say)
 
     cr_assert_eq(replay_generate(w, 1, 1500, &load), 0);
     cr_assert_eq(load.count, 1500);
-    cr_assert_eq(replay_load_sharing(&load, 16),
-                 (int)((blocks - new_blocks) * 1000 / blocks));
+    cr_assert_eq(sharing(16),
+                 (uint32_t)((blocks - new_blocks) * 1000 / blocks));
     cr_assert_null(replay_workload_find("none"));
 }
 

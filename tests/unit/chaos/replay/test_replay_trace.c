@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_trace.h"
 
 static struct replay_load load;
@@ -19,6 +20,15 @@ static void
 teardown(void)
 {
     replay_load_fini(&load);
+}
+
+static uint32_t
+sharing(uint32_t block_tokens)
+{
+    struct replay_bounds bounds;
+
+    cr_assert_eq(replay_bound(&load, block_tokens, 0, &bounds), 0);
+    return bounds.sharing_permille;
 }
 
 TestSuite(chaos_replay_trace, .init = setup, .fini = teardown);
@@ -66,7 +76,7 @@ Test(chaos_replay_trace, hashes_become_blocks_of_512_tokens)
     cr_assert_eq(load.runs[load.requests[0].runs_from].text,
                  load.runs[load.requests[1].runs_from].text);
     cr_assert_eq(load.runs[load.requests[1].runs_from + 2].tokens, 76);
-    cr_assert_eq(replay_load_sharing(&load, 512), 333);
+    cr_assert_eq(sharing(512), 333);
 }
 
 Test(chaos_replay_trace, bad_hashes_are_named_by_line)
@@ -105,7 +115,7 @@ Test(chaos_replay_trace, lengths_have_dates_and_share_nothing)
     cr_assert_eq(load.requests[1].at_us, UINT64_C(6) * 3600 * 1000000 + 100000);
     cr_assert_eq(load.requests[0].prompt_tokens, 374);
     cr_assert_eq(load.requests[1].output_tokens, 109);
-    cr_assert_eq(replay_load_sharing(&load, 16), 0);
+    cr_assert_eq(sharing(16), 0);
 }
 
 /* Leap days, and that a century is none. */
@@ -155,7 +165,7 @@ Test(chaos_replay_trace, sessions_share_where_their_texts_do)
     cr_assert_eq(load.requests[0].output_tokens, 2);
     cr_assert_eq(load.requests[1].prompt_tokens, 32);
     cr_assert_eq(load.requests[1].output_tokens, 1);
-    cr_assert_eq(replay_load_sharing(&load, 16), 333);
+    cr_assert_eq(sharing(16), 333);
 }
 
 Test(chaos_replay_trace, bad_sessions_are_named_by_line)
