@@ -501,6 +501,24 @@ put_scale(struct buf *out, const struct json_value *root)
     }
 }
 
+/* Who acts, by what, and what did not come; nothing where nobody may. */
+static void
+put_actor(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *scale = status_member(root, "scale");
+    struct slice by = status_text(scale, "by");
+    struct slice actor = status_text(scale, "actor");
+
+    if (by.len == 0) {
+        return;
+    }
+    status_put(out, actor.len != 0 ? actor : SLICE("nobody"));
+    buf_add_text(out, " acts, by ");
+    status_put(out, by);
+    buf_printf(out, "; engines that did not come: %.0f\n",
+               status_number(scale, "missed"));
+}
+
 /* Engines that nodes asked for; nothing while there are none. */
 static void
 put_jobs(struct buf *out, const struct json_value *root)
@@ -540,6 +558,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_workers(out, root);
     put_limits(out, root);
     put_scale(out, root);
+    put_actor(out, root);
     put_jobs(out, root);
 }
 

@@ -21,6 +21,7 @@
 #include "node/config/config_jwt.h"
 #include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
+#include "node/config/config_scale.h"
 
 void
 config_init(struct config *config)
@@ -258,25 +259,6 @@ check_room(const struct config *config, const char *name, uint64_t bytes,
     }
 }
 
-/* What acts needs somebody to call, and must not be two. */
-static void
-check_scale(const struct config *config, struct config_errors *errors)
-{
-    const struct config_scale *scale = &config->scale;
-    bool meshed =
-        config->mesh.listen.host[0] != '\0' || config->mesh.join.count != 0;
-    struct config_place place = {.source = "scale.mode"};
-
-    if (scale->mode == CONFIG_SCALE_ACT && scale->hook.host[0] == '\0') {
-        config_error(errors, &place, "act needs scale.hook");
-    }
-    if (scale->mode == CONFIG_SCALE_ACT && meshed && scale->quorum < 2) {
-        config_error(errors, &place,
-                     "act in a mesh needs scale.quorum: more than half of "
-                     "its nodes");
-    }
-}
-
 void
 config_check(const struct config *config, struct config_errors *errors)
 {
@@ -295,7 +277,7 @@ config_check(const struct config *config, struct config_errors *errors)
     config_access_check(config, errors);
     config_jwt_check(config, errors);
     config_mesh_check(&config->mesh, errors);
-    check_scale(config, errors);
+    config_scale_check(config, errors);
 }
 
 int

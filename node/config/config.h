@@ -236,6 +236,9 @@ struct config_scale {
     uint32_t cool_down_ms;
     struct url hook; /* what makes engines and ends them; no host: none */
     char token_file[CONFIG_FILE_MAX]; /* what is shown to it; "": nothing */
+    char command[CONFIG_FILE_MAX];    /* the same as a program; "": none */
+    char kubernetes[CONFIG_TEXT_MAX]; /* [NAMESPACE/]NAME; "": none */
+    char worker[CONFIG_TEXT_MAX];     /* its pods as workers; see there */
     uint32_t quorum;                  /* of nodes, without which none acts */
 };
 

@@ -435,6 +435,8 @@ put_explain(struct control *control, const struct asked *asked,
         put_split(control, world, &half, split, &choice, json);
     }
     control_cache_explain(control, control->alias.body, json);
+    control_scale_explain(&control->scale, &control->node->scale,
+                          control->explain.model, json);
     json_out_object_end(json);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/config/config_scale.h"
 #include "node/control/control.h"
 #include "node/text/prom_out.h"
 
@@ -142,13 +143,26 @@ blocks_of(const struct node_shared *node, uint32_t worker)
     return blocks;
 }
 
-/* Who would go of these; "": none was asked for, so none is given back. */
+/* Whether a worker may go: such as were asked for, where somebody acts; of a
+ * StatefulSet's pods the last one. */
+static bool ON_CONTROL
+may_go(struct control *control, const char *id)
+{
+    const struct config_scale *config = &control->node->scale;
+    struct scale_seat *seat = &control->scale.act.seat;
+    const struct scale_job *job = scale_seat_find_worker(seat, id);
+
+    return config->mode != CONFIG_SCALE_ACT ||
+           (job != NULL && (config->kubernetes[0] == '\0' ||
+                            job == scale_seat_find_last(seat)));
+}
+
+/* Who would go of these; "": nobody may. */
 static void ON_CONTROL
 find_victim(struct control_scale_group *group, struct control *control,
             const struct fleet_view *view, const struct worker_set *set)
 {
     const struct node_shared *node = control->node;
-    bool any = node->scale.mode != CONFIG_SCALE_ACT;
     struct scale_engine engines[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     size_t count = 0;
@@ -156,8 +170,7 @@ find_victim(struct control_scale_group *group, struct control *control,
     fleet_board_loads(node->board, set, load, NULL);
     WORKER_SET_EACH (slot, set) {
         const char *id = view->worker[slot]->id;
-        if (any ||
-            scale_seat_find_worker(&control->scale.act.seat, id) != NULL) {
+        if (may_go(control, id)) {
             engines[count++] =
                 (struct scale_engine){.id = id,
                                       .blocks = blocks_of(node, slot),
@@ -223,7 +236,7 @@ look_at(struct control *control, struct control_scale_group *group,
         find_victim(group, control, view, set);
     }
     tell(&control->scale, group,
-         acts ? "scale.hook is called"
+         acts ? "engines are asked for, or given back"
               : "scale.mode is dry_run: nothing is done");
     const struct scale_wish wish = {.model = group->model,
                                     .engines = group->signals.engines,
@@ -378,10 +391,33 @@ control_scale_put(const struct control_scale *scale,
         put_group(json, &scale->group[i]);
     }
     json_out_array_end(json);
+    json_out_put_text(json, "by", acts ? config_scale_by(config) : "");
     if (acts) {
         control_scale_put_jobs(&scale->act, json);
     }
     json_out_object_end(json);
+}
+
+void
+control_scale_explain(const struct control_scale *scale,
+                      const struct config_scale *config, struct slice model,
+                      struct json_out *json)
+{
+    for (uint32_t i = 0; i < scale->count; i++) {
+        const struct control_scale_group *group = &scale->group[i];
+        if (config->mode == CONFIG_SCALE_OFF ||
+            !slice_equal(slice_of(group->model), model)) {
+            continue;
+        }
+        json_out_key(json, "scale");
+        json_out_object_begin(json);
+        json_out_put_uint(json, "engines", group->signals.engines);
+        json_out_put_uint(json, "ready", group->signals.ready);
+        json_out_put_uint(json, "desired", group->choice.desired);
+        json_out_put_text(json, "why", scale_why_name(group->choice.why));
+        json_out_put_text(json, "actor", scale->actor);
+        json_out_object_end(json);
+    }
 }
 
 static void

@@ -72,6 +72,13 @@ void control_scale_put(const struct control_scale *scale,
                        const struct config_scale *config,
                        struct json_out *json);
 
+/* How many engines serve that model, and should, as a member `scale` of what
+ * GET /admin/explain answers; nothing where nobody judges that, or where its
+ * group has another name. */
+void control_scale_explain(const struct control_scale *scale,
+                           const struct config_scale *config,
+                           struct slice model, struct json_out *json);
+
 /* Prometheus text; nothing while it is off. */
 void control_scale_put_metrics(const struct control_scale *scale,
                                const struct config_scale *config,

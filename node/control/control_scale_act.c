@@ -245,8 +245,9 @@ control_scale_turn(struct control *control)
     const struct scale_times times = {
         .provision_ms = control->node->scale.provision_ms,
         .drain_ms = live->timeouts.drain_ms};
-    uint64_t now_us = control_now_us(control);
 
+    control_scale_calls_look(control);
+    uint64_t now_us = control_now_us(control);
     if (control->node->scale.mode != CONFIG_SCALE_ACT) {
         control_scale_stop(control);
         return;
@@ -341,6 +342,7 @@ control_scale_put_jobs(const struct control_scale_act *act,
         json_out_put_text(json, "model", job->record.model);
         json_out_put_text(json, "worker", job->record.worker);
         json_out_put_text(json, "state", scale_state_name(job->record.state));
+        json_out_put_uint(json, "number", job->record.number);
         json_out_put_uint(json, "fails", job->fails);
         json_out_object_end(json);
     }
@@ -373,8 +375,7 @@ control_scale_put_act_metrics(const struct control_scale_act *act,
     prom_out_single(out, "kvasir_scale_ended_total", "counter",
                     "Engines that were given back", act->ended);
     prom_out_single(out, "kvasir_scale_calls_total", "counter",
-                    "Calls to scale.hook", act->calls);
+                    "Calls to what makes engines and ends them", act->calls);
     prom_out_single(out, "kvasir_scale_calls_failed_total", "counter",
-                    "Calls to scale.hook without a good answer",
-                    act->calls_failed);
+                    "Those without a good answer", act->calls_failed);
 }

@@ -6,7 +6,9 @@
  * keeps a job (scale_job.h) for each engine that it asks for in the mesh's list
  * of workers, and carries all of them on, whoever began them.
  *
- * Calls are POSTs to scale.hook of a JSON object:
+ * Calls (control_scale_call.h) go to one of three: scale.hook, by a POST of a JSON
+ * object; scale.command, in arguments and the environment; scale.kubernetes, whose
+ * replicas are set. What is told, and what must hold:
  *
  *   action  "provision": make an engine for this key, unless it was made; or
  *           "terminate": end it, if there is one; neither is an error
@@ -19,15 +21,21 @@
  *   missed  engines in a row for this model that were asked for and did not
  *           take requests in time: another place may have some
  *
- * An answer of 2xx to provision may have a member `worker`: where the engine
- * is, in the form of --worker (URL[,KEY=VALUE]...). Until it does, the call comes
- * again. One to terminate says that the engine is gone, or will be, and that a
- * late call to provision does not make that key again. All other answers are
- * failures; the call comes again.
+ * A good answer (2xx; exit code 0) to provision may say where the engine is, in
+ * the form of --worker (URL[,KEY=VALUE]...): in a member `worker`, or as the first
+ * word that is printed. Until it does, the call comes again. One to terminate
+ * says that the engine is gone, or will be, and that a late call to provision
+ * does not make that key again. All other answers are failures; the call comes
+ * again.
+ *
+ * Pods of a StatefulSet have no keys but numbers: those of their records
+ * (scale_job.h). Pod 3 cannot end before pod 4, so the last one goes first, and one
+ * that never took requests stays until it is the last; kube_scale.h says why a
+ * call that comes twice, or late, does no harm.
  *
  * Role: shell. Owns: jobs as this node knows them, calls under way. Thread:
- * control. Limits: SCALE_JOBS_MAX jobs, SCALE_CALLS_MAX calls at one time,
- * SCALE_CALL_MS for each. Errors: counted; lines in the log.
+ * control. Limits: SCALE_JOBS_MAX jobs, and those of control_scale_call.h. Errors:
+ * counted; lines in the log.
  */
 #ifndef NODE_CONTROL_SCALE_ACT_H
 #define NODE_CONTROL_SCALE_ACT_H
@@ -38,23 +46,11 @@
 #include "index/base/buf.h"
 #include "index/base/role.h"
 #include "node/config/config.h"
-#include "node/http/httpc.h"
+#include "node/control/control_scale_call.h"
 #include "node/peers/scale_seat.h"
 #include "node/text/json_out.h"
 
-#define SCALE_CALLS_MAX  8U
-#define SCALE_CALL_MS    10000U
-#define SCALE_LEASE_US   6000000U
-#define SCALE_ANSWER_MAX ((size_t)64 << 10)
-
-struct control;
-
-struct scale_call {
-    struct control *control;
-    struct httpc *call; /* NULL: this place is free */
-    char key[SCALE_KEY_MAX];
-    bool provision;
-};
+#define SCALE_LEASE_US 6000000U
 
 /* All zero at first. */
 struct control_scale_act {
@@ -94,12 +90,13 @@ void control_scale_stop(struct control *control) ON_CONTROL;
 bool control_scale_acts(const struct control_scale_act *act, uint64_t now_us);
 
 /* control_scale_call.c: begins a call about a job, unless there are too many;
- * ends all; a call was answered. */
+ * looks after programs, once a second; ends all. */
 void control_scale_call(struct control *control, struct scale_job *job,
                         bool provision) ON_CONTROL;
+void control_scale_calls_look(struct control *control) ON_CONTROL;
 void control_scale_hang_up(struct control *control) ON_CONTROL;
 
-/* An answer of 2xx. worker: of a call to provision, NULL where it names none.
+/* A good answer. worker: of a call to provision, NULL where it names none.
  * False: it can do nothing with that. */
 bool control_scale_answered(struct control *control,
                             const struct scale_job *job, bool provision,

@@ -1,92 +1,56 @@
 /* Calls to what makes engines and ends them. */
+#include "node/control/control_scale_call.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "node/base/log.h"
 #include "node/config/config_access.h"
+#include "node/config/config_scale.h"
 #include "node/control/control.h"
 #include "node/control/control_scale_act.h"
-#include "node/control/control_tls.h"
-#include "node/text/json_pull.h"
 
-#define BODY_MAX   2048U
-#define TOKEN_MAX  4096U
-#define WORKER_MAX 2048U
-
-/* The member `worker` of an answer, at its top. False: there is none. */
-static bool
-find_worker(struct slice body, char text[WORKER_MAX])
+const char *
+scale_call_lack(const struct httpc_answer *answer)
 {
-    struct json_pull pull;
-    enum pull_token token;
-    bool found = false;
-
-    json_pull_init(&pull, body);
-    if (json_pull_next(&pull) != PULL_OBJECT) {
-        return false;
-    }
-    while (!found && json_pull_next(&pull) == PULL_KEY) {
-        bool ours = json_pull_is(&pull, SLICE("worker"));
-        token = ours ? json_pull_next(&pull) : PULL_NULL;
-        if (!ours && !json_pull_skip(&pull)) {
-            return false;
-        }
-        if (ours && token != PULL_STRING) {
-            return false;
-        }
-        found = ours && json_pull_copy(&pull, text, WORKER_MAX) > 0;
-        if (ours && !found) {
-            return false;
-        }
-    }
-    return found;
+    return answer->outcome == HTTPC_OK ? NULL
+           : answer->why[0] != '\0'    ? answer->why
+                                       : httpc_outcome_name(answer->outcome);
 }
 
-/* The engine that an answer names. False: *why says what is wrong with it, or
- * it is "" where the answer names none. */
-static bool ON_CONTROL
-read_worker(const struct control *control, struct slice body,
-            struct config_worker *worker, const char **why)
+/* The engine that an answer names. NULL, or what is wrong with it. */
+static const char *ON_CONTROL
+read_worker(const struct control *control, const char *text,
+            struct config_worker *worker)
 {
     struct config_errors errors;
     char denied[CONFIG_DENIED_MAX];
-    char text[WORKER_MAX];
 
-    *why = "";
-    if (!find_worker(body, text)) {
-        return false;
-    }
     config_errors_init(&errors);
-    bool good = config_parse_worker(slice_of(text), "scale.hook", worker,
-                                    &errors) == 0 &&
-                worker->url.host[0] != '\0';
+    bool good =
+        config_parse_worker(slice_of(text), "scale", worker, &errors) == 0 &&
+        worker->url.host[0] != '\0';
     config_errors_fini(&errors);
-    if (!good) {
-        *why = "its worker makes no sense";
-    } else if (config_access_denies(&control->node->config->workers_deny,
-                                    worker, denied)) {
-        *why = "workers.deny denies its worker";
-    }
-    return (*why)[0] == '\0';
+    return !good ? "its worker makes no sense"
+           : config_access_denies(&control->node->config->workers_deny, worker,
+                                  denied)
+               ? "workers.deny denies its worker"
+               : NULL;
 }
 
 /* NULL: it is a good one; else why not. */
 static const char *ON_CONTROL
-take(struct control *control, struct scale_job *job, bool provision,
-     const struct httpc_answer *answer)
+take(struct control *control, const struct scale_job *job, bool provision,
+     const struct scale_said *said)
 {
     struct config_worker worker;
-    const char *why = "";
+    bool named = provision && said->worker[0] != '\0';
+    const char *why = said->why;
 
-    if (answer->outcome != HTTPC_OK) {
-        return answer->why[0] != '\0' ? answer->why
-                                      : httpc_outcome_name(answer->outcome);
+    if (why == NULL && named) {
+        why = read_worker(control, said->worker, &worker);
     }
-    if (answer->head->status / 100 != 2) {
-        return "it refused";
-    }
-    bool named = provision && read_worker(control, answer->body, &worker, &why);
-    if (why[0] != '\0') {
+    if (why != NULL) {
         return why;
     }
     return control_scale_answered(control, job, provision,
@@ -95,100 +59,45 @@ take(struct control *control, struct scale_job *job, bool provision,
                : "its worker could not be taken in";
 }
 
-static void
-on_answer(void *context, const struct httpc_answer *answer)
+void
+scale_call_end(struct scale_call *call, const struct scale_said *said)
 {
-    struct scale_call *call = context;
     struct control *control = call->control;
     struct control_scale_act *act = &control->scale.act;
     struct scale_job *job = scale_seat_find(&act->seat, call->key);
-    uint64_t now_us = control_now_us(control);
+    bool waited = call->key[0] != '\0' && job != NULL && job->calling;
 
-    role_is_control();
-    call->call = NULL;
-    if (job == NULL || !job->calling) {
+    call->key[0] = '\0';
+    if (!waited) {
         return;
     }
-    const char *why = take(control, job, call->provision, answer);
-    scale_job_answered(job, why == NULL, now_us);
+    const char *why = take(control, job, call->provision, said);
+    scale_job_answered(job, why == NULL, control_now_us(control));
     if (why != NULL) {
         act->calls_failed++;
         LOG_WARNING("scale_call_failed", KV("key", job->key),
                     KV("action", call->provision ? "provision" : "terminate"),
-                    KV("why", why),
-                    KV("status",
-                       answer->outcome == HTTPC_OK ? answer->head->status : 0),
-                    KV("fails", job->fails),
-                    KV("hint", "it is called again with the same key; look at "
-                               "what answers at scale.hook"));
+                    KV("by", config_scale_by(&control->node->scale)),
+                    KV("why", why), KV("status", said->status),
+                    KV("said", said->more), KV("fails", job->fails),
+                    KV("hint", "it is called again with the same key"));
     }
 }
 
-/* The first word of scale.token_file; "": there is none. */
-static void
-read_token(const char *path, char token[TOKEN_MAX])
+static const char *ON_CONTROL
+begin(struct scale_call *call, const struct scale_job *job)
 {
-    FILE *file = path[0] != '\0' ? fopen(path, "re") : NULL;
-    size_t len = 0;
+    const struct config_scale *config = &call->control->node->scale;
 
-    if (file != NULL) {
-        len = fread(token, 1, TOKEN_MAX - 1, file);
-        (void)fclose(file);
-    }
-    token[len] = '\0';
-    token[strcspn(token, " \t\r\n")] = '\0';
+    return config->command[0] != '\0'      ? scale_call_run(call, job)
+           : config->kubernetes[0] != '\0' ? scale_call_kube(call, job)
+                                           : scale_call_post(call, job);
 }
 
-static void ON_CONTROL
-put_body(const struct control *control, const struct scale_job *job,
-         bool provision, struct buf *out)
+static bool
+is_free(const struct scale_call *call)
 {
-    const struct control_scale_act *act = &control->scale.act;
-    struct json_out json;
-
-    json_out_init(&json, out);
-    json_out_object_begin(&json);
-    json_out_put_text(&json, "action", provision ? "provision" : "terminate");
-    json_out_put_text(&json, "key", job->key);
-    json_out_put_uint(&json, "epoch", act->seat.lease.own.epoch);
-    json_out_put_text(&json, "by", control->node->config->name);
-    json_out_put_text(&json, "model", job->record.model);
-    json_out_put_text(&json, "worker", job->record.worker);
-    json_out_put_uint(&json, "missed", act->missed_in_row);
-    json_out_object_end(&json);
-}
-
-static bool ON_CONTROL
-start(struct control *control, const struct scale_job *job,
-      struct scale_call *call)
-{
-    const struct config_scale *config = &control->node->scale;
-    char bytes[BODY_MAX];
-    char token[TOKEN_MAX];
-    char headers[TOKEN_MAX + 128];
-    struct buf body = buf_over(bytes, sizeof(bytes));
-
-    put_body(control, job, call->provision, &body);
-    read_token(config->token_file, token);
-    (void)snprintf(headers, sizeof(headers),
-                   "Content-Type: application/json\r\n%s%s%s",
-                   token[0] != '\0' ? "Authorization: Bearer " : "", token,
-                   token[0] != '\0' ? "\r\n" : "");
-    const struct httpc_request request = {
-        .host = config->hook.host,
-        .port = config->hook.port,
-        .tls = config->hook.tls ? control_tls_of_workers(control->node) : NULL,
-        .method = "POST",
-        .target = config->hook.path[0] != '\0' ? config->hook.path : "/",
-        .headers = slice_of(headers),
-        .body = buf_slice(&body),
-        .timeout_ms = SCALE_CALL_MS,
-        .answer_bytes_max = SCALE_ANSWER_MAX,
-        .context = call,
-        .done = on_answer,
-    };
-    return !body.failed &&
-           httpc_start(&call->call, &control->loop, &request) == 0;
+    return call->key[0] == '\0' && call->http == NULL && call->run.pid == 0;
 }
 
 void
@@ -198,10 +107,11 @@ control_scale_call(struct control *control, struct scale_job *job,
     struct control_scale_act *act = &control->scale.act;
     uint32_t at = 0;
 
-    while (at < SCALE_CALLS_MAX && act->call[at].call != NULL) {
+    while (at < SCALE_CALLS_MAX && !is_free(&act->call[at])) {
         at++;
     }
-    if (at == SCALE_CALLS_MAX) {
+    if (at == SCALE_CALLS_MAX ||
+        (!provision && scale_call_kube_waits(control, job))) {
         return; /* the next turn tries again */
     }
     struct scale_call *call = &act->call[at];
@@ -209,22 +119,31 @@ control_scale_call(struct control *control, struct scale_job *job,
     memcpy(call->key, job->key, sizeof(call->key));
     act->calls++;
     scale_job_called(job);
-    if (!start(control, job, call)) {
-        call->call = NULL;
-        act->calls_failed++;
-        scale_job_answered(job, false, control_now_us(control));
+    const char *why = begin(call, job);
+    if (why != NULL) {
+        scale_call_end(
+            call, &(struct scale_said){.why = why, .worker = "", .more = ""});
+    }
+}
+
+void
+control_scale_calls_look(struct control *control)
+{
+    for (uint32_t i = 0; i < SCALE_CALLS_MAX; i++) {
+        scale_run_look(&control->scale.act.call[i], control_now_us(control));
     }
 }
 
 void
 control_scale_hang_up(struct control *control)
 {
-    struct control_scale_act *act = &control->scale.act;
-
     for (uint32_t i = 0; i < SCALE_CALLS_MAX; i++) {
-        if (act->call[i].call != NULL) {
-            httpc_cancel(act->call[i].call);
-            act->call[i].call = NULL;
+        struct scale_call *call = &control->scale.act.call[i];
+        call->key[0] = '\0';
+        if (call->http != NULL) {
+            httpc_cancel(call->http);
+            call->http = NULL;
         }
+        scale_run_stop(call);
     }
 }

@@ -6,76 +6,16 @@
 #include <string.h>
 
 #include "node/base/log.h"
-#include "node/base/sock_tls.h"
 #include "node/control/control_sources_internal.h"
+#include "node/control/kube_api.h"
 
-#define LIST_MS         10000U
-#define LIST_BYTES_MAX  ((size_t)8 << 20)
-#define WATCH_S         120U /* then the server ends it, and it is resumed */
-#define WATCH_MS        ((WATCH_S + 15U) * 1000U)
-#define LINE_BYTES_MAX  ((size_t)1 << 20)
-#define TOKEN_BYTES_MAX 8192U
-#define TARGET_MAX      1024U
-#define SETTLE_US       UINT64_C(200000) /* after a change: of several */
-
-/* The first word of a file of the service account. "": there is none. */
-static void
-read_word(const struct control_source *source, const char *name, char *out,
-          size_t room)
-{
-    const struct config *config = source->control->node->config;
-    char path[CONFIG_FILE_MAX + 16];
-    size_t len = 0;
-
-    (void)snprintf(path, sizeof path, "%s/%s", config->kubernetes.dir, name);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        len = fread(out, 1, room - 1, file);
-        (void)fclose(file);
-    }
-    out[len] = '\0';
-    out[strcspn(out, " \t\r\n")] = '\0';
-}
-
-/* Where the API server is: as configured, or as the pod is told. */
-static bool
-find_api(const struct control_source *source, struct url *api)
-{
-    const struct url *given = &source->control->node->config->kubernetes.api;
-    const char *host = getenv("KUBERNETES_SERVICE_HOST");
-    const char *port = getenv("KUBERNETES_SERVICE_PORT");
-    char text[URL_TEXT_MAX];
-
-    if (given->host[0] != '\0') {
-        *api = *given;
-        return true;
-    }
-    if (host == NULL || port == NULL) {
-        return false;
-    }
-    bool bare = strchr(host, ':') != NULL && host[0] != '[';
-    (void)snprintf(text, sizeof text, "https://%s%s%s:%s", bare ? "[" : "",
-                   host, bare ? "]" : "", port);
-    return url_parse_web(slice_of(text), api) == NULL;
-}
-
-/* Why it cannot be; NULL: *out is it, or NULL without TLS. */
-static const char *
-open_tls(const struct control_source *source, const struct url *api,
-         struct sock_tls_context **out)
-{
-    char path[CONFIG_FILE_MAX + 16];
-    struct sock_tls_files files = {.cert = "", .key = "", .ca = path};
-    const char *why = "out of memory";
-
-    *out = NULL;
-    if (!api->tls) {
-        return NULL;
-    }
-    (void)snprintf(path, sizeof path, "%s/ca.crt",
-                   source->control->node->config->kubernetes.dir);
-    return sock_tls_context_new_client(out, &files, &why) == 0 ? NULL : why;
-}
+#define LIST_MS        10000U
+#define LIST_BYTES_MAX ((size_t)8 << 20)
+#define WATCH_S        120U /* then the server ends it, and it is resumed */
+#define WATCH_MS       ((WATCH_S + 15U) * 1000U)
+#define LINE_BYTES_MAX ((size_t)1 << 20)
+#define TARGET_MAX     1024U
+#define SETTLE_US      UINT64_C(200000) /* after a change: of several */
 
 /* Asks for the source's slices; more: of the query. NULL, or why that cannot
  * be. */
@@ -84,44 +24,17 @@ ask(struct control_source *source, const char *more,
     struct httpc_request *request, struct httpc **call)
 {
     const struct config_kube *kube = &source->kube->names;
-    char target[TARGET_MAX];
-    char token[TOKEN_BYTES_MAX];
-    char headers[TOKEN_BYTES_MAX + 128];
-    char space[sizeof kube->space];
-    struct sock_tls_context *tls;
-    struct url api;
+    char rest[TARGET_MAX];
+    const struct kube_api_place place = {.group = "discovery.k8s.io/v1",
+                                         .space = slice_of(kube->space),
+                                         .rest = rest};
 
-    if (!find_api(source, &api)) {
-        return "this is no pod, and kubernetes.api is not set";
-    }
-    read_word(source, "token", token, sizeof token);
-    read_word(source, "namespace", space, sizeof space);
-    if (kube->space[0] == '\0' && space[0] == '\0') {
-        return "kubernetes.dir has no namespace, and from names none";
-    }
-    const char *why = open_tls(source, &api, &tls);
-    if (why != NULL) {
-        return why;
-    }
-    (void)snprintf(target, sizeof target,
-                   "%s/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices"
-                   "?labelSelector=%s%s",
-                   api.path, kube->space[0] != '\0' ? kube->space : space,
+    (void)snprintf(rest, sizeof rest, "endpointslices?labelSelector=%s%s",
                    kube->labels, more);
-    (void)snprintf(headers, sizeof headers,
-                   "Accept: application/json\r\n%s%s%s",
-                   token[0] != '\0' ? "Authorization: Bearer " : "", token,
-                   token[0] != '\0' ? "\r\n" : "");
-    request->host = api.host;
-    request->port = api.port;
-    request->tls = tls;
     request->method = "GET";
-    request->target = target;
-    request->headers = slice_of(headers);
     request->context = source;
-    int error = httpc_start(call, &source->control->loop, request);
-    sock_tls_context_free(tls);
-    return error == 0 ? NULL : "the request could not be made";
+    return kube_api_start(&source->control->node->config->kubernetes,
+                          &source->control->loop, &place, request, call);
 }
 
 /* The watch */

@@ -55,6 +55,37 @@ scale_seat_find_draining(struct scale_seat *seat, const char *model)
     return NULL;
 }
 
+struct scale_job *
+scale_seat_find_last(struct scale_seat *seat)
+{
+    struct scale_job *last = NULL;
+
+    for (uint32_t i = 0; i < seat->count; i++) {
+        struct scale_job *job = &seat->job[i];
+        bool after = last == NULL || job->record.number > last->record.number ||
+                     (job->record.number == last->record.number &&
+                      last->record.worker[0] == '\0');
+        last = after ? job : last;
+    }
+    return last;
+}
+
+static uint32_t
+free_number(const struct scale_seat *seat)
+{
+    bool taken[SCALE_JOBS_MAX + 1] = {false};
+    uint32_t number = 0;
+
+    for (uint32_t i = 0; i < seat->count; i++) {
+        uint32_t other = seat->job[i].record.number;
+        taken[other < SCALE_JOBS_MAX ? other : SCALE_JOBS_MAX] = true;
+    }
+    while (taken[number] && number < SCALE_JOBS_MAX) {
+        number++;
+    }
+    return number;
+}
+
 uint32_t
 scale_seat_coming(const struct scale_seat *seat, const char *model)
 {
@@ -231,7 +262,8 @@ int
 scale_seat_ask(struct scale_seat *seat, struct cluster *cluster,
                const char *model, char key[SCALE_KEY_MAX], uint64_t now_us)
 {
-    struct scale_record record = {.state = SCALE_ASKED};
+    struct scale_record record = {.state = SCALE_ASKED,
+                                  .number = free_number(seat)};
 
     if (seat->count == SCALE_JOBS_MAX) {
         return ROSTER_E_FULL;

@@ -66,8 +66,9 @@ int scale_seat_say(struct scale_seat *seat, struct cluster *cluster,
                    const char *key, const struct scale_record *record,
                    uint64_t now_us) MUST_CHECK;
 
-/* Says that an engine for the model is asked for: key is its own. Outcomes as
- * above; ROSTER_E_FULL also beyond SCALE_JOBS_MAX. */
+/* Says that an engine for the model is asked for: key is its own, and its number
+ * the lowest that no job has. Outcomes as above; ROSTER_E_FULL also beyond
+ * SCALE_JOBS_MAX. */
 int scale_seat_ask(struct scale_seat *seat, struct cluster *cluster,
                    const char *model, char key[SCALE_KEY_MAX], uint64_t now_us)
     MUST_CHECK;
@@ -82,6 +83,9 @@ struct scale_job *scale_seat_find_worker(struct scale_seat *seat,
                                          const char *worker);
 struct scale_job *scale_seat_find_draining(struct scale_seat *seat,
                                            const char *model);
+
+/* The job with the highest number; of equals one whose worker is known. */
+struct scale_job *scale_seat_find_last(struct scale_seat *seat);
 
 /* Engines of a model (NULL: of all) that were asked for and take no requests
  * yet. */

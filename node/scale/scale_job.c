@@ -171,8 +171,10 @@ void
 scale_record_put(const struct scale_record *record, struct buf *out)
 {
     out->failed = out->failed || strchr(record->model, '\n') != NULL;
-    buf_printf(out, "state=%s\nepoch=%" PRIu32 "\nmodel=%s\n",
-               scale_state_name(record->state), record->epoch, record->model);
+    buf_printf(out,
+               "state=%s\nepoch=%" PRIu32 "\nnumber=%" PRIu32 "\nmodel=%s\n",
+               scale_state_name(record->state), record->epoch, record->number,
+               record->model);
     if (record->worker[0] != '\0') {
         buf_printf(out, "worker=%s\n", record->worker);
     }
@@ -202,18 +204,18 @@ set_state(struct scale_record *record, struct slice text)
 }
 
 static bool
-set_epoch(struct scale_record *record, struct slice text)
+set_uint(uint32_t *out, struct slice text)
 {
-    uint64_t epoch = 0;
+    uint64_t number = 0;
 
     for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9' || epoch > UINT32_MAX) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || number > UINT32_MAX) {
             return false;
         }
-        epoch = epoch * 10 + (uint64_t)(text.ptr[i] - '0');
+        number = number * 10 + (uint64_t)(text.ptr[i] - '0');
     }
-    record->epoch = (uint32_t)epoch;
-    return text.len != 0 && epoch <= UINT32_MAX;
+    *out = (uint32_t)number;
+    return text.len != 0 && number <= UINT32_MAX;
 }
 
 bool
@@ -230,7 +232,9 @@ scale_record_get(struct slice bytes, struct scale_record *record)
             good = set_state(record, value);
             stated = true;
         } else if (slice_equal(key, SLICE("epoch"))) {
-            good = set_epoch(record, value);
+            good = set_uint(&record->epoch, value);
+        } else if (slice_equal(key, SLICE("number"))) {
+            good = set_uint(&record->number, value);
         } else if (slice_equal(key, SLICE("model"))) {
             good = set_text(record->model, sizeof record->model, value);
         } else if (slice_equal(key, SLICE("worker"))) {

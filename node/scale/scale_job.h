@@ -71,6 +71,8 @@ struct scale_record {
     char model[SCALE_MODEL_MAX];   /* of its group */
     char worker[SCALE_WORKER_MAX]; /* its id; "": not known yet */
     uint32_t epoch;                /* of who said it */
+    uint32_t number; /* its place among engines; no two have the same, but
+                        where two nodes acted before they knew each other */
 };
 
 /* All zero but the key and the record at first. */

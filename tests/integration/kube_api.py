@@ -1,5 +1,6 @@
 """An API server of Kubernetes, as far as EndpointSlices go: lists and watches of
-discovery.k8s.io/v1 by label, with resource versions, bookmarks and 410."""
+discovery.k8s.io/v1 by label, with resource versions, bookmarks and 410; and of a
+StatefulSet the scale sub-resource, with resource versions and 409."""
 import json
 import threading
 import urllib.parse
@@ -7,6 +8,7 @@ import urllib.parse
 from fake_worker import Close, FakeWorker
 
 PATH = "/apis/discovery.k8s.io/v1/namespaces/"
+SETS = "/apis/apps/v1/namespaces/"
 
 
 class KubeApi(FakeWorker):
@@ -21,6 +23,7 @@ class KubeApi(FakeWorker):
         self.status = 200
         self.ended = 0    # watches that begin with a lower number end
         self.changed = threading.Condition()
+        self.sets = {}    # (namespace, name): StatefulSet
         super().__init__(case, self.serve, **more)
 
     def put(self, name, addresses, labels, space="ml", port=8000, **conditions):
@@ -68,6 +71,8 @@ class KubeApi(FakeWorker):
 
     def serve(self, peer, request):
         target = urllib.parse.urlsplit(request.target)
+        if target.path.startswith(SETS):
+            return self.serve_scale(peer, request, target.path[len(SETS):])
         query = dict(urllib.parse.parse_qsl(target.query))
         assert request.method == "GET" and target.path.startswith(PATH), request.line
         space, _, kind = target.path[len(PATH):].partition("/")
@@ -114,3 +119,59 @@ class KubeApi(FakeWorker):
                     peer.chunk(text[7:])
             if over:
                 return peer.end_stream()
+
+    def serve_scale(self, peer, request, path):
+        space, kind, name, part = path.split("/")
+        assert (kind, part) == ("statefulsets", "scale"), request.line
+        if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+            return peer.json({"kind": "Status", "code": 401}, 401)
+        found = self.sets.get((space, name))
+        if found is None:
+            return peer.json({"kind": "Status", "code": 404}, 404)
+        with found.lock:
+            if request.method == "PUT" and not found.put(request.json()):
+                return peer.json({"kind": "Status", "code": 409}, 409)
+            assert request.method in ("GET", "PUT"), request.line
+            answer = found.scale()
+        return peer.json(answer)
+
+
+class StatefulSet:
+    """make(number) gives a pod, which has kill(); the last one goes first."""
+
+    def __init__(self, api, space, name, make, replicas=0):
+        self.space, self.name, self.make = space, name, make
+        self.lock = threading.Lock()
+        self.version, self.rivals = 7, 0
+        self.history, self.pods = [], []
+        self.replicas = 0
+        self.set(replicas)
+        api.sets[space, name] = self
+
+    def set(self, replicas, more_pods=True):
+        self.version += 1
+        self.replicas = replicas
+        while len(self.pods) > replicas:
+            self.pods.pop().kill()
+        while more_pods and len(self.pods) < replicas:
+            self.pods.append(self.make(len(self.pods)))
+
+    def put(self, body):
+        meta = body["metadata"]
+        assert (body["apiVersion"], body["kind"]) == ("autoscaling/v1", "Scale")
+        assert (meta["namespace"], meta["name"]) == (self.space, self.name)
+        if self.rivals > 0:  # somebody changed it in between
+            self.rivals -= 1
+            self.version += 1
+        if meta["resourceVersion"] != str(self.version):
+            return False
+        self.history.append(body["spec"]["replicas"])
+        self.set(self.history[-1])
+        return True
+
+    def scale(self):
+        spec = {"replicas": self.replicas} if self.replicas else {}  # 0 is left out
+        return {"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": spec,
+                "metadata": {"name": self.name, "namespace": self.space, "uid": "u",
+                             "resourceVersion": str(self.version)},
+                "status": {"replicas": len(self.pods), "selector": "app=vllm"}}

@@ -1,13 +1,57 @@
 """Engines that are asked for and given back, by stand-in engines and what starts them
-(provisioner.py): who asks, whose they are when that node dies, what becomes of those that
-do not come, and that no request notices."""
+(provisioner.py, by HTTP and by a program; kube_api.py): who asks, whose they are when that
+node dies, what becomes of those that do not come, and that no request notices."""
+import pathlib
+import sys
 import threading
 
 import harness
+from dns import free_port
+from kube_api import KubeApi, StatefulSet
 from provisioner import TOKEN, Provisioner
 
 MODEL = "kvasir/stand-in"
 ENGINE = ("--max-running", "4")
+
+
+# scale.command: passes the call on to the provisioner, and says more than there is room for.
+PROGRAM = f"""#!{sys.executable}
+import json, os, sys, urllib.error, urllib.request
+call = {{name: os.environ["ENGINE_" + name.upper()]
+        for name in ("action", "key", "epoch", "by", "model", "worker", "missed")}}
+assert sys.argv[1:] == [call["action"], call["key"]]
+assert sys.stdin.read() == ""
+call.update(epoch=int(call["epoch"]), missed=int(call["missed"]))
+try:
+    answer = urllib.request.urlopen(urllib.request.Request(
+        "URL", json.dumps(call).encode(), {{"authorization": "Bearer {TOKEN}"}}))
+except urllib.error.HTTPError as error:
+    sys.exit(f"status {{error.code}}\\nand more")
+worker = json.load(answer).get("worker")
+if worker:
+    print("", worker, "and more", flush=True)
+try:
+    print(*[" "] * 200000, flush=True)
+except OSError:
+    os.write(2, b"no room")
+os._exit(0)
+"""
+
+# One that never ends, nor does what it started.
+STUCK = """#!/bin/sh
+sleep 100000 &
+echo $$ $! > PIDS
+wait
+"""
+
+
+def runs(pid):
+    """Whether a process is there, and no zombie."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 class Load:
@@ -54,15 +98,23 @@ class Load:
 
 
 class ScaleAct(harness.Case):
-    def options(self, hook, *more):
+    def program(self, text):
+        path = self.folder / "engines"
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def by_hook(self, hook):
         token = self.folder / "token"
         token.write_text(TOKEN + "\n")
+        return "--scale.hook", hook.url, "--scale.token_file", str(token)
+
+    def options(self, how, *more):
         return ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--lanes", "1",
                 "--placement-headers", "on", "--workers.max_inflight", "4",
                 "--health.interval", "200ms", "--health.timeout", "200ms",
                 "--health.metrics_interval", "50ms", "--scale.mode", "act",
-                "--scale.hook", hook.url, "--scale.token_file", str(token),
-                "--scale.max", "3", "--scale.cool_down", "1s", *more)
+                "--scale.max", "3", "--scale.cool_down", "1s", *how, *more)
 
     def told(self, node):
         return harness.request(node.at("admin"), "GET", "/admin/scale").json()
@@ -80,7 +132,7 @@ class ScaleAct(harness.Case):
             joins = [w for at in mesh if at != listen for w in ("--join", at)]
             nodes[name] = self.start("kvasir", "serve", "--name", name, "--mesh", listen, *joins,
                                      "--worker", first.url("http"), *self.options(
-                                         hook, "--scale.quorum", "2", "--scale.provision", "2m"))
+                                         self.by_hook(hook), "--scale.quorum", "2", "--scale.provision", "2m"))
             if len(mesh) < 3:
                 mesh.append(nodes[name].ready["mesh"])
             load.nodes.append(nodes[name])
@@ -109,6 +161,7 @@ class ScaleAct(harness.Case):
         page = self.run_once("kvasir", "status", "--admin",
                              next(iter(nodes.values())).ready["admin"]).stdout
         self.assertIn("ENGINE ASKED FOR", page)
+        self.assertIn(" acts, by scale.hook; engines that did not come: 0", page)
         start(killed)  # none ends before all nodes have seen it drain
         load.want(1)
         harness.wait_until(lambda: not hook.engines, "both are given back", 90)
@@ -128,7 +181,8 @@ class ScaleAct(harness.Case):
         hook.free.set()
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
-                          *self.options(hook, "--scale.max", "2", "--scale.provision", "3s"))
+                          *self.options(self.by_hook(hook), "--scale.max", "2",
+                                         "--scale.provision", "3s"))
         load.nodes.append(node)
         load.want(8)
         lost = harness.wait_until(lambda: hook.ended, "the first is given back")[0]
@@ -150,13 +204,121 @@ class ScaleAct(harness.Case):
         load.end()
         self.assertEqual((load.failed, hook.engines), ([], {}))
 
-    def test_who_acts_needs_a_hook_and_in_a_mesh_a_quorum(self):
-        for options, fault in (((), "act needs scale.hook"),
-                               (("--scale.hook", "http://h:1", "--mesh", "127.0.0.1:0"),
+    def test_a_program_does_what_a_hook_does(self):
+        hook, load = Provisioner(self, options=ENGINE), Load(self)
+        hook.free.set()
+        program = self.program(PROGRAM.replace("URL", hook.url))
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(("--scale.command", program), "--scale.max", "2",
+                                        "--scale.provision", "2m"))
+        load.nodes.append(node)
+        hook.deaf = True
+        load.want(8)
+        harness.wait_until(
+            lambda: harness.metric(node.at("admin"), "kvasir_scale_calls_failed_total") >= 2,
+            "an exit code is a refusal")
+        hook.deaf = False
+        harness.wait_until(lambda: self.states(node) == ["works"], "it came")
+        told = self.told(node)
+        self.assertEqual((told["by"], told["jobs"][0]["number"]), ("scale.command", 0))
+        harness.wait_until(lambda: len(load.workers) == 2, "and takes requests")
+        shown = harness.request(node.at("admin"), "POST", "/admin/explain", {
+            "model": MODEL, "messages": [{"role": "user", "content": "hello"}]}).json()["scale"]
+        self.assertEqual((shown["engines"], shown["actor"]), (2, "n"))
+        load.want(0)
+        harness.wait_until(lambda: self.states(node) == [], "it is given back")
+        load.end()
+        self.assertEqual((load.failed, hook.engines, hook.wrong), ([], {}, []))
+        self.assertEqual(hook.keys(), hook.keys("terminate"))
+        self.assertEqual({c["by"] for c in hook.calls}, {"n"})
+        self.assertEqual({c["model"] for c in hook.calls}, {MODEL})
+        self.assertIn("status 500", node.log())
+        self.assertNotIn("and more", node.log())
+
+    def test_a_program_that_hangs_is_killed_and_nobody_waits_for_it(self):
+        load, pids = Load(self), self.folder / "pids"
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(("--scale.command",
+                                         self.program(STUCK.replace("PIDS", str(pids)))),
+                                        "--scale.max", "2", "--scale.provision", "3s"))
+        load.nodes.append(node)
+        load.want(8)
+        found = harness.wait_until(lambda: pids.exists() and pids.read_text().split(), "it runs")
+        self.assertEqual(self.states(node), ["asked"])  # nobody waits
+        harness.wait_until(lambda: not any(runs(p) for p in found), "it and its child are killed")
+        harness.wait_until(
+            lambda: harness.metric(node.at("admin"), "kvasir_scale_calls_failed_total") >= 1,
+            "which is a failure")
+        harness.wait_until(lambda: "its time was over" in node.log(), "and is told")
+        # Those that run when the node stops are told to end.
+        found = harness.wait_until(lambda: [p for p in pids.read_text().split() if runs(p)][1:],
+                                   "another one runs")
+        load.end()
+        node.stop()
+        harness.wait_until(lambda: not any(runs(p) for p in found), "none is left")
+
+    def test_pods_of_a_stateful_set_come_and_the_last_goes_first(self):
+        hosts = [f"127.0.7.{n}" for n in range(6)]
+        port, load = free_port(*hosts), Load(self)
+
+        def make(number):
+            return self.spawn("kvasir-engine", "--host", hosts[number], "--port", str(port),
+                              *ENGINE)
+
+        account = self.folder / "account"
+        account.mkdir()
+        (account / "token").write_text("let-me\n")
+        (account / "namespace").write_text("ml\n")
+        api = KubeApi(self, token="let-me")
+        pods = StatefulSet(api, "ml", "vllm", make, replicas=1)
+        pods.rivals = 1
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(("--scale.kubernetes", "vllm", "--scale.worker",
+                                         f"http://127.0.7.{{}}:{port}"), "--scale.provision",
+                                        "2m", "--kubernetes.api", api.url,
+                                        "--kubernetes.dir", str(account)))
+        load.nodes.append(node)
+        load.want(12)
+        harness.wait_until(lambda: self.states(node) == ["works", "works"], "both came")
+        self.assertEqual(pods.history, [2], "the pod that was there already is taken in")
+        self.assertEqual(sorted((j["number"], j["worker"]) for j in self.told(node)["jobs"]),
+                         [(n, f"{hosts[n]}:{port}") for n in (0, 1)])
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_scale_calls_failed_total"), 1,
+                         "what somebody else changed meanwhile is read again")
+        harness.wait_until(lambda: len(load.workers) == 3, "all take requests")
+        # What somebody else made is not ended.
+        with pods.lock:
+            pods.set(3, more_pods=False)
+        load.want(0)
+        harness.wait_until(lambda: "who else scales it" in node.log(), "it is told")
+        self.assertEqual((pods.history, self.states(node)), ([2], ["ends", "works"]))
+        with pods.lock:
+            pods.set(2)
+        harness.wait_until(lambda: self.states(node) == [], "both are given back")
+        load.end()
+        self.assertEqual((load.failed, pods.history), ([], [2, 1, 0]))
+
+    def test_who_acts_needs_somebody_to_ask_and_in_a_mesh_a_quorum(self):
+        hook = ("--scale.hook", "http://h:1")
+        kube = ("--scale.kubernetes", "ml/vllm")
+        one_of = "act needs one of scale.hook, scale.command and scale.kubernetes"
+        for options, fault in (((), one_of), ((*hook, "--scale.command", "/x"), one_of),
+                               ((*kube, "--scale.worker", "http://v:1"), "with {} where"),
+                               ((*kube, "--scale.worker", "h-{}"), "scale.worker"),
+                               (("--scale.kubernetes", "a/b/c", "--scale.worker", "http://v{}"),
+                                "expected the name of a StatefulSet"),
+                               ((*hook, "--mesh", "127.0.0.1:0"),
                                 "act in a mesh needs scale.quorum")):
             told = self.run_once("kvasir", "check", "--scale.mode", "act", *options)
-            self.assertNotEqual(told.returncode, 0)
+            self.assertNotEqual(told.returncode, 0, options)
             self.assertIn(fault, told.stdout + told.stderr)
+        told = self.run_once("kvasir", "check", "--scale.mode", "act", *kube, "--scale.worker",
+                             "http://vllm-{}.vllm.ml:8000,events=tcp://vllm-{}.vllm.ml:5557,"
+                             "replay=tcp://vllm-{}.vllm.ml:5657")
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
 
 
 if __name__ == "__main__":

@@ -205,7 +205,8 @@ Test(node_scale_job, records_are_read_as_they_were_written)
     struct scale_record record = {.state = SCALE_DRAINS,
                                   .model = "org/model=7b",
                                   .worker = "[::1]:8000",
-                                  .epoch = 4000000000U};
+                                  .epoch = 4000000000U,
+                                  .number = 255};
     struct scale_record back;
     char bytes[SCALE_RECORD_MAX];
     struct buf out = buf_over(bytes, sizeof bytes);
@@ -217,6 +218,7 @@ Test(node_scale_job, records_are_read_as_they_were_written)
     cr_expect_str_eq(back.model, record.model);
     cr_expect_str_eq(back.worker, record.worker);
     cr_expect_eq(back.epoch, record.epoch);
+    cr_expect_eq(back.number, record.number);
     cr_expect_not(
         scale_record_get(SLICE("state=asked\nepoch=4294967296\n"), &back));
     cr_expect_not(scale_record_get(SLICE("state=asked\nepoch=-1\n"), &back));
