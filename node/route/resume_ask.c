@@ -81,7 +81,8 @@ struct asking {
     uint32_t text_at; /* where the text goes */
     uint32_t prompts; /* members that have it */
     uint32_t maxes;   /* members that say how many tokens at most */
-    bool stops;       /* by a string of several characters */
+    bool stops;       /* by a string of several characters, ... */
+    bool stops_shown; /* ... which the answer has, so nothing is held back */
     struct slice count[COUNT_NAMES];
     bool seen[COUNT_NAMES];
 };
@@ -223,6 +224,10 @@ read_member(struct asking *a, bool chat)
     if (json_pull_is(&key, SLICE("stop"))) {
         return read_stops(a, token);
     }
+    if (json_pull_is(&key, SLICE("include_stop_str_in_output"))) {
+        a->stops_shown = token == PULL_TRUE;
+        return json_pull_skip(pull);
+    }
     for (size_t i = 0; i < COUNT_NAMES; i++) {
         if (json_pull_is(&key, slice_of(count_names[i]))) {
             return read_count(a, i, token);
@@ -255,6 +260,7 @@ may_continue(struct asking *a, struct slice body, bool chat)
             return false;
         }
     }
+    a->stops = a->stops && !a->stops_shown;
     /* Without a number a completion has one that its engine knows. */
     return token == PULL_OBJECT_END && a->prompts == 1 &&
            (chat || a->maxes != 0);

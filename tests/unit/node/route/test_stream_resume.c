@@ -520,6 +520,20 @@ Test(resume, behind_long_stop_strings_events_are_counted)
     end(&r);
     ask_after(&r, room, several, REQUEST(",\"stop\":[\"\\n\",\"a\"]"), &body);
     cr_assert_str_eq(body.text, ASKED("16", ",\"stop\":[\"\\n\",\"a\"]"));
+    end(&r); /* nothing is held back where the answer has the string */
+    ask_after(&r, room, several,
+              REQUEST(",\"stop\":\"ab\",\"include_stop_str_in_output\":true"),
+              &body);
+    cr_assert_str_eq(
+        body.text,
+        ASKED("16", ",\"stop\":\"ab\",\"include_stop_str_in_output\":true"));
+    end(&r);
+    ask_after(&r, room, several,
+              REQUEST(",\"include_stop_str_in_output\":false,\"stop\":\"ab\""),
+              &body);
+    cr_assert_str_eq(
+        body.text,
+        ASKED("18", ",\"include_stop_str_in_output\":false,\"stop\":\"ab\""));
     end(&r);
 }
 
