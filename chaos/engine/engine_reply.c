@@ -295,10 +295,17 @@ stream_end(struct engine_server *server, struct engine_call *call,
         put_timings(server, usage);
         buf_add_text(&server->out, "}\n\n");
     }
-    if (!is_own(call)) {
+    bool dies = call->die_after_tokens == call->output_len + 1;
+
+    if (!is_own(call) && !dies) {
         buf_add_text(&server->out, "data: [DONE]\n\n");
     }
-    if (send_out(server, call)) {
+    if (!send_out(server, call)) {
+        return;
+    }
+    if (dies) {
+        abort_call(server, call);
+    } else {
         httpd_end(call->request);
         engine_call_drop(server, call);
     }
@@ -421,12 +428,17 @@ engine_call_output(struct engine_server *server, const struct engine_out *out)
 
     CHECK(call->request != NULL && call->ticket == out->ticket);
     observe(server, call, out);
-    if (out->kind == ENGINE_OUT_END) {
+    bool ends = out->kind == ENGINE_OUT_END;
+    bool dies = ends
+                    ? call->stream && call->die_after_tokens == call->output_len
+                    : out->index == call->die_after_tokens;
+
+    if (dies) {
+        abort_call(server, call);
+    } else if (ends) {
         if (!engine_split_holds(server, call, &out->usage)) {
             engine_reply_end(server, call, &out->usage);
         }
-    } else if (out->index == call->die_after_tokens) {
-        abort_call(server, call);
     } else if (call->stream) {
         stream_token(server, call, out);
     }

@@ -75,6 +75,7 @@ sim_stream_open(struct sim_world *w, struct sim_flight *f)
     forget(s);
     resume_init(&s->resume);
     s->begun = false;
+    s->untold = false;
     s->from = 0;
     s->got_len = 0;
 }
@@ -101,7 +102,8 @@ static void
 add_event(struct buf *out, const char *id, const char *rest)
 {
     buf_printf(out,
-               "data: {\"id\":\"%s\",\"object\":\"c\",\"created\":7,"
+               "data: {\"id\":\"%s\",\"object\":\"chat.completion.chunk\","
+               "\"created\":7,"
                "\"model\":\"m\",%s}\n\n",
                id, rest);
 }
@@ -128,8 +130,9 @@ add_usage(struct buf *rest, const struct sim_flight *f, uint32_t from,
           uint32_t to)
 {
     buf_printf(rest,
-               ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u}",
-               f->prompt.len + from, to - from);
+               ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
+               "\"completion_tokens\":%u}",
+               f->prompt.len + from, f->prompt.len + to, to - from);
 }
 
 static void
@@ -176,12 +179,12 @@ add_words(struct buf *out, const char *id, const struct sim_flight *f,
 
 static void
 add_end(struct buf *out, const char *id, const struct sim_flight *f,
-        uint32_t from)
+        uint32_t from, bool told)
 {
     char bytes[256];
     struct buf rest = buf_over(bytes, sizeof bytes);
 
-    if (wants_usage(f)) {
+    if (told && wants_usage(f)) {
         buf_add_text(&rest, "\"choices\":[]");
         add_usage(&rest, f, from, f->prompt.output_len);
         buf_add(&rest, "", 1);
@@ -200,7 +203,7 @@ add_next(struct buf *out, const struct sim_speech *s,
     if (s->next < f->prompt.output_len) {
         add_words(out, s->id, f, s->from, range);
     } else {
-        add_end(out, s->id, f, s->from);
+        add_end(out, s->id, f, s->from, true);
     }
     CHECK(!out->failed);
 }
@@ -344,9 +347,10 @@ sim_stream_is_all(struct sim_world *w, struct sim_flight *f)
 {
     struct sim_speech *s = stream_of(w, f);
     struct slice missing;
-    bool is = resume_is_all(&s->resume, wants_usage(f), &missing);
+    bool is = resume_finish(&s->resume, wants_usage(f), &missing);
 
     if (is) {
+        s->untold = !s->resume.usage_told && !counts(f);
         pass(s, missing);
     }
     return is;
@@ -415,8 +419,8 @@ sim_stream_asks(struct sim_world *w, struct sim_flight *f)
     struct buf asked = buf_over(bytes[1], sizeof bytes[1]);
 
     role_is_lane();
-    if (s->resume.finished || !dispatch_may_resume(&f->dispatch)) {
-        return false; /* all was said, but for the counts: nobody knows them */
+    if (!dispatch_may_resume(&f->dispatch)) {
+        return false;
     }
     buf_printf(&body,
                "{\"model\":\"m\",\"messages\":[{\"role\":\"user\","
@@ -494,7 +498,7 @@ sim_stream_judge(struct sim_world *w, struct sim_flight *f)
         }
     }
     buf_clear(&want);
-    add_end(&want, s->told_id, f, 0);
+    add_end(&want, s->told_id, f, 0, !s->untold);
     CHECK(!want.failed);
     if (!good || !slice_equal(buf_slice(&want), got)) {
         sim_fail(w, "a stream is not what an undisturbed engine says", f->node,
@@ -510,11 +514,14 @@ sim_stream_severed(struct sim_world *w, struct sim_flight *f)
     struct worker_set left =
         fleet_view_candidates(fleet_view_get(r->board), r->board);
     bool waits = w->tenants != NULL; /* it may have waited in vain */
-    bool said = stream_of(w, f)->resume.finished;
 
+    if (stream_of(w, f)->resume.finished) {
+        sim_fail(w, "a stream that had said all is severed", f->node,
+                 f->engine);
+    }
     left = worker_set_minus(&left, &d->tried);
     worker_set_remove(&left, f->engine);
-    if (!waits && !said && d->sends < 2 &&
+    if (!waits && d->sends < 2 &&
         d->attempts_count + 1 < r->dispatch.attempts_max &&
         !worker_set_empty(&left)) {
         sim_fail(w, "a stream is severed although a worker could go on",

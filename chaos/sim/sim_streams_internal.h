@@ -26,10 +26,11 @@
 
 struct sim_speech {
     struct resume resume;
-    bool begun;      /* a good answer has */
-    uint32_t from;   /* the word with which the engine begins */
-    uint32_t next;   /* ... that it says next */
-    uint32_t sent;   /* ... behind those that have gone out */
+    bool begun;    /* a good answer has */
+    bool untold;   /* it was ended at the node, and no engine told its usage */
+    uint32_t from; /* the word with which the engine begins */
+    uint32_t next; /* ... that it says next */
+    uint32_t sent; /* ... behind those that have gone out */
     uint32_t breaks; /* its connection breaks behind so many of its words */
     char id[SIM_STREAM_ID];      /* the engine's, of its answer */
     char told_id[SIM_STREAM_ID]; /* that the client has been told */

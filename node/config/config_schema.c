@@ -270,7 +270,7 @@ static const struct config_key node_keys[] = {
     {"retries.after_send", CONFIG_COUNT, AT(retries.after_send), "1", 0, CONFIG_ATTEMPTS_MAX - 1, NULL,
      "How often a request that a worker got whole, and failed, is sent again; so one that ends its engine ends no more than one other."},
     {"retries.streams", CONFIG_CHOICE, AT(retries.streams), "greedy", 0, 0, resume_choices,
-     "Which streamed chats and completions go on at another worker when theirs breaks off. greedy: those with temperature 0, whose text is the same everywhere, and is checked where the two meet; always: others as well, whose text another worker goes on with as it would. Such a stream passes in whole events, and its request is kept until it ends."},
+     "Which streamed chats and completions go on at another worker when theirs breaks off. greedy: those with temperature 0, whose text is the same everywhere, and is checked where the two meet; always: others as well, whose text another worker goes on with as it would. Such a stream passes in whole events, and its request is kept until it ends. If it breaks off behind its last token, its end is made here."},
 
     {"belief.block_bytes", CONFIG_SIZE, AT(belief.block_bytes), "128", 16, 4 * KIB, NULL,
      "Bytes of prompt text that make one block."},

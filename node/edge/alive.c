@@ -42,7 +42,7 @@ is_between(const struct exchange *x)
         return true; /* its head has not come, or it goes on elsewhere */
     }
     return x->alive.stream && !x->whole.gathers &&
-           (response_rechunks(x) || x->unchunk ||
+           (rewriting_rechunks(x) || x->unchunk ||
             x->body_kind == HTTP_BODY_CHUNKED ||
             x->body_kind == HTTP_BODY_CLOSE);
 }
@@ -51,7 +51,7 @@ is_between(const struct exchange *x)
 static bool
 is_chunked(const struct exchange *x)
 {
-    return response_rechunks(x) ||
+    return rewriting_rechunks(x) ||
            (x->dispatch.state == DISPATCH_STREAMING && !x->unchunk &&
             x->body_kind == HTTP_BODY_CHUNKED);
 }
@@ -114,8 +114,8 @@ alive_put_error(const struct exchange *x, struct slice body, struct buf *out)
     buf_add_slice(&event, body);
     buf_add_text(&event, named ? "\n\n" : "\n\ndata: [DONE]\n\n");
     CHECK(!event.failed);
-    response_put(x, buf_slice(&event), out);
-    response_put_end(x, out);
+    rewriting_put(x, buf_slice(&event), out);
+    rewriting_put_end(x, out);
 }
 
 void

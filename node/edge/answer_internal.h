@@ -3,6 +3,7 @@
  * where it does not pass as it comes:
  *
  *   response.c     the answer's head and body
+ *   rewriting.c    bodies that do not pass as they come
  *   resuming.c     streams that go on at another worker
  *   storing.c      what workers store, and who asks for it
  *   translating.c  requests that an engine gets in another form, and their answers
@@ -33,16 +34,46 @@ void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
 /* The worker closed its side (0), or the connection broke (-errno). */
 void response_end(struct upstream *up, int error) ON_LANE;
 
-/* Whether the body goes out in chunks of our own. */
-bool response_rechunks(const struct exchange *x);
-/* Adds some of the body. */
-void response_put(const struct exchange *x, struct slice data, struct buf *out);
-/* Adds its end. */
-void response_put_end(const struct exchange *x, struct buf *out);
+enum {
+    RESPONSE_MORE,
+    RESPONSE_END,
+    RESPONSE_BAD,
+};
+/* How many of the bytes belong to the body, and whether it ends there. */
+int response_take(struct exchange *x, const char *bytes, size_t len,
+                  size_t *taken);
+/* The same of an outcome of http_chunk_walk(). */
+int response_of_chunks(int outcome);
+/* The answer broke off. True: behind its last word, and the client gets its end;
+ * x may be gone. */
+bool response_finish(struct exchange *x) ON_LANE MUST_CHECK;
 /* Sends some of the answer to up's request, and goes on with it; may free the
  * exchange. whole: nothing else follows. */
 void response_send(struct upstream *up, const struct iovec *parts,
                    unsigned count, bool whole) ON_LANE;
+
+/* rewriting.c */
+
+/* The body is looked at event by event, or follows a head of our own: it may not
+ * pass as it came. */
+bool rewriting_is_on(const struct exchange *x);
+/* Whether it goes out in chunks of our own. */
+bool rewriting_rechunks(const struct exchange *x);
+/* Adds some of the body. */
+void rewriting_put(const struct exchange *x, struct slice data,
+                   struct buf *out);
+/* Adds its end. */
+void rewriting_put_end(const struct exchange *x, struct buf *out);
+/* As response_take(); what is to be sent goes to out, behind what is there. */
+int rewriting_take(struct exchange *x, const char *bytes, size_t len,
+                   size_t *taken, struct buf *out) ON_LANE;
+/* The worker's body is over: adds what was held back. False: it is not whole. */
+bool rewriting_end(struct exchange *x, struct buf *out);
+/* The answer broke off: adds its end, if that is all that is missing. False:
+ * more is. */
+bool rewriting_finish(struct exchange *x, struct buf *out);
+/* Adds what the engine said of its failure. */
+void rewriting_fail(struct exchange *x, struct buf *out);
 
 /* resuming.c */
 

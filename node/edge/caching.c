@@ -365,7 +365,7 @@ read_record(const struct exchange *x, struct http_head *head,
     if (x->alive.told) { /* its head went out with a comment */
         record->type = SLICE("text/event-stream");
         record->framing =
-            response_rechunks(x) ? HTTP_BODY_CHUNKED : HTTP_BODY_CLOSE;
+            rewriting_rechunks(x) ? HTTP_BODY_CHUNKED : HTTP_BODY_CLOSE;
         return x->alive.stream && !x->whole.gathers;
     }
     if (c->len == 0 ||

@@ -17,7 +17,8 @@
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   refusing.c  what clients of refused requests are told
  *   upstream.c  connections to workers and their pools
- *   response.c  a worker's answer on its way back
+ *   response.c  a worker's answer on its way back; rewriting.c: one that does
+ *               not pass as it comes
  *   translating.c  requests that an engine gets in another form
  *   alive.c     comments to clients that wait for the first of a stream
  *   whole.c     answers that are held until they are whole

@@ -614,7 +614,9 @@ exchange_late(struct exchange *x)
 {
     CHECK(x->upstream == NULL);
     if (x->dispatch.state == DISPATCH_STREAMING) {
-        exchange_broke_off(x);
+        if (x->whole.gathers || !response_finish(x)) {
+            exchange_broke_off(x);
+        }
         return;
     }
     dispatch_expired(&x->dispatch);

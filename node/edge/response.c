@@ -45,22 +45,13 @@ drop_partial(struct upstream *up)
     }
 }
 
-/* The body is looked at event by event, or follows a head of our own: it may
- * not pass as it came. */
-static bool
-is_rewritten(const struct exchange *x)
-{
-    return x->strips || x->resuming.framed || x->alive.told ||
-           x->dialect.streams;
-}
-
 /* A 204 or 304 has no body, whatever its engine says of one. */
 static bool
 passes(const struct exchange *x, const struct http_head *head,
        const struct http_header *h)
 {
     if (h->field == HTTP_FIELD_CONTENT_LENGTH &&
-        (head->status == 204 || head->status == 304 || is_rewritten(x))) {
+        (head->status == 204 || head->status == 304 || rewriting_is_on(x))) {
         return false;
     }
     if (x->client->framing.origin_len != 0 && http_cors_is_field(h->name)) {
@@ -71,18 +62,12 @@ passes(const struct exchange *x, const struct http_head *head,
            !http_head_is_hop(head, h);
 }
 
-bool
-response_rechunks(const struct exchange *x)
-{
-    return is_rewritten(x) && !x->minor_0;
-}
-
 static void
 add_framing(struct buf *out, struct exchange *x)
 {
     struct client *client = x->client;
 
-    if (response_rechunks(x) ||
+    if (rewriting_rechunks(x) ||
         (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk)) {
         buf_add_text(out, "Transfer-Encoding: chunked\r\n");
     }
@@ -168,7 +153,7 @@ begin(struct upstream *up, const struct http_head *head)
         whole_begin(x, head->status);
     }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
-        client->framing.missing != 0 || (is_rewritten(x) && x->minor_0) ||
+        client->framing.missing != 0 || (rewriting_is_on(x) && x->minor_0) ||
         up->lane->leaving) {
         client->close_after = true;
     }
@@ -205,149 +190,33 @@ go_on(struct upstream *up, const struct http_head *head)
 
 /* The body */
 
-enum {
-    BODY_MORE,
-    BODY_END,
-    BODY_BAD,
-};
-
-static int
-body_of_chunks(int outcome)
+int
+response_of_chunks(int outcome)
 {
-    return outcome == 0                   ? BODY_END
-           : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
-                                          : BODY_BAD;
+    return outcome == 0                   ? RESPONSE_END
+           : outcome == HTTP_CHUNK_E_MORE ? RESPONSE_MORE
+                                          : RESPONSE_BAD;
 }
 
-/* How many of the bytes belong to the body, and whether it ends there. */
-static int
-take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
+int
+response_take(struct exchange *x, const char *bytes, size_t len, size_t *taken)
 {
     *taken = len;
     switch (x->body_kind) {
     case HTTP_BODY_NONE:
         *taken = 0;
-        return BODY_END;
+        return RESPONSE_END;
     case HTTP_BODY_LENGTH:
         *taken = len < x->body_left ? len : (size_t)x->body_left;
         x->body_left -= *taken;
-        return x->body_left == 0 ? BODY_END : BODY_MORE;
+        return x->body_left == 0 ? RESPONSE_END : RESPONSE_MORE;
     case HTTP_BODY_CHUNKED:
-        return body_of_chunks(http_chunk_walk(&x->chunk, bytes, len, taken));
+        return response_of_chunks(
+            http_chunk_walk(&x->chunk, bytes, len, taken));
     case HTTP_BODY_CLOSE:
-        return BODY_MORE;
+        return RESPONSE_MORE;
     }
-    return BODY_BAD;
-}
-
-/* A body that does not pass as it came */
-
-void
-response_put(const struct exchange *x, struct slice data, struct buf *out)
-{
-    bool framed = response_rechunks(x);
-
-    if (framed) {
-        buf_printf(out, "%zx\r\n", data.len);
-    }
-    buf_add_slice(out, data);
-    if (framed) {
-        buf_add(out, "\r\n", 2);
-    }
-}
-
-void
-response_put_end(const struct exchange *x, struct buf *out)
-{
-    if (response_rechunks(x)) {
-        buf_add_text(out, "0\r\n\r\n");
-    }
-}
-
-/* As the client is to have it, but for the usage, or in its own API. False: it is
- * no chat's stream. */
-static bool
-put_events(struct exchange *x, struct slice events, struct buf *out)
-{
-    struct slice part;
-
-    usage_watch_give(&x->watch, events);
-    if (x->dialect.streams) {
-        return translating_put(x, events, out);
-    }
-    if (!x->strips) {
-        response_put(x, events, out);
-        return true;
-    }
-    usage_strip_give(&x->strip, events);
-    while (usage_strip_next(&x->strip, &part)) {
-        response_put(x, part, out);
-    }
-    return true;
-}
-
-/* False: the engine failed, or does not go on where the answer ended. */
-static bool ON_LANE
-put_piece(struct exchange *x, struct slice piece, struct buf *out)
-{
-    struct slice events;
-    bool good = true;
-
-    if (!x->resuming.framed) {
-        return put_events(x, piece, out);
-    }
-    resuming_give(x, piece);
-    while (resume_next(&x->resume, &events)) {
-        good = put_events(x, events, out) && good;
-    }
-    return good && !x->resume.torn && !x->resume.failed;
-}
-
-/* The same. */
-static bool
-put_end(struct exchange *x, struct buf *out)
-{
-    struct slice rest =
-        x->resuming.framed ? resume_rest(&x->resume) : SLICE("");
-
-    if (x->resume.torn || (rest.len != 0 && !put_events(x, rest, out)) ||
-        (x->dialect.streams && !translating_put_end(x, out))) {
-        return false;
-    }
-    rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
-    if (rest.len != 0) {
-        response_put(x, rest, out);
-    }
-    response_put_end(x, out);
-    return true;
-}
-
-/* Like take_body(); what is to be sent goes to out, behind what is there. */
-static int ON_LANE
-take_rewritten(struct exchange *x, const char *bytes, size_t len, size_t *taken,
-               struct buf *out)
-{
-    struct slice in = {.ptr = bytes, .len = len};
-    struct slice data;
-    bool good = true;
-    int outcome;
-    int body;
-
-    if (x->body_kind == HTTP_BODY_CHUNKED) {
-        while (good && (outcome = http_chunk_next(&x->chunk, &in, &data)) ==
-                           HTTP_CHUNK_E_DATA) {
-            good = put_piece(x, data, out);
-        }
-        body = good ? body_of_chunks(outcome) : BODY_BAD;
-        *taken = len - in.len;
-    } else {
-        body = take_body(x, bytes, len, taken);
-        good = put_piece(x, (struct slice){bytes, *taken}, out);
-    }
-    if (good && body == BODY_END) {
-        good = put_end(x, out);
-    }
-    return out->failed || !good ? BODY_BAD : body;
+    return RESPONSE_BAD;
 }
 
 /* After these bytes the answer is whole. */
@@ -375,7 +244,7 @@ send_on(struct upstream *up, const struct iovec *parts, unsigned count,
     caching_take(x, parts, count);
     if (sent < 0) {
         client_close(client, true); /* cancels x, closes up */
-    } else if (body == BODY_END) {
+    } else if (body == RESPONSE_END) {
         finish(up, sent);
     } else if (sent == CLIENT_E_PENDING) {
         upstream_pause(up);
@@ -388,33 +257,48 @@ void
 response_send(struct upstream *up, const struct iovec *parts, unsigned count,
               bool whole)
 {
-    send_on(up, parts, count, whole ? BODY_END : BODY_MORE);
+    send_on(up, parts, count, whole ? RESPONSE_END : RESPONSE_MORE);
 }
 
-/* The end of an answer of which nothing else is missing. False: more is. */
-static bool ON_LANE
-put_missing(struct exchange *x, struct buf *out)
+/* The answer broke off behind its last word, and what the client still has to
+ * get is in text. Its connection to the worker, if there is one, is of no use. */
+static void ON_LANE
+send_end(struct exchange *x, const struct buf *text)
 {
-    struct slice missing;
+    struct upstream *up = x->upstream;
+    struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
 
-    if (!x->resuming.framed || x->client->out != NULL ||
-        !resume_is_all(&x->resume, x->resuming.usage, &missing)) {
+    counter_bump(&x->client->lane->shared->metrics.finished_here, 1);
+    int sent = text->len != 0 ? client_send(x->client, &part, 1) : 0;
+    if (up != NULL) {
+        up->reusable = false;
+    }
+    if (sent < 0) {
+        client_close(x->client, true); /* cancels x, closes up */
+        return;
+    }
+    x->finished = true;
+    if (up != NULL) {
+        x->upstream = NULL;
+        upstream_release(up);
+    }
+    if (sent == 0) {
+        exchange_end(x);
+    } /* else exchange_drained() ends it */
+}
+
+bool
+response_finish(struct exchange *x)
+{
+    struct buf *text = &x->client->lane->text;
+
+    caching_drop(x);
+    buf_clear(text);
+    if (!rewriting_finish(x, text) || text->failed) {
         return false;
     }
-    return put_events(x, missing, out) && put_end(x, out);
-}
-
-/* What the engine said of its failure. */
-static void
-put_failure(struct exchange *x, struct buf *out)
-{
-    struct slice event = {x->resume.joined.ptr, x->resume.joined.len};
-
-    if (x->dialect.streams) {
-        translating_put(x, event, out);
-    } else {
-        response_put(x, event, out);
-    }
+    send_end(x, text);
+    return true;
 }
 
 /* What came is no answer, or the end of one. told: the lane's text holds what
@@ -424,7 +308,6 @@ break_off(struct upstream *up, bool told)
 {
     struct exchange *x = up->exchange;
     struct buf *text = &up->lane->text;
-    bool whole;
 
     caching_drop(x);
     if (x->resume.torn) {
@@ -433,17 +316,20 @@ break_off(struct upstream *up, bool told)
     if (!told) {
         buf_clear(text);
     }
-    whole = put_missing(x, text);
+    bool whole = rewriting_finish(x, text);
     if (text->failed) {
         resume_end(&x->resume); /* not all of it goes out */
+    } else if (whole) {
+        send_end(x, text);
+        return;
     }
-    if (!whole && !resuming_ask(x)) {
+    if (!resuming_ask(x)) {
         if (x->resume.failed) {
-            put_failure(x, text);
+            rewriting_fail(x, text);
         }
         if (x->dialect.streams && x->client->out == NULL) {
             translating_put_end(x, text);
-            response_put_end(x, text);
+            rewriting_put_end(x, text);
             alive_close(x, 502, text); /* closes up */
             return;
         }
@@ -451,9 +337,6 @@ break_off(struct upstream *up, bool told)
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
     if (text->failed) {
         exchange_broke_off(x);
-    } else if (whole) {
-        up->reusable = false;
-        send_on(up, &part, 1, BODY_END);
     } else if (text->len != 0 && client_send(x->client, &part, 1) < 0) {
         client_close(x->client, true); /* cancels x, closes up */
     } else {
@@ -496,22 +379,22 @@ gather(struct upstream *up, const char *bytes, size_t len)
                HTTP_CHUNK_E_DATA) {
             whole_give(x, data);
         }
-        body = body_of_chunks(outcome);
+        body = response_of_chunks(outcome);
         taken = len - in.len;
     } else {
-        body = take_body(x, bytes, len, &taken);
+        body = response_take(x, bytes, len, &taken);
         whole_give(x, (struct slice){bytes, taken});
     }
     if (taken != 0) {
         note_taken(up, bytes, taken);
         usage_watch_give(&x->watch, (struct slice){bytes, taken});
     }
-    if (body == BODY_MORE) {
+    if (body == RESPONSE_MORE) {
         upstream_resume(up);
         return;
     }
-    up->reusable = up->reusable && body == BODY_END && taken == len;
-    whole_end(up, body == BODY_BAD);
+    up->reusable = up->reusable && body == RESPONSE_END && taken == len;
+    whole_end(up, body == RESPONSE_BAD);
 }
 
 /* with_head: the lane's text holds the answer's head, to go out first. */
@@ -523,19 +406,19 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     struct iovec parts[2];
     unsigned count = 0;
     size_t taken = 0;
-    bool rewritten = x->unchunk || is_rewritten(x);
+    bool rewritten = x->unchunk || rewriting_is_on(x);
     int body;
 
     if (rewritten) {
         if (!with_head) {
             buf_clear(text);
         }
-        body = take_rewritten(x, bytes, len, &taken, text);
+        body = rewriting_take(x, bytes, len, &taken, text);
         with_head = text->len != 0;
     } else {
-        body = take_body(x, bytes, len, &taken);
+        body = response_take(x, bytes, len, &taken);
     }
-    if (body == BODY_BAD) {
+    if (body == RESPONSE_BAD) {
         break_off(up, with_head && rewritten);
         return;
     }
@@ -553,7 +436,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }
     }
-    if (body == BODY_END && taken != len) {
+    if (body == RESPONSE_END && taken != len) {
         up->reusable = false; /* bytes that no request asked for */
     }
     if (x->resuming.framed) {
@@ -770,14 +653,14 @@ end_of_close(struct upstream *up)
     struct buf *text = &up->lane->text;
 
     buf_clear(text);
-    bool good = put_end(x, text);
+    bool good = rewriting_end(x, text);
     struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
     if (!good && x->dialect.streams) {
         break_off(up, true);
     } else if (text->failed || !good) {
         exchange_broke_off(x);
     } else {
-        send_on(up, &part, text->len != 0, BODY_END);
+        send_on(up, &part, text->len != 0, RESPONSE_END);
     }
 }
 

@@ -254,7 +254,7 @@ put_said(struct exchange *x, struct buf *out)
 {
     out->failed = out->failed || x->said.failed;
     if (x->said.len != 0) {
-        response_put(x, buf_slice(&x->said), out);
+        rewriting_put(x, buf_slice(&x->said), out);
         buf_clear(&x->said);
     }
 }
@@ -278,7 +278,7 @@ translating_put(struct exchange *x, struct slice piece, struct buf *out)
     struct slice comment = comment_of(x, piece);
 
     if (comment.len != 0) {
-        response_put(x, comment, out);
+        rewriting_put(x, comment, out);
     }
     bool good = dialect_stream_give(&x->says, piece);
 

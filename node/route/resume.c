@@ -225,6 +225,14 @@ splice_event(struct resume *r, struct slice event,
     return (struct slice){r->joined.ptr, r->joined.len};
 }
 
+static void
+put_mark(struct resume *r)
+{
+    if (r->marks && r->times != 0) {
+        buf_printf(&r->joined, ": x-kvasir-resumed: %u\n\n", r->times);
+    }
+}
+
 /* An event of a continuation: what the client gets for it. */
 static struct slice
 join(struct resume *r, struct slice event, struct resume_event *told)
@@ -244,8 +252,8 @@ join(struct resume *r, struct slice event, struct resume_event *told)
     }
     r->role_due = r->role_due && !had_text && !told->role;
     buf_clear(&r->joined);
-    if (told->done && r->marks) {
-        buf_printf(&r->joined, ": x-kvasir-resumed: %u\n\n", r->times);
+    if (told->done) {
+        put_mark(r);
     }
     struct slice out = splice_event(r, event, told, said);
     if (said != 0) {
@@ -321,6 +329,11 @@ note_names(struct resume *r, const struct resume_event *told)
         memcpy(r->created, told->created.ptr, told->created.len);
         r->created_len = (uint32_t)told->created.len;
     }
+    if (r->model_len == 0 && told->model.len <= sizeof(r->model) &&
+        told->model.len != 0) {
+        memcpy(r->model, told->model.ptr, told->model.len);
+        r->model_len = (uint32_t)told->model.len;
+    }
 }
 
 /* The usage of the answer is an event of its own, whatever was told before. */
@@ -358,7 +371,10 @@ see_event(struct resume *r, struct slice event, bool held)
         held = false; /* it is a copy now */
     }
     r->role_told = r->role_told || told.role;
-    r->finished = r->finished || told.finished;
+    if (told.finished) {
+        r->finished = true;
+        r->end_tokens = tokens_of(r, &told);
+    }
     r->done = r->done || told.done;
     if (held) {
         r->late = told.text;
@@ -438,12 +454,54 @@ resume_rest(struct resume *r)
     return rest;
 }
 
-bool
-resume_is_all(const struct resume *r, bool usage, struct slice *missing)
+/* The usage event that the engine did not come to, if all that it says is known:
+ * as a vLLM has it, which is what other engines are like. */
+static void
+put_usage(struct resume *r)
 {
-    *missing = r->done ? SLICE("") : SLICE("data: [DONE]\n\n");
-    return r->done ||
-           (r->on && r->finished && !r->torn && (r->usage_told || !usage));
+    struct buf *out = &r->joined;
+    bool chat = r->api == SCAN_API_CHAT;
+
+    if (r->prompt_tokens == 0 || r->end_tokens == 0 || r->id_len == 0 ||
+        r->created_len == 0 || r->model_len == 0) {
+        return;
+    }
+    buf_add_text(out, "data: {\"id\":\"");
+    buf_add(out, r->id, r->id_len);
+    buf_printf(out, "\",\"object\":\"%s\",\"created\":",
+               chat ? "chat.completion.chunk" : "text_completion");
+    buf_add(out, r->created, r->created_len);
+    buf_add_text(out, ",\"model\":\"");
+    buf_add(out, r->model, r->model_len);
+    buf_printf(
+        out,
+        "\",\"choices\":[],\"usage\":{\"prompt_tokens\":%" PRIu64
+        ",\"total_tokens\":%" PRIu64 ",\"completion_tokens\":%" PRIu32 "}}\n\n",
+        r->prompt_tokens, r->prompt_tokens + r->end_tokens, r->end_tokens);
+}
+
+bool
+resume_finish(struct resume *r, bool usage, struct slice *missing)
+{
+    *missing = SLICE("");
+    if (!r->done && (!r->on || !r->finished || r->torn)) {
+        return false;
+    }
+    r->held_len = 0;
+    if (r->done) {
+        return true;
+    }
+    buf_clear(&r->joined);
+    if (usage && !r->usage_told) {
+        put_usage(r);
+    }
+    put_mark(r);
+    buf_add_text(&r->joined, "data: [DONE]\n\n");
+    if (r->joined.failed) {
+        return false;
+    }
+    *missing = buf_slice(&r->joined);
+    return true;
 }
 
 void

@@ -7,6 +7,8 @@
  *   resume_needs(), resume_give(&r, piece)    bytes of its body
  *   while (resume_next(&r, &out)) ...         whole events, for the client
  *   resume_rest(&r)                           the body's end
+ *   resume_finish(&r, ...)                    it broke off behind its last
+ *                                             word: what is missing
  *   resume_ask(&r, body, edits)               it broke off: what the request
  *                                             becomes for the next worker,
  *                                             whose answer is given likewise
@@ -39,6 +41,12 @@
  * the first answer's, as that one told it, or without what was generated. An
  * empty first event, which only says the role, is left out.
  *
+ * An answer that breaks off when it has told why it ends is complete, and nobody
+ * can go on with it: what is missing is made here. Its usage is what the engine
+ * told with that event, as it was asked to for each; if it told none there, the
+ * stream ends without, as that of an engine which nobody asks: numbers of tokens
+ * are never guessed.
+ *
  * Not resumed: an answer with anything but text (tool calls, reasoning, a
  * refusal, probabilities), with a second choice, or whose text comes to more
  * than RESUME_BYTES_MAX; and requests that ask for a form or a number of tokens
@@ -65,6 +73,7 @@
 #define RESUME_STARTS    8U /* events whose text may be asked for again */
 #define RESUME_EDITS_MAX 7U
 #define RESUME_ID_MAX    128U
+#define RESUME_MODEL_MAX 256U
 
 /* Which streams are resumed. */
 enum resume_rule {
@@ -113,11 +122,16 @@ struct resume {
     uint32_t asked_tokens;  /* of the text that the next worker was given */
     size_t seam_at;         /* the text from here to there has to come again */
     size_t seam_end;
-    uint32_t id_len; /* of the first answer's; 0: none */
+    uint32_t end_tokens; /* of all, as the event told that says why it ends; 0:
+                            untold */
+    uint32_t id_len;     /* of the first answer's; 0: none */
     uint32_t created_len;
-    struct buf joined; /* an event of the continuation */
+    uint32_t model_len;
+    struct buf
+        joined; /* an event of the continuation, or the end that is made */
 
     char id[RESUME_ID_MAX]; /* raw, between the quotes */
+    char model[RESUME_MODEL_MAX];
     char created[24];
     char counts[3][24]; /* of the edits */
 };
@@ -152,9 +166,13 @@ bool resume_next(struct resume *r, struct slice *out) MUST_CHECK;
 /* The body is over: what is left of it. `torn` may be set. */
 struct slice resume_rest(struct resume *r);
 
-/* Whether an answer that broke off had said all but how it ends; *missing is
- * what the client still has to get. usage: it wants that, too. */
-bool resume_is_all(const struct resume *r, bool usage, struct slice *missing)
+/*
+ * The answer broke off. True: it had said all but how it ends, and *missing is
+ * what the client still has to get, good until the next call; the beginning of
+ * an event that did not come whole is forgotten. usage: the client is to be told
+ * of it. False: nothing has changed.
+ */
+bool resume_finish(struct resume *r, bool usage, struct slice *missing)
     MUST_CHECK;
 
 /*

@@ -190,6 +190,8 @@ read_member(struct json_pull *pull, struct resume_event *told)
         told->id = value.text;
     } else if (json_pull_is(pull, SLICE("created")) && token == PULL_NUMBER) {
         told->created = value.text;
+    } else if (json_pull_is(pull, SLICE("model")) && token == PULL_STRING) {
+        told->model = value.text;
     }
     if (json_pull_is(pull, SLICE("choices"))) {
         read_choices(pull, told);

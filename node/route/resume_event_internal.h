@@ -21,6 +21,7 @@ struct resume_event {
     bool usage;
     struct slice id;            /* raw, between the quotes; empty: none */
     struct slice created;       /* digits */
+    struct slice model;         /* as id */
     struct slice text;          /* raw, between the quotes */
     struct slice prompt_tokens; /* digits */
     struct slice completion_tokens;

@@ -73,6 +73,8 @@
     X(severed, "Answers severed after their first byte")                       \
     X(resumed, "Answers that broke off and went on at another worker")         \
     X(resumed_torn, "... whose other worker did not go on where they ended")   \
+    X(finished_here, "Answers that broke off behind their last word, and got " \
+                     "their end from this node")                               \
     X(forms_ahead, "Forms that went to a worker while they came")              \
     X(translated, "Requests of other APIs that engines got as chats")          \
     X(counts_local, "Counts of Messages' tokens that this node made")          \

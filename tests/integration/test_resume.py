@@ -3,6 +3,7 @@ nothing of it."""
 import http.client
 import json
 import re
+import threading
 
 import harness
 from fake_worker import Close, FakeWorker
@@ -87,6 +88,55 @@ class Engines(ResumeCase):
             return harness.request(node.at("admin"), "GET", "/admin/decisions").json()
         harness.wait_until(lambda: sum(d["resumed"] for d in decided()) == TOKENS - 1,
                            "all of it is told")
+
+    def ends_here(self, path, **more):
+        """Its engine dies behind the last token, or behind the usage that follows."""
+        node = self.running
+        for at in (TOKENS, TOKENS + 1):
+            with self.subTest(at=at, **more):
+                whole = self.stream(node, path, **more)
+                expected = plain(whole.events())
+                first = next(e for e in self.engines
+                             if whole.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+                before = self.count(node, "kvasir_finished_here_total")
+                harness.request(first.at("http"), "POST", "/chaos",
+                                {"die_after_tokens": at, "die_count": 1})
+                self.assertEqual(plain(self.stream(node, path, **more).events()), expected)
+                self.assertEqual(self.count(node, "kvasir_finished_here_total"), before + 1)
+        self.assertEqual(self.count(node, "kvasir_resumed_total"), 0)
+        self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
+
+    def test_an_answer_that_lacks_its_usage_or_its_end_gets_them(self):
+        usage = {"stream_options": {"include_usage": True}}
+        each = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        for path in (CHAT, TEXT):
+            for more in ({}, usage, each):
+                self.ends_here(path, **more)
+
+    def test_tokens_are_counted_of_an_answer_that_is_ended_here(self):
+        before = self.count(self.running, "kvasir_completion_tokens_total")
+        for engine in self.engines:
+            harness.request(engine.at("http"), "POST", "/chaos",
+                            {"die_after_tokens": TOKENS, "die_count": 1})
+        self.assertEqual(list(self.stream(self.running).events())[-1], "[DONE]")
+        harness.wait_until(lambda: self.count(self.running, "kvasir_completion_tokens_total") ==
+                           before + TOKENS, "they are counted")
+
+    def test_an_engine_that_stands_still_behind_its_last_word_is_not_waited_for(self):
+        def say(peer, request):
+            if request.target != CHAT:
+                return peer.answer(404)
+            peer.begin_stream()
+            peer.chunk(delta("One", finish_reason="stop"))
+            harness.wait_until(lambda: over.is_set(), "the client has all")
+            raise Close
+        over = threading.Event()
+        node = self.node(FakeWorker(self, say).url, options=["--timeouts.stream_idle", "1s"])
+        self.addCleanup(over.set)
+        self.assertEqual(len(list(self.stream(node).events())), 2)
+        over.set()
+        self.assertEqual(self.count(node, "kvasir_finished_here_total"), 1)
+        self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
 
     def test_a_chat_has_every_token_once(self):
         self.dies_everywhere(CHAT)
@@ -204,6 +254,28 @@ class Lagging(ResumeCase):
     def test_a_completion_has_every_token_once(self):
         self.dies_everywhere(TEXT)
 
+    def test_an_answer_that_is_ended_here_has_its_usage(self):
+        usage = {"stream_options": {"include_usage": True}}
+        for path in (CHAT, TEXT):
+            for at in (TOKENS, TOKENS + 1):
+                with self.subTest(path=path, at=at):
+                    expected = told(self.stream(self.running, path, **usage).events())
+                    got = list(self.killed(at, path, **usage))
+                    self.assertEqual((told(got), got[-1]), (expected, "[DONE]"))
+        self.assertEqual(self.count(self.running, "kvasir_finished_here_total"), 4)
+
+    def test_so_it_has_when_it_was_gone_on_with(self):
+        usage = {"stream_options": {"include_usage": True}}
+        expected = told(self.stream(self.running, **usage).events())
+        # Whoever is first, the other one is asked for all but what came before the last token,
+        # and dies behind the end of that.
+        for engine, at in zip(self.engines, (7, TOKENS + 1 - 7)):
+            self.order(engine, event_tokens=1, die_after_tokens=at, die_count=1)
+        got = list(self.stream(self.running, **usage).events())
+        self.assertEqual((told(got), got[-1]), (expected, "[DONE]"))
+        self.assertEqual((self.count(self.running, "kvasir_resumed_total"),
+                          self.count(self.running, "kvasir_finished_here_total")), (1, 1))
+
     def test_usage_is_exact(self):
         self.dies_everywhere(CHAT, stream_options={"include_usage": True})
         got = told(self.stream(self.running, stream_options={"include_usage": True}).events())
@@ -273,6 +345,15 @@ class LaggingUntold(Lagging):
         self.assertEqual(got[:len(text)], text)
         self.assertGreater(len(got), len(text))
 
+    def test_an_answer_that_is_ended_here_has_its_usage(self):
+        """None at all, unless the engine had come to it."""
+        usage = {"stream_options": {"include_usage": True}}
+        expected = told(self.stream(self.running, **usage).events())
+        for at, known in ((TOKENS, None), (TOKENS + 1, expected[2])):
+            got = list(self.killed(at, CHAT, **usage))
+            self.assertEqual((told(got), got[-1]), ((*expected[:2], known, 0), "[DONE]"))
+
+    test_so_it_has_when_it_was_gone_on_with = None
     test_usage_is_exact = None
     test_who_asks_for_the_usage_of_each_event_has_it = None
 
@@ -355,6 +436,22 @@ class Translated(ResumeCase):
                                   self.count(node, "kvasir_translated_total")),
                                  (before[0] + 1, before[1] + 1))
         self.assertEqual(self.count(node, "kvasir_severed_total"), 0)
+
+    def test_an_answer_that_lacks_its_end_gets_it(self):
+        for path in (MESSAGES, RESPONSES):
+            for at in (TOKENS, TOKENS + 1):
+                for more in ({}, {"temperature": 0.7, "seed": 1}):
+                    with self.subTest(path=path, at=at, **more):
+                        whole = self.ask(path, **more)
+                        before = self.count(self.running, "kvasir_finished_here_total")
+                        self.die(self.first(whole), at)
+                        got, want = own(self.ask(path, **more).text), own(whole.text)
+                        if more:  # its engine was not asked for the usage of each event
+                            del got[-2:], want[-2:]
+                        self.assertEqual(got, want)
+                        self.assertEqual(self.count(self.running, "kvasir_finished_here_total"),
+                                         before + 1)
+        self.assertEqual(self.count(self.running, "kvasir_resumed_total"), 0)
 
     def test_a_message_has_every_token_once(self):
         self.dies_everywhere(MESSAGES)

@@ -44,6 +44,7 @@ static struct {
     char word[WORDS_MAX][WORD_MAX]; /* raw, of a JSON string */
     uint32_t words;
     uint32_t most;     /* of them in one event; 1: and nobody counts */
+    bool untold;       /* the client gets no usage: nobody can tell it */
     struct buf body;   /* the chat that the first engine gets */
     struct buf stream; /* what an engine says */
     struct buf got;    /* what the client has, or its translation gets */
@@ -131,7 +132,8 @@ static void
 add_event(const char *id, const char *rest, bool carriage)
 {
     buf_printf(&w.stream,
-               "data: {\"id\":\"%s\",\"object\":\"c\",\"created\":7,"
+               "data: {\"id\":\"%s\",\"object\":\"chat.completion.chunk\","
+               "\"created\":7,"
                "\"model\":\"m\",%s}%s",
                id, rest, carriage ? "\r\n\r\n" : "\n\n");
 }
@@ -151,8 +153,9 @@ add_words(const char *id, uint32_t from, const uint32_t range[2], bool carriage)
                range[1] == w.words ? "\"length\"" : "null");
     if (w.most > 1) {
         buf_printf(&rest,
-                   ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u}",
-                   9 + from, range[1] - from);
+                   ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
+                   "\"completion_tokens\":%u}",
+                   9 + from, 9 + range[1], range[1] - from);
     }
     buf_add(&rest, "", 1);
     CHECK(!rest.failed);
@@ -175,9 +178,11 @@ add_end(const char *id, uint32_t from, bool carriage)
 
     (void)snprintf(rest, sizeof(rest),
                    "\"choices\":[],\"usage\":{\"prompt_tokens\":%u,"
-                   "\"completion_tokens\":%u}",
-                   9 + from, w.words - from);
-    add_event(id, rest, carriage);
+                   "\"total_tokens\":%u,\"completion_tokens\":%u}",
+                   9 + from, 9 + w.words, w.words - from);
+    if (!w.untold) {
+        add_event(id, rest, carriage);
+    }
     buf_add_text(&w.stream, "data: [DONE]\n\n");
 }
 
@@ -290,7 +295,8 @@ answer(struct resume *r)
             buf_add_slice(&w.got, resume_rest(r));
             return true;
         }
-        if (resume_is_all(r, true, &missing)) {
+        if (resume_finish(r, true, &missing)) {
+            w.untold = !r->usage_told && w.most == 1;
             buf_add_slice(&w.got, missing);
             return true;
         }
@@ -390,6 +396,7 @@ play(uint64_t seed)
     w.seed = seed;
     w.way = (enum way)rng_below(&w.rng, WAYS);
     w.most = chance(2) ? 1 : 4;
+    w.untold = false;
     make_words();
     make_body();
     buf_clear(&w.got);
@@ -402,6 +409,10 @@ play(uint64_t seed)
     r.room = w.room;
     r.size = ROOM;
     if (answer(&r)) {
+        if (w.untold) {
+            speak(0, 0);
+            translate(buf_slice(&w.stream), &want);
+        }
         normalise(&w.got);
         translate(buf_slice(&w.got), &have);
         CHECK(!want.failed && !have.failed && !w.got.failed);

@@ -44,42 +44,85 @@ add_text(struct got *got, const char *text)
     add(got, slice_of(text));
 }
 
+/* Whether engines tell the usage of each event. */
+static bool each;
+
+/* An event of that engine, but for what it tells beside its choices. */
+static void
+add_event(struct got *out, enum scan_api api, const char *engine, size_t from,
+          const char *choices)
+{
+    char line[256];
+
+    (void)snprintf(
+        line, sizeof(line),
+        "data: {\"id\":\"%s\",\"object\":\"%s\",\"created\":%zu,"
+        "\"model\":\"m\",\"choices\":[",
+        engine,
+        api == SCAN_API_CHAT ? "chat.completion.chunk" : "text_completion",
+        1000 + from);
+    add_text(out, line);
+    add_text(out, choices);
+    add_text(out, "]");
+}
+
+/* What it tells beside them; the event ends. */
+static void
+add_usage(struct got *out, bool told, size_t prompt, size_t answer)
+{
+    char line[128];
+
+    (void)snprintf(line, sizeof(line),
+                   ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu,"
+                   "\"completion_tokens\":%zu}",
+                   prompt, prompt + answer, answer);
+    add_text(out, told ? line : "");
+    add_text(out, "}\n\n");
+}
+
 /* What an engine of that name streams from that word on. */
 static void
 stream(struct got *out, enum scan_api api, const char *engine, size_t from,
        size_t prompt)
 {
-    char line[512];
+    char choice[256];
 
     out->len = 0;
     if (api == SCAN_API_CHAT) {
-        (void)snprintf(line, sizeof(line),
-                       "data: {\"id\":\"%s\",\"created\":%zu,\"choices\":"
-                       "[{\"index\":0,\"delta\":{\"role\":\"assistant\","
-                       "\"content\":\"\"},\"finish_reason\":null}]}\n\n",
-                       engine, 1000 + from);
-        add_text(out, line);
+        add_event(out, api, engine, from,
+                  "{\"index\":0,\"delta\":{\"role\":\"assistant\","
+                  "\"content\":\"\"},\"finish_reason\":null}");
+        add_usage(out, each, prompt + from, 0);
     }
     for (size_t i = from; i < WORDS; i++) {
-        (void)snprintf(line, sizeof(line),
+        (void)snprintf(choice, sizeof(choice),
                        api == SCAN_API_CHAT
-                           ? "data: {\"id\":\"%s\",\"created\":%zu,\"choices\":"
-                             "[{\"index\":0,\"delta\":{\"content\":\"%s\"},"
-                             "\"logprobs\":null,\"finish_reason\":%s}]}\n\n"
-                           : "data: {\"id\":\"%s\",\"created\":%zu,\"choices\":"
-                             "[{\"index\":0,\"text\":\"%s\",\"logprobs\":null,"
-                             "\"finish_reason\":%s}]}\n\n",
-                       engine, 1000 + from, words[i],
-                       i + 1 == WORDS ? "\"length\"" : "null");
-        add_text(out, line);
+                           ? "{\"index\":0,\"delta\":{\"content\":\"%s\"},"
+                             "\"logprobs\":null,\"finish_reason\":%s}"
+                           : "{\"index\":0,\"text\":\"%s\",\"logprobs\":null,"
+                             "\"finish_reason\":%s}",
+                       words[i], i + 1 == WORDS ? "\"length\"" : "null");
+        add_event(out, api, engine, from, choice);
+        add_usage(out, each, prompt + from, i + 1 - from);
     }
-    (void)snprintf(line, sizeof(line),
-                   "data: {\"id\":\"%s\",\"created\":%zu,\"choices\":[],"
-                   "\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu,"
-                   "\"completion_tokens\":%zu}}\n\ndata: [DONE]\n\n",
-                   engine, 1000 + from, prompt + from, prompt + WORDS,
-                   WORDS - from);
-    add_text(out, line);
+    add_event(out, api, engine, from, "");
+    add_usage(out, true, prompt + from, WORDS - from);
+    add_text(out, "data: [DONE]\n\n");
+}
+
+/* Takes the usage event out, the only one without choices. */
+static void
+drop_usage(struct got *got)
+{
+    char *at = strstr(got->text, "\"choices\":[]");
+
+    cr_assert_not_null(at);
+    while (strncmp(at, "data: ", 6) != 0) {
+        at--;
+    }
+    char *end = strstr(at, "\n\n") + 2;
+    memmove(at, end, strlen(end) + 1);
+    got->len = strlen(got->text);
 }
 
 /* Gives bytes in pieces of that size; false: torn, or failed. */
@@ -175,6 +218,8 @@ word_of(const char *body, enum scan_api api)
     return 0;
 }
 
+/* Where it ends but for its usage, that is made of what the last word's event
+ * told; the client gets none where that told none. */
 static void
 break_at(enum scan_api api, size_t at, size_t piece, bool exact)
 {
@@ -196,9 +241,13 @@ break_at(enum scan_api api, size_t at, size_t piece, bool exact)
     begin(&r, room, api, exact);
     cr_assert(give(&r, (struct slice){first.text, at}, piece, &got));
     bool named = r.id_len != 0;
-    if (resume_is_all(&r, true, &missing)) {
+    if (resume_finish(&r, true, &missing)) {
         add(&got, missing);
-    } else if (!r.finished) {
+        cr_assert_lt(resume_ask(&r, request, edits), 0);
+        if (!r.usage_told && !each) {
+            drop_usage(&whole); /* it was not told with the last word */
+        }
+    } else {
         int count = resume_ask(&r, request, edits);
         cr_assert_geq(count, 0, "at %zu: not resumed", at);
         edit(request, edits, count, &body);
@@ -209,10 +258,6 @@ break_at(enum scan_api api, size_t at, size_t piece, bool exact)
                   "at %zu: torn", at);
         cr_assert_eq(resume_rest(&r).len, 0);
         cr_assert(!r.torn);
-    } else { /* only the usage is missing, and nobody else can tell it */
-        cr_assert_lt(resume_ask(&r, request, edits), 0);
-        end(&r);
-        return;
     }
     if (!named) { /* the client has seen nothing of the first answer */
         stream(&whole, api, "two", 0, 5);
@@ -221,7 +266,8 @@ break_at(enum scan_api api, size_t at, size_t piece, bool exact)
     end(&r);
 }
 
-Test(resume, an_answer_is_whole_wherever_it_breaks_off)
+static void
+break_everywhere(void)
 {
     static const enum scan_api apis[] = {SCAN_API_CHAT, SCAN_API_TEXT};
     static const size_t pieces[] = {1, 7, 100, 4000};
@@ -236,6 +282,17 @@ Test(resume, an_answer_is_whole_wherever_it_breaks_off)
             }
         }
     }
+}
+
+Test(resume, an_answer_is_whole_wherever_it_breaks_off)
+{
+    break_everywhere();
+}
+
+Test(resume, so_it_is_with_its_usage_where_each_event_tells_it)
+{
+    each = true;
+    break_everywhere();
 }
 
 Test(resume, an_answer_may_break_off_again_and_again)
@@ -284,7 +341,7 @@ continues_with(const char *event)
     stream(&first, SCAN_API_CHAT, "one", 0, 5);
     got.len = 0;
     begin(&r, room, SCAN_API_CHAT, true);
-    cr_assert(give(&r, (struct slice){first.text, 500}, 500, &got));
+    cr_assert(give(&r, (struct slice){first.text, 720}, 720, &got));
     cr_assert_eq(r.tokens, 3);
     cr_assert_gt(resume_ask(&r, SLICE(chat), edits), 0);
     resume_continue(&r);
@@ -588,8 +645,9 @@ Test(resume, usage_beside_the_text_is_not_that_of_the_end)
                          "\"content\":\"!\"},\"finish_reason\":\"stop\"}],"
                          "\"usage\":{\"completion_tokens\":7}}\n\n"),
                    50, &got));
-    cr_assert(resume_is_all(&r, false, &missing));
-    cr_assert(!resume_is_all(&r, true, &missing));
+    cr_assert(resume_finish(&r, false, &missing));
+    cr_assert_eq(missing.len, sizeof("data: [DONE]\n\n") - 1);
+    cr_assert(!r.usage_told);
     end(&r);
 }
 
