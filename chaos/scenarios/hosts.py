@@ -334,6 +334,11 @@ class Wire:
         pairs += [(b, a) for a, b in pairs] if both else []
         self.say(*[f"link {a} {b} {words}" for a, b in pairs])
 
+    def bytes(self, froms, tos):
+        """What was carried between these and those so far, both ways."""
+        return self.say(*[f"bytes {x} {y}" for a in froms for b in tos
+                          for x, y in ((a, b), (b, a))])["bytes"]
+
     def sever(self, froms, tos, both=True):
         self.disturb(froms, tos, both, severed=1)
 

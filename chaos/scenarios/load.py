@@ -84,7 +84,7 @@ class Reader(threading.Thread):
 class Load:
     """Talks to all nodes by their name until it is told to end."""
 
-    def __init__(self, world, users=12, client=0, **flags):
+    def __init__(self, world, users=12, client=0, name=NAME, **flags):
         flags = {"think-ms": 80, "turns": 6, "max-tokens": 32, "groups": 4,
                  "system-bytes": 2000, "user-bytes": 200, "timeout-ms": 20000,
                  "connect-ms": 1000, "retries": 4, "seed": world.seed, **flags}
@@ -96,7 +96,7 @@ class Load:
         self.began = time.monotonic()
         self.marks = {}
         self.program = world.clients[client].run(
-            program("kvasir-load"), "--json", "--url", f"http://{NAME}:{SERVE}", "--resolver",
+            program("kvasir-load"), "--json", "--url", f"http://{name}:{SERVE}", "--resolver",
             f"{world.dns_address}:53", "--model", MODEL, "--users", users,
             "--conversations", 100000, *words, ready=False, log=f"load{len(world.loads)}")
         world.loads.append(self)

@@ -150,6 +150,8 @@ class Node(Place):
         if world.named is not None:
             found = ["--worker", f"dns:{ENGINES_NAME}:8000,events=tcp://*:5557,"
                      "replay=tcp://*:5657", "--workers.resolve", "500ms"]
+        island = world.islands.get(self.name)
+        found += ["--island.name", island] if island else []
         return self.launch(program("kvasir"), "serve", "--name", name or self.name,
                            "--listen", f"{self.address}:{SERVE}", "--admin", f"127.0.0.1:{ADMIN}",
                            "--mesh", f"{self.address}:{MESH}", "--lanes", 1, *where, *security,
@@ -255,6 +257,8 @@ class World:
         path = self.net.folder / "names"
         told = [node.address for node in nodes] if lies is None else lies
         path.write_text("".join([*(f"{node.address} {NAME}\n" for node in nodes),
+                                 *(f"{node.address} {self.islands[node.name]}.{NAME}\n"
+                                   for node in nodes if node.name in self.islands),
                                  *(f"{address} {MESH_NAME}\n" for address in told),
                                  *(f"{engine.address} {ENGINES_NAME}\n"
                                    for engine in self.named or [])]))

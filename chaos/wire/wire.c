@@ -103,6 +103,7 @@ carry(struct wire *wire, uint32_t from, uint32_t to, struct slice bytes,
         wire->counts.lost++;
         return;
     }
+    wire->carried[from][to] += bytes.len - WIRE_PREFIX_BYTES;
     put(wire, from, to, bytes, now_us);
     if (chance(wire, link->duplicate_permille)) {
         wire->counts.duplicated++;

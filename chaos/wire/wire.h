@@ -57,6 +57,7 @@ struct wire_counts {
 };
 
 struct wire {
+    uint64_t carried[WIRE_PORTS_MAX][WIRE_PORTS_MAX]; /* bytes, from, to */
     struct virtual_time time;
     struct rng rng;
     const char *const *names; /* of ports */
@@ -95,8 +96,11 @@ uint64_t wire_deadline(const struct wire *wire);
  *                              duplicate_permille, severed (0, 1); others stay
  *   reset                      all links are perfect
  *   counts                     asks for the counts
+ *   bytes FROM TO              asks for what that way carried so far, in bytes of
+ *                              frames
  *
- * The answer is `ok` and the counts as KEY=VALUE, or `no:` and why.
+ * The answer is `ok` and the counts as KEY=VALUE (bytes: of all ways that were
+ * asked for), or `no:` and why.
  */
 void wire_command(struct wire *wire, struct slice text, struct buf *answer);
 

@@ -10,6 +10,7 @@ struct order {
     struct wire *wire;
     struct wire_link link[WIRE_PORTS_MAX][WIRE_PORTS_MAX]; /* as it will be */
     struct buf *answer; /* what is wrong; empty: nothing so far */
+    uint64_t bytes;     /* of ways that were asked for */
 };
 
 static void
@@ -151,6 +152,23 @@ set_links(struct order *order, struct slice line)
 }
 
 static void
+add_bytes(struct order *order, struct slice line)
+{
+    uint32_t from_first;
+    uint32_t from_end;
+    uint32_t to_first;
+    uint32_t to_end;
+
+    find_ports(order, next_word(&line), &from_first, &from_end);
+    find_ports(order, next_word(&line), &to_first, &to_end);
+    for (uint32_t from = from_first; from < from_end; from++) {
+        for (uint32_t to = to_first; to < to_end; to++) {
+            order->bytes += order->wire->carried[from][to];
+        }
+    }
+}
+
+static void
 carry_out(struct order *order, struct slice line)
 {
     struct slice verb = next_word(&line);
@@ -159,6 +177,8 @@ carry_out(struct order *order, struct slice line)
         set_links(order, line);
     } else if (slice_equal(verb, SLICE("reset"))) {
         memset(order->link, 0, sizeof(order->link));
+    } else if (slice_equal(verb, SLICE("bytes"))) {
+        add_bytes(order, line);
     } else if (verb.len > 0 && !slice_equal(verb, SLICE("counts"))) {
         refuse(order, "no such command", verb);
     }
@@ -180,7 +200,8 @@ wire_command(struct wire *wire, struct slice text, struct buf *answer)
     memcpy(wire->link, order.link, sizeof(order.link));
     buf_printf(answer,
                "ok passed=%" PRIu64 " lost=%" PRIu64 " severed=%" PRIu64
-               " duplicated=%" PRIu64 " full=%" PRIu64 " odd=%" PRIu64,
+               " duplicated=%" PRIu64 " full=%" PRIu64 " odd=%" PRIu64
+               " bytes=%" PRIu64,
                counts->passed, counts->lost, counts->severed,
-               counts->duplicated, counts->full, counts->odd);
+               counts->duplicated, counts->full, counts->odd, order.bytes);
 }

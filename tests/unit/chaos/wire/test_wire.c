@@ -93,6 +93,17 @@ Test(chaos_wire, a_host_once_heard_gets_its_frames_alone)
     cr_assert_str_eq(due(0), "b:9 c:9");
 }
 
+Test(chaos_wire, what_a_way_carries_is_counted_in_bytes)
+{
+    wire->link[0][2].severed = true;
+    send_frame(0, EVERYONE, 0, 0);
+    send_frame(1, 0, 0, 0);
+    send_frame(0, 1, 0, 0);
+    cr_assert_eq(wire->carried[0][1], 128);
+    cr_assert_eq(wire->carried[0][2], 0);
+    cr_assert_eq(wire->carried[1][0], 64);
+}
+
 Test(chaos_wire, a_delay_is_kept_to_the_microsecond)
 {
     introduce();

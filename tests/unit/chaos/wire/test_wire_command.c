@@ -55,6 +55,17 @@ Test(chaos_wire_command, sets_what_is_said_and_leaves_the_rest)
     cr_assert_eq(wire->link[2][0].delay_us, 0);
 }
 
+Test(chaos_wire_command, bytes_of_ways_are_added_up)
+{
+    wire->carried[0][1] = 100;
+    wire->carried[1][0] = 20;
+    wire->carried[2][0] = 3;
+    cr_assert_not_null(strstr(say("bytes n1 n2\nbytes n2 n1"), " bytes=120"));
+    cr_assert_not_null(strstr(say("bytes * n1"), " bytes=23"));
+    cr_assert_not_null(strstr(say("counts"), " bytes=0"));
+    cr_assert(!is_ok("bytes n1 nobody"));
+}
+
 Test(chaos_wire_command, a_star_stands_for_all_ports)
 {
     cr_assert(is_ok("link * n2 severed=1"));
@@ -92,6 +103,7 @@ Test(chaos_wire_command, what_is_not_understood_is_named)
 Test(chaos_wire_command, every_answer_tells_the_counts)
 {
     wire->counts = (struct wire_counts){1, 2, 3, 4, 5, 6};
-    cr_assert_str_eq(say("counts"),
-                     "ok passed=1 lost=2 severed=3 duplicated=4 full=5 odd=6");
+    cr_assert_str_eq(
+        say("counts"),
+        "ok passed=1 lost=2 severed=3 duplicated=4 full=5 odd=6 bytes=0");
 }
