@@ -72,4 +72,4 @@ def scenario(hurt, promise, known="", seconds=10, asked=False, **world):
 
 # In the order in which they are run.
 from . import nodes, partitions, engines, islands, strangers, limits, clocks  # noqa: E402,F401
-from . import hostile, places, scripts, storm, soak, handover, streams  # noqa: E402,F401
+from . import hostile, places, scripts, storm, soak, handover, streams, halves  # noqa: E402,F401

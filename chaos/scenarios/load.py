@@ -16,13 +16,15 @@ READER_S = 15
 
 
 def read_stream(host, address, port, body):
-    """The text of a streamed answer as far as it came: (text, whether whole)."""
+    """The text of a streamed answer as far as it came, of a chat or a completion, and behind it
+    how many tokens its usage says, if it was asked for: (text, whether whole)."""
     text, held = [], b""
     connection = http.client.HTTPConnection(address, port)
     with contextlib.closing(connection):
         try:
             connection.sock = host.connect(address, port, READER_S)
-            connection.request("POST", "/v1/chat/completions", json.dumps(body),
+            path = "/v1/completions" if "prompt" in body else "/v1/chat/completions"
+            connection.request("POST", path, json.dumps(body),
                                {"content-type": "application/json"})
             answer = connection.getresponse()
             while answer.status == 200:
@@ -34,8 +36,11 @@ def read_stream(host, address, port, body):
                     data = event.removeprefix(b"data: ")
                     if data == b"[DONE]":
                         return "".join(text), True
-                    text += [choice["delta"].get("content") or ""
-                             for choice in json.loads(data)["choices"]]
+                    said = json.loads(data)
+                    text += [choice.get("text") or choice.get("delta", {}).get("content") or ""
+                             for choice in said["choices"]]
+                    if said.get("usage") and not said["choices"]:
+                        text.append(f" ({said['usage']['completion_tokens']} tokens)")
                 if piece == b"":
                     break
         except (OSError, http.client.HTTPException):
@@ -53,16 +58,24 @@ class Reader(threading.Thread):
         self.nodes = world.nodes
         self.body = {"model": MODEL, "stream": True, "max_tokens": READER_WORDS, **options,
                      "messages": [{"role": "user", "content": f"Tell me of {what or world.seed}."}]}
-        engine = next(e for e in world.engines if e.runs)
-        self.expected, whole = read_stream(host, engine.address, 8000, self.body)
-        if not whole:
-            raise AssertionError(f"{engine.name} does not stream")
+        self.engine = next(e for e in world.engines if e.runs)
+        self.learn()
         self.right, self.severed, self.wrong = 0, 0, []
         self.ended = threading.Event()
+
+    def learn(self):
+        """What an engine says that nobody disturbs."""
+        self.expected, whole = read_stream(self.host, self.engine.address, 8000, self.body)
+        if not whole:
+            raise AssertionError(f"{self.engine.name} does not stream")
+
+    def prepare(self, turn):
+        """What is asked next: the same."""
 
     def run(self):
         turn = 0
         while not self.ended.wait(0.05):
+            self.prepare(turn)
             node = self.nodes[turn % len(self.nodes)]
             turn += 1
             text, whole = read_stream(self.host, node.address, SERVE, self.body)

@@ -110,6 +110,8 @@ class Place:
 
 
 class Engine(Place):
+    part = ""  # of a worker's options, from its next start of a node on
+
     def start(self):
         return self.launch(program("kvasir-engine"), "--host", self.address, "--port", 8000,
                            "--events", f"tcp://{self.address}:5557",
@@ -119,7 +121,7 @@ class Engine(Place):
     def as_worker(self):
         island = self.world.islands.get(self.name, "")
         return (f"http://{self.address}:8000,id={self.name},events=tcp://{self.address}:5557,"
-                f"replay=tcp://{self.address}:5657" + (f",island={island}" if island else ""))
+                f"replay=tcp://{self.address}:5657" + (f",island={island}" if island else "") + self.part)
 
     @property
     def id(self):
