@@ -141,5 +141,24 @@ class Curl(Clients):
                 self.assertEqual(error["code"], code)
 
 
+class Tasks(Clients):
+    """What no vendor's client asks for."""
+
+    def test_texts_are_ranked_scored_and_pooled_as_by_the_engine(self):
+        rank = {"query": "a cache", "documents": ["a cache of blocks", "the weather"]}
+        score = {"text_1": "a cache", "text_2": ["a cache of blocks", "the weather"]}
+        for path, body in (("/rerank", rank), ("/v1/rerank", rank), ("/v2/rerank", rank),
+                           ("/score", score), ("/v1/score", score),
+                           ("/pooling", {"input": "a cache", "task": "embed"})):
+            with self.subTest(path=path):
+                got = []
+                for address in (self.engines[0].at("http"), self.node.at("serve")):
+                    answer = harness.request(address, "POST", path, {"model": MODEL, **body})
+                    self.assertEqual(answer.status, 200, answer.text)
+                    got.append({name: value for name, value in answer.json().items()
+                                if name not in ("id", "created")})
+                self.assertEqual(got[0], got[1])
+
+
 if __name__ == "__main__":
     harness.main()
