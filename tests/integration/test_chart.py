@@ -1,0 +1,185 @@
+"""The Helm chart: what it renders is what the Kustomize base says, but for its values.
+Nothing is installed: helm alone renders, and the program reads what it would be given."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import certs
+import harness
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "helm"
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+needs_yaml = unittest.skipUnless(yaml, "python3-yaml is not installed")
+
+
+def load(path):
+    return yaml.safe_load(path.read_text())
+
+
+def based(name):
+    """The objects that this folder's kustomization.yaml names, without the generated."""
+    folder = KUBERNETES / name
+    found = {}
+    for resource in load(folder / "kustomization.yaml")["resources"]:
+        if resource.endswith(".yaml"):
+            for made in yaml.safe_load_all((folder / resource).read_text()):
+                found[made["kind"], made["metadata"]["name"]] = made
+    return found
+
+
+@needs_yaml
+class Files(unittest.TestCase):
+    def test_each_file_that_a_template_reads_is_in_the_chart(self):
+        read = [name for path in (CHART / "templates").iterdir()
+                for name in re.findall(r'\.Files\.Get "([^"]+)"', path.read_text())]
+        for name in read:
+            self.assertTrue((CHART / name).is_file(), name)
+        wanted = [f"{folder}/{resource}" for folder in ("base", "monitored")
+                  for resource in load(KUBERNETES / folder / "kustomization.yaml")["resources"]
+                  if resource.endswith(".yaml")]
+        self.assertEqual(set(read), {*wanted, "base/kvasir.yaml", "alerts.yaml"})
+
+    def test_it_has_the_version_of_the_program_and_of_the_base(self):
+        version = re.search(r"version: '(.+)'", (ROOT / "meson.build").read_text())[1]
+        chart = load(CHART / "Chart.yaml")
+        image, = load(KUBERNETES / "base" / "kustomization.yaml")["images"]
+        self.assertEqual([chart["version"], chart["appVersion"], image["newTag"]],
+                         [version] * 3)
+
+    def test_the_schema_has_each_value(self):
+        def compare(values, schema):
+            for name, value in values.items():
+                self.assertIn(name, schema["properties"])
+                if value and isinstance(value, dict):
+                    compare(value, schema["properties"][name])
+        compare(load(CHART / "values.yaml"), json.loads((CHART / "values.schema.json").read_text()))
+
+
+@needs_yaml
+@unittest.skipUnless(shutil.which("helm"), "helm is not installed, so the chart was not rendered")
+class Rendered(harness.Case):
+    def helm(self, values):
+        file = self.folder / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        return subprocess.run(["helm", "template", "any", CHART, "-f", file], timeout=60,
+                              capture_output=True, text=True, check=False)
+
+    def render(self, **values):
+        """The objects by kind and name, and the configuration's text."""
+        told = self.helm(values)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        objects = {}
+        for made in yaml.safe_load_all(told.stdout):
+            if made is not None:
+                key = made["kind"], made["metadata"]["name"]
+                self.assertNotIn(key, objects)
+                objects[key] = made
+        return objects, objects.pop(("ConfigMap", "kvasir"))["data"]["kvasir.yaml"]
+
+    def test_without_values_it_is_the_base(self):
+        objects, config = self.render()
+        expected = based("base")
+        self.assertEqual(yaml.safe_load(config), load(KUBERNETES / "base" / "kvasir.yaml"))
+        template = expected["StatefulSet", "kvasir"]["spec"]["template"]
+        image, = load(KUBERNETES / "base" / "kustomization.yaml")["images"]
+        container, = template["spec"]["containers"]
+        self.assertEqual(container["image"], image["name"])
+        container["image"] = f"{image['name']}:{image['newTag']}"
+        # In place of the hash in the name of Kustomize's ConfigMap.
+        made = objects["StatefulSet", "kvasir"]["spec"]["template"]["metadata"]
+        self.assertRegex(made.pop("annotations")["checksum/config"], "^[0-9a-f]{64}$")
+        self.assertEqual(objects, expected)
+
+    def test_monitoring_is_the_base_s_monitor_and_the_rules_for_prometheus(self):
+        objects, _ = self.render(monitoring={"enabled": True, "namespace": "watch",
+                                             "labels": {"release": "prometheus"}})
+        labels = {"app.kubernetes.io/name": "kvasir", "release": "prometheus"}
+        monitor = based("monitored")["PodMonitor", "kvasir"]
+        monitor["metadata"]["labels"] = labels
+        self.assertEqual(objects["PodMonitor", "kvasir"], monitor)
+        rule = objects["PrometheusRule", "kvasir"]
+        self.assertEqual(rule["spec"], load(ROOT / "deploy" / "prometheus" / "alerts.yaml"))
+        self.assertEqual(rule["metadata"]["labels"], labels)
+        policy = based("base")["NetworkPolicy", "kvasir"]
+        policy["spec"]["ingress"][2]["from"] = [
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "watch"}}}]
+        self.assertEqual(objects["NetworkPolicy", "kvasir"], policy)
+
+    def test_values_reach_the_pod(self):
+        resources = {"limits": {"memory": "12Gi"}}
+        changed, _ = self.render(
+            image={"repository": "registry.example/kvasir", "tag": "1.2.3"}, replicas=5,
+            resources=resources, storage={"size": "9Gi", "className": "local"},
+            pod={"nodeSelector": {"pool": "cpu"}, "terminationGracePeriodSeconds": 900,
+                 "automountServiceAccountToken": True, "serviceAccountName": "kvasir"})
+        expected = based("base")["StatefulSet", "kvasir"]["spec"]
+        made = changed["StatefulSet", "kvasir"]["spec"]
+        del made["template"]["metadata"]["annotations"]
+        expected["replicas"] = 5
+        pod = expected["template"]["spec"]
+        pod["containers"][0].update(image="registry.example/kvasir:1.2.3", resources=resources)
+        pod.update(nodeSelector={"pool": "cpu"}, terminationGracePeriodSeconds=900,
+                   automountServiceAccountToken=True, serviceAccountName="kvasir")
+        claim = expected["volumeClaimTemplates"][0]["spec"]
+        claim["storageClassName"] = "local"
+        claim["resources"]["requests"]["storage"] = "9Gi"
+        self.assertEqual(made, expected)
+
+    def test_a_changed_configuration_is_laid_over_and_replaces_the_nodes(self):
+        def hashed(objects):
+            return objects["StatefulSet", "kvasir"]["spec"]["template"]["metadata"]["annotations"]
+        before, _ = self.render()
+        worker = {"url": "http://10.0.0.9:8000"}
+        after, config = self.render(config={"timeouts": {"drain": "1m", "lame_duck": 0},
+                                            "workers": [worker]})
+        self.assertNotEqual(hashed(before), hashed(after))
+        expected = load(KUBERNETES / "base" / "kvasir.yaml")
+        expected["timeouts"] = {"drain": "1m", "lame_duck": 0}
+        expected["workers"] = [worker]
+        self.assertEqual(yaml.safe_load(config), expected)
+
+    @unittest.skipUnless(certs.FOUND, "openssl is not installed")
+    def test_with_an_issuer_nodes_talk_in_tls_by_the_certificate_of_that_secret(self):
+        issuer = {"name": "mesh", "kind": "Issuer"}
+        objects, config = self.render(meshIssuer=issuer)
+        certificate = objects["Certificate", "kvasir-mesh"]["spec"]
+        self.assertEqual(certificate["issuerRef"], issuer)
+        pod = objects["StatefulSet", "kvasir"]["spec"]["template"]["spec"]
+        volume, = (row for row in pod["volumes"] if row["name"] == "mesh")
+        self.assertEqual(volume["secret"]["secretName"], certificate["secretName"])
+        mounted, = (row["mountPath"] for row in pod["containers"][0]["volumeMounts"]
+                    if row["name"] == "mesh")
+        mesh = yaml.safe_load(config)["mesh"]
+        # The names of a Secret's entries are cert-manager's.
+        self.assertEqual([mesh["tls_ca"], mesh["tls_cert"], mesh["tls_key"]],
+                         [f"{mounted}/{name}" for name in ("ca.crt", "tls.crt", "tls.key")])
+        self.assertEqual([mesh["tls_server_name"]], certificate["dnsNames"])
+        made = certs.Certs(type(self))
+        made.signed("node", f"DNS:{certificate['dnsNames'][0]}")
+        for key, name in (("tls_ca", "ca.pem"), ("tls_cert", "node.pem"), ("tls_key", "node.key")):
+            config = config.replace(mesh[key], made.path(name))
+        file = self.folder / "kvasir.yaml"
+        file.write_text(config)
+        told = self.run_once("kvasir", "check", "-c", file, "--name", "kvasir-0",
+                             "--mesh.listen", "10.0.0.1:7946")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+
+    def test_what_is_no_value_is_refused(self):
+        for values in ({"replica": 3}, {"monitoring": {"enable": True}}, {"replicas": 0},
+                       {"pod": {"containers": []}}, {"meshIssuer": {"kind": "Issuer"}}):
+            told = self.helm(values)
+            self.assertNotEqual(told.returncode, 0, values)
+            self.assertIn("values don't meet the specifications of the schema", told.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
