@@ -73,7 +73,7 @@ class Mesh:
 
     def requests(self, i):
         """Requests it was sent since it started, and those that are open."""
-        return [int(n) for n in programs.metrics(self.admin(i), "kvasir_requests_total",
+        return [int(n) for n in programs.metrics(self.admin(i), "kvasir_requests_read_total",
                                                  "kvasir_inflight")]
 
     def status(self, i):
@@ -86,7 +86,7 @@ class Mesh:
     def tokens(self, i):
         """(requests, their prompt tokens, and those of them that engines had
         cached), since it started."""
-        return programs.metrics(self.admin(i), "kvasir_requests_total",
+        return programs.metrics(self.admin(i), "kvasir_requests_read_total",
                                 "kvasir_prompt_tokens_total", "kvasir_cached_tokens_total")
 
     def ratio(self, i, since=(0, 0, 0)):

@@ -38,8 +38,11 @@ def halves(world, make):
         node.flags = IMPATIENT
 
 
-def count(world, name):
-    return int(sum(node.metric(f"kvasir_split{name}_total") for node in world.nodes))
+def count(world, failed=None):
+    """Requests that were split, or of these those of which that half failed."""
+    series = ("kvasir_split_total" if failed is None else
+              f'kvasir_split_failed_total{{reason="{failed}"}}')
+    return int(sum(node.metric(series) for node in world.nodes))
 
 
 def lose_halves(world, say, make):
@@ -50,9 +53,9 @@ def lose_halves(world, say, make):
     readers = [Apart(world, number) for number in range(6)]
     for reader in readers:
         reader.start()
-    wait_until(lambda: count(world, "") > len(readers), "prompts are split")
+    wait_until(lambda: count(world) > len(readers), "prompts are split")
     load.mark("hurt")
-    before = count(world, "")
+    before = count(world)
     e2, e3, e4, e5 = world.engines[1:5]
     for killed in ([e2], [e4], [e2, e3], [e4, e5]):
         for engine in killed:
@@ -76,15 +79,15 @@ def lose_halves(world, say, make):
     world.wire.heal()
     all_are_used(world)
     load.mark("healed")
-    healed = count(world, "")
-    wait_until(lambda: count(world, "") > healed + len(readers), "prompts are split again")
+    healed = count(world)
+    wait_until(lambda: count(world) > healed + len(readers), "prompts are split again")
     for reader in readers:
         reader.end()
     outcome = load.end()
-    failed = [count(world, name) for name in ("_prefill_failed", "_decode_failed")]
+    failed = [count(world, name) for name in ("prefill", "decode")]
     severed = sum(reader.severed for reader in readers)
     measure(say, outcome, streams=sum(reader.right for reader in readers),
-            split=count(world, ""), prefill_failed=failed[0], decode_failed=failed[1],
+            split=count(world), prefill_failed=failed[0], decode_failed=failed[1],
             resumed=int(sum(n.metric("kvasir_resumed_total") for n in world.nodes)))
     expect(severed == 0, f"{severed} streams were severed")
     expect(all(reader.right > 0 for reader in readers), "one reader read nothing")

@@ -24,34 +24,35 @@
 #define TOP_ID_MAX      64U
 #define TOP_BUCKETS     (HISTOGRAM_BOUNDS + 1)
 
-/* X(NAME, series): one number each. */
-#define TOP_NUMBERS(X)                                \
-    X(UPTIME, "kvasir_uptime_seconds")                \
-    X(READY, "kvasir_ready")                          \
-    X(INFLIGHT, "kvasir_inflight")                    \
-    X(CONNECTIONS, "kvasir_connections")              \
-    X(REQUESTS, "kvasir_requests_total")              \
-    X(RETRIES, "kvasir_retries_total")                \
-    X(FAILED, "kvasir_all_failed_total")              \
-    X(SEVERED, "kvasir_severed_total")                \
-    X(CANCELLED, "kvasir_cancelled_total")            \
-    X(OVERLOAD, "kvasir_requests_overload_total")     \
-    X(NO_WORKER, "kvasir_requests_no_worker_total")   \
-    X(PROMPT_TOKENS, "kvasir_prompt_tokens_total")    \
-    X(CACHED_TOKENS, "kvasir_cached_tokens_total")    \
-    X(AFFINITY, "kvasir_mode_affinity_total")         \
-    X(BALANCE, "kvasir_mode_balance_total")           \
-    X(SESSION, "kvasir_mode_session_total")           \
-    X(STREAMS, "kvasir_gossip_streams")               \
-    X(STREAMS_STALE, "kvasir_gossip_streams_stale")   \
-    X(BATCHES_BEHIND, "kvasir_gossip_behind_batches") \
-    X(MIRROR_BLOCKS, "kvasir_mirror_holder_blocks")   \
-    X(BELIEF_BLOCKS, "kvasir_belief_holder_blocks")   \
-    X(SNAPSHOT_AGE, "kvasir_snapshot_age_seconds")    \
-    X(SNAPSHOT_FAILING, "kvasir_snapshot_failing")
+/* X(NAME, series, label, value): one number each, the sum of the series with that
+ * label; "": of all. */
+#define TOP_NUMBERS(X)                                                  \
+    X(UPTIME, "kvasir_uptime_seconds", "", "")                          \
+    X(READY, "kvasir_ready", "", "")                                    \
+    X(INFLIGHT, "kvasir_inflight", "", "")                              \
+    X(CONNECTIONS, "kvasir_connections", "", "")                        \
+    X(REQUESTS, "kvasir_requests_total", "", "")                        \
+    X(RETRIES, "kvasir_retries_total", "", "")                          \
+    X(FAILED, "kvasir_requests_total", "reason", "all_attempts_failed") \
+    X(SEVERED, "kvasir_requests_total", "reason", "answer_broke_off")   \
+    X(CANCELLED, "kvasir_requests_total", "reason", "cancelled")        \
+    X(OVERLOAD, "kvasir_requests_total", "reason", "overloaded")        \
+    X(NO_WORKER, "kvasir_requests_total", "reason", "no_worker")        \
+    X(PROMPT_TOKENS, "kvasir_prompt_tokens_total", "", "")              \
+    X(CACHED_TOKENS, "kvasir_cached_tokens_total", "", "")              \
+    X(AFFINITY, "kvasir_placed_total", "mode", "affinity")              \
+    X(BALANCE, "kvasir_placed_total", "mode", "balance")                \
+    X(SESSION, "kvasir_placed_total", "mode", "session")                \
+    X(STREAMS, "kvasir_gossip_streams", "", "")                         \
+    X(STREAMS_STALE, "kvasir_gossip_streams_stale", "", "")             \
+    X(BATCHES_BEHIND, "kvasir_gossip_behind_batches", "", "")           \
+    X(MIRROR_BLOCKS, "kvasir_mirror_holder_blocks", "", "")             \
+    X(BELIEF_BLOCKS, "kvasir_belief_holder_blocks", "", "")             \
+    X(SNAPSHOT_AGE, "kvasir_snapshot_age_seconds", "", "")              \
+    X(SNAPSHOT_FAILING, "kvasir_snapshot_failing", "", "")
 
 enum top_number {
-#define TOP_NUMBER_ENUM(NAME, series) TOP_##NAME,
+#define TOP_NUMBER_ENUM(NAME, series, label, value) TOP_##NAME,
     TOP_NUMBERS(TOP_NUMBER_ENUM)
 #undef TOP_NUMBER_ENUM
     TOP_NUMBERS_COUNT,

@@ -4,10 +4,18 @@
 #include "node/cli/top_internal.h"
 #include "node/text/promtext.h"
 
-static const struct slice numbers[] = {
-#define SERIES(NAME, series) SLICE(series),
-    TOP_NUMBERS(SERIES)};
+static const struct {
+    struct slice series;
+    struct slice label; /* empty: any */
+    struct slice value;
+} numbers[] = {
+#define NUMBER(NAME, series, label, value) \
+    {SLICE(series), SLICE(label), SLICE(value)},
+    TOP_NUMBERS(NUMBER)
+#undef NUMBER
+};
 
+#define SERIES(NAME, series) SLICE(series),
 static const struct slice worker_numbers[] = {TOP_WORKER_NUMBERS(SERIES)};
 
 static const struct slice members[] = {TOP_MEMBERS(SERIES)};
@@ -87,6 +95,28 @@ read_worker(struct top_sample *sample, uint32_t which,
     }
 }
 
+/* Whether it is one of the numbers, or of several. */
+static bool
+read_number(struct top_sample *sample, const struct promtext_sample *line,
+            double value)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < TOP_NUMBERS_COUNT; i++) {
+        struct slice text;
+        if (!slice_equal(numbers[i].series, line->name)) {
+            continue;
+        }
+        found = true;
+        if (numbers[i].label.len == 0 ||
+            (promtext_label(line, numbers[i].label, &text) &&
+             slice_equal(text, numbers[i].value))) {
+            add(&sample->number[i], value);
+        }
+    }
+    return found;
+}
+
 static void
 read_other(struct top_sample *sample, const struct promtext_sample *line,
            double value)
@@ -128,12 +158,10 @@ top_read(struct top_sample *sample, struct slice metrics, uint64_t at_us)
         if (!promtext_number(&line, &value)) {
             continue;
         }
-        uint32_t at = find(numbers, TOP_NUMBERS_COUNT, line.name);
-        if (at < TOP_NUMBERS_COUNT) {
-            add(&sample->number[at], value);
+        if (read_number(sample, &line, value)) {
             continue;
         }
-        at = find(worker_numbers, TOP_WORKER_NUMBERS_COUNT, line.name);
+        uint32_t at = find(worker_numbers, TOP_WORKER_NUMBERS_COUNT, line.name);
         if (at < TOP_WORKER_NUMBERS_COUNT) {
             read_worker(sample, at, &line, value);
         } else {

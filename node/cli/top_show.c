@@ -334,9 +334,13 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
         n[TOP_HELD_BLOCKS].known ? n[TOP_HELD_BLOCKS] : n[TOP_BELIEVED_BLOCKS];
     struct top_figure failed = worker_grown(pair, worker, TOP_WORKER_FAILURES);
     struct top_figure severed = worker_grown(pair, worker, TOP_WORKER_SEVERED);
+    struct top_figure foreign = n[TOP_FOREIGN];
     char text[6][FIGURE_ROOM];
 
-    severed.known = failed.known; /* no series: none */
+    /* What there is none of has no series. */
+    foreign.known = n[TOP_MINE].known;
+    failed.known = worker_grown(pair, worker, TOP_WORKER_REQUESTS).known;
+    severed.known = failed.known;
     buf_printf(
         out, "%-*s %-5s %6s %6s %5s %5s", width, worker->id,
         !n[TOP_ELIGIBLE].known       ? "-"
@@ -350,7 +354,7 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
     buf_printf(out, " %4s %4s %6s %7s %5s %7s\n",
                count_text(n[TOP_RUNNING], text[0]),
                count_text(n[TOP_WAITING], text[1]), share_text(kv, text[2]),
-               count_text(blocks, text[3]), count_text(n[TOP_FOREIGN], text[4]),
+               count_text(blocks, text[3]), count_text(foreign, text[4]),
                count_text(n[TOP_QUEUED_TOKENS], text[5]));
 }
 

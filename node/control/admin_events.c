@@ -219,6 +219,8 @@ struct stream_family {
     const char *help;
     uint64_t (*value)(const struct mirror_writer_status *status);
     uint64_t per; /* of the value make 1; 0: one */
+    bool sparse;  /* no series where the value is `usual` */
+    uint64_t usual;
 };
 
 /* clang-format off */
@@ -241,11 +243,13 @@ static const struct stream_family stream_families[] = {
     {"kvasir_events_live", "gauge",
      "1 while everything since the engine's start is known", live},
     {"kvasir_events_partial", "gauge",
-     "1 while the engine is followed, but what it stored before is not known",
-     partial},
+     "1 while the engine is followed, but what it stored before is not known; "
+     "else no series",
+     partial, .sparse = true},
     {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
-    {"kvasir_mirror_trust_ratio", "gauge", "How far its mirror is trusted",
-     trust, 1000},
+    {"kvasir_mirror_trust_ratio", "gauge",
+     "How far its mirror is trusted, where that is not all the way", trust,
+     1000, true, 1000},
     {"kvasir_accuracy_answers_total", "counter",
      "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
@@ -279,95 +283,139 @@ put_families(struct control *control, struct buf *out)
         const struct stream_family *f = &stream_families[i];
         prom_out_head(out, f->name, f->type, f->help);
         for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
-            put_series(control, out, f->name, &status, f->value(&status),
-                       f->per != 0 ? f->per : 1);
+            uint64_t value = f->value(&status);
+            if (!f->sparse || value != f->usual) {
+                put_series(control, out, f->name, &status, value,
+                           f->per != 0 ? f->per : 1);
+            }
         }
     }
 }
 
 #define DROP "drop_" /* begins the names of reasons to drop an event */
 
-/* Counters of the intake, each of all streams; those of events that were dropped
- * are one family, by reason. */
-static void ON_CONTROL
-put_counters_of_all(struct control *control, struct buf *out)
+struct counter_row {
+    const char *name;
+    const char *help;
+    size_t at;
+};
+
+/* Counters of events; those of dropped ones are one family, by reason. */
+static void
+put_totals(struct buf *out, const char *prefix, const struct counter_row *rows,
+           const uint64_t *total, size_t count)
 {
-#define ROW(name, help) {#name, help, offsetof(struct kv_counters, name)},
-    static const struct {
-        const char *name;
-        const char *help;
-        size_t at;
-    } counters[] = {KV_COUNTERS(ROW)};
-#undef ROW
-    const struct intake *intake = ingest_intake(control->ingest);
     char name[64];
 
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        if (strncmp(counters[i].name, DROP, sizeof DROP - 1) != 0) {
-            (void)snprintf(name, sizeof name, "kvasir_events_%s_total",
-                           counters[i].name);
-            prom_out_single(out, name, "counter", counters[i].help,
-                            intake_total(intake, counters[i].at));
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(rows[i].name, DROP, sizeof DROP - 1) != 0) {
+            (void)snprintf(name, sizeof name, "%s_%s_total", prefix,
+                           rows[i].name);
+            prom_out_single(out, name, "counter", rows[i].help, total[i]);
         }
     }
-    prom_out_head(out, "kvasir_events_dropped_total", "counter",
+    (void)snprintf(name, sizeof name, "%s_dropped_total", prefix);
+    prom_out_head(out, name, "counter",
                   "Events dropped, by what was wrong with them");
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        if (strncmp(counters[i].name, DROP, sizeof DROP - 1) == 0) {
-            buf_printf(out, "kvasir_events_dropped_total{reason=\"%s\"}",
-                       counters[i].name + sizeof DROP - 1);
-            prom_out_value(out, intake_total(intake, counters[i].at), 1);
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(rows[i].name, DROP, sizeof DROP - 1) == 0) {
+            buf_printf(out, "%s{reason=\"%s\"}", name,
+                       rows[i].name + sizeof DROP - 1);
+            prom_out_value(out, total[i], 1);
         }
     }
+}
+
+/* Of all streams of the intake. */
+static void ON_CONTROL
+put_intake(struct control *control, struct buf *out)
+{
+#define ROW(name, help) {#name, help, offsetof(struct kv_counters, name)},
+    static const struct counter_row counters[] = {KV_COUNTERS(ROW)};
+#undef ROW
+    const size_t count = sizeof counters / sizeof counters[0];
+    const struct intake *intake = ingest_intake(control->ingest);
+    uint64_t total[sizeof counters / sizeof counters[0]];
+
+    for (size_t i = 0; i < count; i++) {
+        total[i] = intake_total(intake, counters[i].at);
+    }
+    put_totals(out, "kvasir_events", counters, total, count);
+}
+
+#define PUT_ROWS(out, prefix, rows, stats) \
+    prom_out_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
+
+#define AT(member) offsetof(struct mirror_writer_stats, member)
+static const struct prom_row writer_rows[] = {
+    PROM_ONE("records", AT(records), "Records of events applied"),
+    PROM_FAMILY("dropped", "reason", "Records dropped"),
+    PROM_OF("unknown", AT(dropped_unknown), "of no stream"),
+    PROM_OF("epoch", AT(dropped_epoch), "of a lower epoch"),
+    PROM_OF("old", AT(dropped_old), "they were there already"),
+    PROM_OF("malformed", AT(dropped_bad), "they make no sense"),
+    PROM_OF("lost", AT(dropped_lost), "their stream is to be read again"),
+    PROM_FAMILY("truncated", "reason", "Records truncated"),
+    PROM_OF("full", AT(full), "mirror.bytes_max"),
+    PROM_OF("memory", AT(no_memory), "there was none"),
+    PROM_ONE("no_slot", AT(no_slot),
+             "Times that a stream found no slot of the mirror"),
+    PROM_ONE("rereads", AT(rereads),
+             "Streams read again because records were lost"),
+};
+#undef AT
+
+static void
+put_dropped(struct buf *out, const char *name, const char *by,
+            const struct expectations_stats *e)
+{
+    buf_printf(out,
+               "%s{by=\"%s\",reason=\"given_up\"} %" PRIu64 "\n"
+               "%s{by=\"%s\",reason=\"refused\"} %" PRIu64 "\n",
+               name, by, (uint64_t)e->given_up, name, by, (uint64_t)e->refused);
 }
 
 static void ON_CONTROL
 put_writer(struct control *control, struct buf *out)
 {
     struct mirror_writer_stats f;
-    struct expectations_stats e;
 
     mirror_writer_stats(ingest_writer(control->ingest), &f);
-    expectations_stats(control->node->expectations, &e);
-    prom_out_single(out, "kvasir_mirror_writer_records_total", "counter",
-                    "Records of events applied", f.records);
-    prom_out_single(out, "kvasir_mirror_writer_dropped_total", "counter",
-                    "Records dropped: of no stream, old, malformed, or "
-                    "waiting to be read again",
-                    f.dropped_unknown + f.dropped_epoch + f.dropped_old +
-                        f.dropped_bad + f.dropped_lost);
-    prom_out_single(out, "kvasir_mirror_writer_truncated_total", "counter",
-                    "Records truncated for lack of memory",
-                    f.full + f.no_memory);
-    prom_out_single(out, "kvasir_mirror_writer_no_slot_total", "counter",
-                    "Times that a stream found no slot of the mirror",
-                    f.no_slot);
-    prom_out_single(out, "kvasir_mirror_writer_rereads_total", "counter",
-                    "Streams read again because records were lost", f.rereads);
+    PUT_ROWS(out, "kvasir_mirror_writer", writer_rows, &f);
     prom_out_single(out, "kvasir_mirror_writer_contested", "gauge",
                     "Streams whose process keeps changing", f.contested);
     prom_out_single(out, "kvasir_mirror_writer_left_out", "gauge",
                     "Streams of one block size too many", f.left_out);
-    prom_out_single(out, "kvasir_expected_blocks", "gauge",
-                    "Blocks sent to engines and not heard of yet", e.blocks);
-    prom_out_single(out, "kvasir_expected_given_up_total", "counter",
-                    "Expected blocks that no event stored in time", e.given_up);
-    prom_out_single(out, "kvasir_expected_refused_total", "counter",
-                    "Expected blocks without room", e.refused);
+}
+
+/* Of blocks by their tokens, and by their text where those are not known. */
+static void
+put_expectations(struct control *control, struct buf *out)
+{
+    static const char blocks[] = "kvasir_expected_blocks";
+    static const char dropped[] = "kvasir_expected_dropped_total";
+    struct expectations_stats e;
+    struct expectations_stats text;
+
+    expectations_stats(control->node->expectations, &e);
+    expectations_stats(control->node->text_expectations, &text);
+    prom_out_head(out, blocks, "gauge",
+                  "Blocks sent to engines and not heard of yet (tokens), or of "
+                  "requests that are not answered yet (text)");
+    buf_printf(out, "%s{by=\"tokens\"} %" PRIu64 "\n", blocks,
+               (uint64_t)e.blocks);
+    buf_printf(out, "%s{by=\"text\"} %" PRIu64 "\n", blocks,
+               (uint64_t)text.blocks);
+    prom_out_head(out, dropped, "counter",
+                  "Expected blocks given up (not heard of in time) or refused "
+                  "(without room)");
+    put_dropped(out, dropped, "tokens", &e);
+    put_dropped(out, dropped, "text", &text);
     prom_out_single(out, "kvasir_proved_total", "counter",
                     "Blocks that answers proved where events are missing",
                     e.proved);
     prom_out_single(out, "kvasir_disproved_total", "counter",
                     "Proved blocks that an answer did not find", e.disproved);
-    expectations_stats(control->node->text_expectations, &e);
-    prom_out_single(out, "kvasir_expected_text_blocks", "gauge",
-                    "Blocks of text sent to workers that have not answered",
-                    e.blocks);
-    prom_out_single(out, "kvasir_expected_text_given_up_total", "counter",
-                    "Blocks of text whose request ended unheard of",
-                    e.given_up);
-    prom_out_single(out, "kvasir_expected_text_refused_total", "counter",
-                    "Blocks of text without room", e.refused);
 }
 
 static void
@@ -392,41 +440,36 @@ put_memory(struct control *control, struct buf *out)
                     "Names of blocks that are known", l.names);
 }
 
+/* Of all sidecars. */
 static void ON_CONTROL
-put_sse_counter(struct control *control, struct buf *out, const char *name,
-                const char *help, size_t offset)
+put_sse(struct control *control, struct buf *out)
 {
+#define ROW(name, help) {#name, help, offsetof(struct kv_sse_stats, name)},
+    static const struct counter_row counters[] = {KV_SSE_COUNTERS(ROW)};
+#undef ROW
+    const size_t count = sizeof counters / sizeof counters[0];
     const struct fleet_view *view = fleet_view_get(control->node->board);
-    bool first = true;
+    uint64_t total[sizeof counters / sizeof counters[0]] = {0};
 
     WORKER_SET_EACH (slot, &view->present) {
         const struct kv_sse_stats *stats =
             ingest_sse_stats(control->ingest, slot);
-        uint64_t value;
-        if (stats == NULL) {
-            continue;
+        for (size_t i = 0; stats != NULL && i < count; i++) {
+            uint64_t value;
+            memcpy(&value, (const char *)stats + counters[i].at, sizeof value);
+            total[i] += value;
         }
-        if (first) {
-            prom_out_head(out, name, "counter", help);
-        }
-        first = false;
-        memcpy(&value, (const char *)stats + offset, sizeof value);
-        buf_printf(out, "%s{worker=\"", name);
-        prom_out_label(out, view->worker[slot]->id);
-        buf_printf(out, "\"} %" PRIu64 "\n", value);
     }
+    put_totals(out, "kvasir_sse", counters, total, count);
 }
 
 void
 admin_put_event_metrics(struct control *control, struct buf *out)
 {
     put_families(control, out);
-    put_counters_of_all(control, out);
-#define PUT(name, help)                                               \
-    put_sse_counter(control, out, "kvasir_sse_" #name "_total", help, \
-                    offsetof(struct kv_sse_stats, name));
-    KV_SSE_COUNTERS(PUT)
-#undef PUT
+    put_intake(control, out);
+    put_sse(control, out);
     put_writer(control, out);
+    put_expectations(control, out);
     put_memory(control, out);
 }

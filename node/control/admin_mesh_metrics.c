@@ -7,36 +7,8 @@
 #include "node/peers/peers.h"
 #include "node/text/prom_out.h"
 
-/* A counter of a struct of them. */
-struct row {
-    const char *name; /* between its family's prefix and _total */
-    size_t offset;    /* of a uint64_t */
-    const char *help;
-};
-
-static uint64_t
-number_at(const void *stats, size_t offset)
-{
-    uint64_t number;
-
-    memcpy(&number, (const char *)stats + offset, sizeof number);
-    return number;
-}
-
-static void
-put_rows(struct buf *out, const char *prefix, const struct row *rows,
-         size_t count, const void *stats)
-{
-    for (size_t i = 0; i < count; i++) {
-        char name[96];
-        (void)snprintf(name, sizeof name, "%s_%s_total", prefix, rows[i].name);
-        prom_out_single(out, name, "counter", rows[i].help,
-                        number_at(stats, rows[i].offset));
-    }
-}
-
 #define PUT_ROWS(out, prefix, rows, stats) \
-    put_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
+    prom_out_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
 
 static void
 put_labelled(struct buf *out, const char *name, const char *label,
@@ -49,133 +21,147 @@ put_labelled(struct buf *out, const char *name, const char *label,
 
 /* clang-format off */
 #define AT(member) offsetof(struct mesh_link_stats, member)
-static const struct row link_rows[] = {
-    {"frames_sent", AT(frames_sent), "Frames sent to other nodes"},
-    {"bytes_sent", AT(bytes_sent), "Bytes sent to other nodes"},
-    {"frames_received", AT(frames_received), "Frames received in order"},
-    {"bytes_received", AT(bytes_received), "Bytes of them"},
-    {"frames_dropped", AT(frames_dropped), "Deltas that waited when a link was full or broke"},
-    {"frames_stale", AT(frames_stale), "Short frames that waited for a connection too long"},
-    {"frames_lost", AT(frames_lost), "Gaps in what others sent"},
-    {"frames_unknown", AT(frames_unknown), "Frames of a later version's types"},
-    {"sends_full", AT(sends_full), "Frames that a full link did not take"},
-    {"dials", AT(dials), "Connections tried to other nodes"},
-    {"link_ups", AT(ups), "Links that came up"},
-    {"link_downs", AT(downs), "Links that broke"},
-    {"inbox_pauses", AT(pauses), "Times that received frames had no room"},
+static const struct prom_row link_rows[] = {
+    PROM_ONE("frames_sent", AT(frames_sent), "Frames sent to other nodes"),
+    PROM_ONE("bytes_sent", AT(bytes_sent), "Bytes sent to other nodes"),
+    PROM_ONE("frames_received", AT(frames_received), "Frames received in order"),
+    PROM_ONE("bytes_received", AT(bytes_received), "Bytes of them"),
+    PROM_FAMILY("frames_unsent", "reason", "Frames that were not sent"),
+    PROM_OF("broken", AT(frames_dropped), "deltas that waited when a link was full or broke"),
+    PROM_OF("late", AT(frames_stale), "short ones that waited for a connection too long"),
+    PROM_OF("full", AT(sends_full), "a full link did not take them"),
+    PROM_FAMILY("frames_unread", "reason", "Frames of others that were not read"),
+    PROM_OF("gap", AT(frames_lost), "missing in what came"),
+    PROM_OF("version", AT(frames_unknown), "of a later version's types"),
+    PROM_ONE("dials", AT(dials), "Connections tried to other nodes"),
+    PROM_FAMILY("link_changes", "to", "Links that changed"),
+    PROM_OF("up", AT(ups), "they came up"),
+    PROM_OF("down", AT(downs), "they broke"),
+    PROM_ONE("inbox_pauses", AT(pauses), "Times that received frames had no room"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct member_stats, member)
-static const struct row member_rows[] = {
-    {"sent", AT(sent), "Messages of the membership sent"},
-    {"received", AT(received), "Messages of the membership received"},
-    {"sends_dropped", AT(sends_dropped), "Messages dropped because the queue was full"},
-    {"probes", AT(probes), "Living members probed"},
-    {"probes_failed", AT(probes_failed), "Probes without an answer"},
-    {"suspicions", AT(suspicions), "Members suspected"},
-    {"refutations", AT(refutations), "Times that this node refuted a suspicion of itself"},
-    {"full", AT(full), "Members there was no room for"},
-    {"relays_dropped", AT(relays_dropped), "Probes for other nodes dropped because there were too many"},
-    {"woken", AT(woken), "Times that this process had been stopped"},
+static const struct prom_row member_rows[] = {
+    PROM_ONE("sent", AT(sent), "Messages of the membership sent"),
+    PROM_ONE("received", AT(received), "Messages of the membership received"),
+    PROM_FAMILY("dropped", "reason", "What there was no room for"),
+    PROM_OF("queue", AT(sends_dropped), "messages, in the queue"),
+    PROM_OF("relays", AT(relays_dropped), "probes for other nodes"),
+    PROM_OF("members", AT(full), "members"),
+    PROM_ONE("probes", AT(probes), "Living members probed"),
+    PROM_ONE("probes_failed", AT(probes_failed), "Probes without an answer"),
+    PROM_ONE("suspicions", AT(suspicions), "Members suspected"),
+    PROM_ONE("refutations", AT(refutations), "Times that this node refuted a suspicion of itself"),
+    PROM_ONE("woken", AT(woken), "Times that this process had been stopped"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct cluster_stats, member)
-static const struct row cluster_rows[] = {
-    {"bodies_in", AT(frames_in), "Bodies of frames taken"},
-    {"bodies_bad", AT(frames_bad), "Bodies that made no sense"},
-    {"bodies_stranger", AT(frames_stranger), "Bodies from senders that are not up"},
-    {"bodies_unknown", AT(frames_unknown), "Bodies of a later version's kinds"},
-    {"reads_begun", AT(reads_begun), "Workers whose events this node began to read"},
-    {"reads_ended", AT(reads_ended), "Workers whose events this node stopped reading"},
+static const struct prom_row cluster_rows[] = {
+    PROM_ONE("bodies_in", AT(frames_in), "Bodies of frames taken"),
+    PROM_FAMILY("bodies_dropped", "reason", "Bodies of frames dropped"),
+    PROM_OF("bad", AT(frames_bad), "they made no sense"),
+    PROM_OF("stranger", AT(frames_stranger), "from senders that are not up"),
+    PROM_OF("version", AT(frames_unknown), "of a later version's kinds"),
+    PROM_ONE("reads_begun", AT(reads_begun), "Workers whose events this node began to read"),
+    PROM_ONE("reads_ended", AT(reads_ended), "Workers whose events this node stopped reading"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct peers_stats, member)
-static const struct row peers_rows[] = {
-    {"sends_refused", AT(sends_refused), "Bodies dropped because the link was full or not up"},
-    {"sends_bad", AT(sends_bad), "Bodies that no link can take"},
-    {"sends_no_memory", AT(sends_no_memory), "Bodies dropped for lack of memory"},
-    {"lookups_full", AT(lookups_full), "Lookups not begun because too many waited"},
-    {"links_retried", AT(links_retried), "Links to living members that were begun anew"},
+static const struct prom_row peers_rows[] = {
+    PROM_FAMILY("sends_dropped", "reason", "Bodies not sent"),
+    PROM_OF("link", AT(sends_refused), "it was full or not up"),
+    PROM_OF("bad", AT(sends_bad), "no link can take them"),
+    PROM_OF("memory", AT(sends_no_memory), "there was none"),
+    PROM_ONE("lookups_full", AT(lookups_full), "Lookups not begun because too many waited"),
+    PROM_ONE("links_retried", AT(links_retried), "Links to living members that were begun anew"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct discover_stats, member)
-static const struct row discover_rows[] = {
-    {"lookups", AT(lookups), "Names looked up to find other nodes"},
-    {"lost", AT(lost), "Lookups that were never answered"},
-    {"hints", AT(hints), "Addresses given to the membership, each time again"},
-    {"unusable", AT(unusable), "Addresses found where no node can be"},
-    {"full", AT(full), "Addresses found that there was no room for"},
-    {"forgotten", AT(forgotten), "Addresses that answers left out for long"},
+static const struct prom_row discover_rows[] = {
+    PROM_ONE("lookups", AT(lookups), "Names looked up to find other nodes"),
+    PROM_ONE("lost", AT(lost), "Lookups that were never answered"),
+    PROM_ONE("hints", AT(hints), "Addresses given to the membership, each time again"),
+    PROM_FAMILY("dropped", "reason", "Addresses found and not used"),
+    PROM_OF("unusable", AT(unusable), "no node can be there"),
+    PROM_OF("full", AT(full), "there was no room"),
+    PROM_OF("forgotten", AT(forgotten), "answers left them out for long"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct gossip_stats, member)
-static const struct row gossip_rows[] = {
-    {"frames_in", AT(frames_in), "Frames taken from peers"},
-    {"bytes_in", AT(bytes_in), "Bytes of them"},
-    {"frames_out", AT(frames_out), "Frames for peers"},
-    {"bytes_out", AT(bytes_out), "Bytes of them"},
-    {"frames_bad", AT(frames_bad), "Malformed frames"},
-    {"frames_stranger", AT(frames_stranger), "Frames from senders that are not up"},
-    {"frames_unknown", AT(frames_unknown), "Frames of another version"},
-    {"sends_dropped", AT(sends_dropped), "Frames dropped because too many waited"},
-    {"no_memory", AT(no_memory), "Frames lost for lack of memory"},
-    {"records_local", AT(records_local), "Records that this node read from engines"},
-    {"records_pushed", AT(records_pushed), "Records pushed to peers"},
-    {"records_applied", AT(records_applied), "Records applied to the index"},
-    {"push_bytes", AT(push_bytes), "Bytes of pushed deltas, as sent to one peer"},
-    {"relays_out", AT(relays_out), "Pushes of others passed on to a peer"},
-    {"relays_lost", AT(relays_lost), "Pushes that could not be passed on to a peer"},
-    {"dropped_old", AT(dropped_old), "Records that were there already"},
-    {"dropped_epoch", AT(dropped_epoch), "Records of a lower epoch"},
-    {"dropped_unknown", AT(dropped_unknown), "Records of unknown streams"},
-    {"dropped_follower", AT(dropped_follower), "Records of a reading that does not lead"},
-    {"fingerprint_conflicts", AT(fingerprint_conflicts), "Records that differ from the known record at their position"},
-    {"gaps", AT(gaps), "Gaps found in streams"},
-    {"pulls", AT(pulls), "Questions for missing records"},
-    {"pulls_answered", AT(pulls_answered), "Questions of peers answered"},
-    {"pulls_lost", AT(pulls_lost), "Questions that no log reached"},
-    {"epochs_minted", AT(epochs_minted), "Epochs begun here"},
-    {"epochs_adopted", AT(epochs_adopted), "Epochs taken over from peers"},
-    {"rereads", AT(rereads), "Streams read again from their start"},
-    {"epochs_raised", AT(epochs_raised), "Epochs that won over a higher one that knew less"},
-    {"takeovers", AT(takeovers), "Streams led by a partial reading because there was no better one"},
-    {"transfers", AT(transfers), "States of streams asked of peers"},
-    {"transfers_done", AT(transfers_done), "... that came whole"},
-    {"transfers_failed", AT(transfers_failed), "... that broke off"},
-    {"pages_in", AT(pages_in), "Pages of state received"},
-    {"pages_out", AT(pages_out), "Pages of state sent"},
-    {"pages_refused", AT(pages_refused), "Pages that could not be sent"},
-    {"vectors_in", AT(vectors_in), "Version vectors received"},
-    {"summaries_equal", AT(summaries_equal), "Comparisons with a peer that found nothing"},
-    {"summaries_differ", AT(summaries_differ), "Comparisons that found a difference"},
-    {"digest_mismatches", AT(digest_mismatches), "Complete states that differ at equal positions"},
-    {"beliefs_out", AT(beliefs_out), "Decisions sent to peers"},
-    {"beliefs_in", AT(beliefs_in), "Decisions of peers"},
-    {"beliefs_dropped", AT(beliefs_dropped), "Decisions dropped in favour of newer ones"},
-    {"expected_out", AT(expected_out), "Prompts in tokens sent to peers"},
-    {"expected_in", AT(expected_in), "Prompts in tokens that peers sent"},
-    {"expected_dropped", AT(expected_dropped), "Prompts in tokens dropped in favour of newer ones"},
-    {"log_spills", AT(log_spills), "Records applied past a full log"},
-    {"log_dropped", AT(log_dropped), "Records that the logs gave up"},
+static const struct prom_row gossip_rows[] = {
+    PROM_ONE("frames_in", AT(frames_in), "Frames taken from peers"),
+    PROM_ONE("bytes_in", AT(bytes_in), "Bytes of them"),
+    PROM_ONE("frames_out", AT(frames_out), "Frames for peers"),
+    PROM_ONE("bytes_out", AT(bytes_out), "Bytes of them"),
+    PROM_FAMILY("frames_dropped", "reason", "Frames of peers dropped"),
+    PROM_OF("bad", AT(frames_bad), "malformed"),
+    PROM_OF("stranger", AT(frames_stranger), "from senders that are not up"),
+    PROM_OF("version", AT(frames_unknown), "of another version"),
+    PROM_OF("memory", AT(no_memory), "there was none"),
+    PROM_ONE("sends_dropped", AT(sends_dropped), "Frames dropped because too many waited"),
+    PROM_ONE("records_local", AT(records_local), "Records that this node read from engines"),
+    PROM_ONE("records_pushed", AT(records_pushed), "Records pushed to peers"),
+    PROM_ONE("records_applied", AT(records_applied), "Records applied to the index"),
+    PROM_ONE("push_bytes", AT(push_bytes), "Bytes of pushed deltas, as sent to one peer"),
+    PROM_ONE("relays_out", AT(relays_out), "Pushes of others passed on to a peer"),
+    PROM_ONE("relays_lost", AT(relays_lost), "Pushes that could not be passed on to a peer"),
+    PROM_FAMILY("records_dropped", "reason", "Records dropped"),
+    PROM_OF("old", AT(dropped_old), "they were there already"),
+    PROM_OF("epoch", AT(dropped_epoch), "of a lower epoch"),
+    PROM_OF("unknown", AT(dropped_unknown), "of unknown streams"),
+    PROM_OF("follower", AT(dropped_follower), "of a reading that does not lead"),
+    PROM_ONE("fingerprint_conflicts", AT(fingerprint_conflicts), "Records that differ from the known record at their position"),
+    PROM_ONE("gaps", AT(gaps), "Gaps found in streams"),
+    PROM_ONE("pulls", AT(pulls), "Questions for missing records"),
+    PROM_ONE("pulls_answered", AT(pulls_answered), "Questions of peers answered"),
+    PROM_ONE("pulls_lost", AT(pulls_lost), "Questions that no log reached"),
+    PROM_FAMILY("epochs", "by", "Epochs"),
+    PROM_OF("minted", AT(epochs_minted), "begun here"),
+    PROM_OF("adopted", AT(epochs_adopted), "taken over from peers"),
+    PROM_OF("raised", AT(epochs_raised), "they won over a higher one that knew less"),
+    PROM_ONE("rereads", AT(rereads), "Streams read again from their start"),
+    PROM_ONE("takeovers", AT(takeovers), "Streams led by a partial reading because there was no better one"),
+    PROM_ONE("transfers", AT(transfers), "States of streams asked of peers"),
+    PROM_FAMILY("transfers_ended", "result", "Transfers of state, by their end"),
+    PROM_OF("done", AT(transfers_done), "they came whole"),
+    PROM_OF("failed", AT(transfers_failed), "they broke off"),
+    PROM_ONE("pages_in", AT(pages_in), "Pages of state received"),
+    PROM_ONE("pages_out", AT(pages_out), "Pages of state sent"),
+    PROM_ONE("pages_refused", AT(pages_refused), "Pages that could not be sent"),
+    PROM_ONE("vectors_in", AT(vectors_in), "Version vectors received"),
+    PROM_FAMILY("summaries", "result", "Comparisons with a peer"),
+    PROM_OF("equal", AT(summaries_equal), "they found nothing"),
+    PROM_OF("differ", AT(summaries_differ), "they found a difference"),
+    PROM_ONE("digest_mismatches", AT(digest_mismatches), "Complete states that differ at equal positions"),
+    PROM_ONE("beliefs_out", AT(beliefs_out), "Decisions sent to peers"),
+    PROM_ONE("beliefs_in", AT(beliefs_in), "Decisions of peers"),
+    PROM_ONE("beliefs_dropped", AT(beliefs_dropped), "Decisions dropped in favour of newer ones"),
+    PROM_ONE("expected_out", AT(expected_out), "Prompts in tokens sent to peers"),
+    PROM_ONE("expected_in", AT(expected_in), "Prompts in tokens that peers sent"),
+    PROM_ONE("expected_dropped", AT(expected_dropped), "Prompts in tokens dropped in favour of newer ones"),
+    PROM_ONE("log_spills", AT(log_spills), "Records applied past a full log"),
+    PROM_ONE("log_dropped", AT(log_dropped), "Records that the logs gave up"),
 };
 #undef AT
 
 #define AT(member) offsetof(struct roster_stats, member)
-static const struct row roster_rows[] = {
-    {"frames_in", AT(frames_in), "Frames about workers taken"},
-    {"frames_out", AT(frames_out), "Frames about workers for peers"},
-    {"frames_bad", AT(frames_bad), "Malformed frames"},
-    {"merged", AT(merged), "Entries of workers that were newer"},
-    {"stale", AT(stale), "Entries that were not"},
-    {"full", AT(full), "Entries that there was no room for"},
-    {"contradicted", AT(contradicted), "Entries of older configurations than this node's"},
-    {"summaries_equal", AT(summaries_equal), "Comparisons with a peer that found nothing"},
-    {"summaries_differ", AT(summaries_differ), "Comparisons that found a difference"},
+static const struct prom_row roster_rows[] = {
+    PROM_ONE("frames_in", AT(frames_in), "Frames about workers taken"),
+    PROM_ONE("frames_out", AT(frames_out), "Frames about workers for peers"),
+    PROM_ONE("frames_bad", AT(frames_bad), "Malformed frames"),
+    PROM_FAMILY("merges", "outcome", "Entries of workers that others told"),
+    PROM_OF("newer", AT(merged), "taken"),
+    PROM_OF("stale", AT(stale), "known already"),
+    PROM_OF("full", AT(full), "there was no room"),
+    PROM_OF("contradicted", AT(contradicted), "of an older configuration than this node's"),
+    PROM_FAMILY("summaries", "result", "Comparisons with a peer"),
+    PROM_OF("equal", AT(summaries_equal), "they found nothing"),
+    PROM_OF("differ", AT(summaries_differ), "they found a difference"),
 };
 #undef AT
 /* clang-format on */
@@ -216,11 +202,6 @@ put_link_stats(struct buf *out, struct mesh_link *link)
     prom_out_single(out, "kvasir_mesh_queued_frames", "gauge",
                     "Frames that wait to be sent",
                     link != NULL ? mesh_link_waiting(link, NULL) : 0);
-    prom_out_single(
-        out, "kvasir_mesh_certificate_expiry_timestamp_seconds", "gauge",
-        "When this node's certificate ends; 0: no TLS",
-        (uint64_t)(stats.certificate_expiry_s > 0 ? stats.certificate_expiry_s
-                                                  : 0));
     PUT_ROWS(out, "kvasir_mesh", link_rows, &stats);
     prom_out_head(out, "kvasir_mesh_refused_total", "counter",
                   "Connections closed or not made, by reason");

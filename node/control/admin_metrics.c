@@ -1,6 +1,7 @@
 /* /metrics: the lanes' counters added up, the workers, belief, the log. */
 #include <inttypes.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "node/base/log.h"
@@ -56,7 +57,8 @@ static const struct family families[] = {
     {"kvasir_worker_inflight_peers", "gauge",
      "Requests other nodes of the mesh have open there", peers_inflight},
     {"kvasir_worker_inflight_foreign", "gauge",
-     "Requests at the engine that no node of the mesh sent", foreign_inflight},
+     "Requests at the engine that no node of the mesh sent; none: no series",
+     foreign_inflight, .sparse = true},
     {"kvasir_worker_queued_tokens", "gauge",
      "Prompt tokens this node sent there that wait for an answer to begin",
      queued_tokens},
@@ -70,8 +72,8 @@ static const struct family families[] = {
      1000},
     {"kvasir_worker_requests_total", "counter", "Attempts sent there",
      requests},
-    {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
-     failures},
+    {"kvasir_worker_failures_total", "counter",
+     "Attempts that failed there; none: no series", failures, .sparse = true},
     {"kvasir_worker_streams_severed_total", "counter",
      "Answers severed after their first byte; none: no series", streams_severed,
      .sparse = true},
@@ -79,6 +81,23 @@ static const struct family families[] = {
      "Prompt blocks the worker is believed to hold; none: no series",
      belief_blocks, .sparse = true},
 };
+
+static void
+put_worker(struct buf *out, const char *name, const char *id)
+{
+    buf_printf(out, "%s{worker=\"", name);
+    prom_out_label(out, id);
+    buf_add(out, "\"", 1);
+}
+
+/* A further one. */
+static void
+put_label(struct buf *out, const char *name, const char *value)
+{
+    buf_printf(out, ",%s=\"", name);
+    prom_out_label(out, value);
+    buf_add(out, "\"", 1);
+}
 
 static void
 put_workers(struct control *control, struct buf *out)
@@ -93,11 +112,42 @@ put_workers(struct control *control, struct buf *out)
             if (f->sparse && value == 0) {
                 continue;
             }
-            buf_printf(out, "%s{worker=\"", f->name);
-            prom_out_label(out, view->worker[slot]->id);
-            buf_add_text(out, "\"}");
+            put_worker(out, f->name, view->worker[slot]->id);
+            buf_add(out, "}", 1);
             prom_out_value(out, value, f->per != 0 ? f->per : 1);
         }
+    }
+}
+
+/* What a worker is, and how it stands: always 1. */
+static void ON_CONTROL
+put_states(struct control *control, struct buf *out)
+{
+    static const char state[] = "kvasir_worker_state";
+    static const char info[] = "kvasir_worker_info";
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    struct fleet_status status;
+
+    prom_out_head(out, state, "gauge",
+                  "1 for the state that a worker is in, as `kvasir status` "
+                  "has it");
+    WORKER_SET_EACH (slot, &view->present) {
+        if (fleet_status(control->fleet, slot, &status)) {
+            put_worker(out, state, status.config->id);
+            put_label(out, "state", status.state);
+            buf_add_text(out, "} 1\n");
+        }
+    }
+    prom_out_head(out, info, "gauge", "What a worker is: always 1");
+    WORKER_SET_EACH (slot, &view->present) {
+        const struct fleet_worker *w = view->worker[slot];
+        put_worker(out, info, w->id);
+        put_label(out, "url", w->url);
+        put_label(out, "engine", engine_kind_name(w->kind));
+        put_label(out, "island", w->island);
+        put_label(out, "pool", w->pool);
+        put_label(out, "role", config_role_name(w->role));
+        buf_add_text(out, "} 1\n");
     }
 }
 
@@ -106,12 +156,14 @@ struct engine_family {
     const char *name;
     const char *help;
     size_t offset; /* of an engine_number in struct engine_metrics */
+    bool sparse;   /* no series where it is 0 */
 };
 
 static const struct engine_family engine_families[] = {
     {"kvasir_worker_preemptions_total",
-     "Requests that the engine interrupted for want of KV cache",
-     offsetof(struct engine_metrics, preemptions)},
+     "Requests that the engine interrupted for want of KV cache; none: no "
+     "series",
+     offsetof(struct engine_metrics, preemptions), true},
     {"kvasir_worker_prefix_queries_total",
      "Prompt tokens that the engine looked up in its cache",
      offsetof(struct engine_metrics, prefix_queries)},
@@ -135,10 +187,9 @@ put_engine_family(struct control *control, const struct engine_family *f,
         struct engine_number number;
         memcpy(&number, (const char *)&status.metrics + f->offset,
                sizeof number);
-        if (number.known) {
-            buf_printf(out, "%s{worker=\"", f->name);
-            prom_out_label(out, status.config->id);
-            buf_printf(out, "\"} %.0f\n", number.value);
+        if (number.known && (number.value > 0 || !f->sparse)) {
+            put_worker(out, f->name, status.config->id);
+            buf_printf(out, "} %.0f\n", number.value);
         }
     }
 }
@@ -151,6 +202,36 @@ put_engines(struct control *control, struct buf *out)
         put_engine_family(control, &engine_families[i], out);
     }
 }
+
+#define PUT_ROWS(out, prefix, rows, stats) \
+    prom_out_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
+
+#define AT(member) offsetof(struct radix_stats, member)
+static const struct prom_row belief_rows[] = {
+    PROM_ONE("inserts", AT(inserts), "Prefixes learned"),
+    PROM_FAMILY("evicted", "reason", "Blocks given up"),
+    PROM_OF("worker_full", AT(evicted_blocks), "their worker's cache is full"),
+    PROM_OF("bytes_max", AT(evicted_bound), "belief.bytes_max"),
+    PROM_ONE("refused", AT(refused),
+             "Prefixes not learned because a bound was reached"),
+};
+#undef AT
+
+#define AT(member) offsetof(struct hints_stats, member)
+static const struct prom_row hints_rows[] = {
+    PROM_FAMILY("told", "what", "Told to other nodes"),
+    PROM_OF("decisions", AT(told), "where prompts went"),
+    PROM_OF("expected", AT(expected_told), "prompts in tokens"),
+    PROM_FAMILY("heard", "what", "Heard of other nodes"),
+    PROM_OF("decisions", AT(learned), "where prompts went, and believed"),
+    PROM_OF("expected", AT(expected_heard), "prompts in tokens"),
+    PROM_OF("places", AT(decided_heard), "places in the order of decisions"),
+    PROM_FAMILY("dropped", "reason", "Told or heard in vain"),
+    PROM_OF("unknown", AT(unknown), "decisions for workers not known here"),
+    PROM_OF("refused", AT(refused), "decisions that belief had no room for"),
+    PROM_OF("unsent", AT(gauges_failed), "loads not sent: a bound is reached"),
+};
+#undef AT
 
 static void
 put_belief(struct control *control, struct buf *out)
@@ -166,45 +247,13 @@ put_belief(struct control *control, struct buf *out)
                     "Pairs of worker and block believed", s.holder_blocks);
     prom_out_single(out, "kvasir_belief_namespaces", "gauge",
                     "Namespaces believed", s.namespaces);
-    prom_out_single(out, "kvasir_belief_inserts_total", "counter",
-                    "Prefixes learned", s.inserts);
-    prom_out_single(out, "kvasir_belief_evicted_total", "counter",
-                    "Blocks given up because their worker's cache is full",
-                    s.evicted_blocks);
-    prom_out_single(out, "kvasir_belief_evicted_bound_total", "counter",
-                    "Blocks given up because of belief.bytes_max",
-                    s.evicted_bound);
-    prom_out_single(out, "kvasir_belief_refused_total", "counter",
-                    "Prefixes not learned because a bound was reached",
-                    s.refused);
+    PUT_ROWS(out, "kvasir_belief", belief_rows, &s);
 }
 
 static void
 put_hints(struct control *control, struct buf *out)
 {
-    const struct hints_stats *s = &control->hints.stats;
-
-    prom_out_single(out, "kvasir_hints_told_total", "counter",
-                    "Decisions sent to other nodes", s->told);
-    prom_out_single(out, "kvasir_hints_learned_total", "counter",
-                    "Decisions of other nodes that are believed", s->learned);
-    prom_out_single(out, "kvasir_hints_expected_told_total", "counter",
-                    "Prompts in tokens sent to other nodes", s->expected_told);
-    prom_out_single(out, "kvasir_hints_expected_heard_total", "counter",
-                    "Prompts in tokens that other nodes sent to workers",
-                    s->expected_heard);
-    prom_out_single(out, "kvasir_hints_decided_heard_total", "counter",
-                    "Places in the order of decisions that other nodes told",
-                    s->decided_heard);
-    prom_out_single(out, "kvasir_hints_unknown_total", "counter",
-                    "Decisions of other nodes for workers not known here",
-                    s->unknown);
-    prom_out_single(out, "kvasir_hints_refused_total", "counter",
-                    "Decisions of other nodes that belief had no room for",
-                    s->refused);
-    prom_out_single(out, "kvasir_hints_gauges_failed_total", "counter",
-                    "Loads not sent because a bound was reached",
-                    s->gauges_failed);
+    PUT_ROWS(out, "kvasir_hints", hints_rows, &control->hints.stats);
 }
 
 /* The allocator's own figures, over all of its arenas: a rise of `held` alone
@@ -264,6 +313,18 @@ put_node(struct control *control, struct buf *out)
     control_text_put_metrics(&control->text, out);
 }
 
+static int64_t
+mesh_expiry_s(const struct control *control)
+{
+    struct mesh_link *link = peers_link(control->peers);
+    struct mesh_link_stats stats = {0};
+
+    if (link != NULL) {
+        mesh_link_stats(link, &stats);
+    }
+    return stats.certificate_expiry_s;
+}
+
 void
 admin_put_metrics(struct control *control, struct buf *out)
 {
@@ -274,6 +335,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     }
     put_node(control, out);
     put_workers(control, out);
+    put_states(control, out);
     put_engines(control, out);
     put_hints(control, out);
     put_belief(control, out);
@@ -293,6 +355,6 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_slo_put_metrics(&control->slo, control->node->board, out);
     control_scale_put_metrics(&control->scale, &control->node->scale, out);
     control_islands_put_metrics(&control->islands, control->node->board, out);
-    control_tls_put_metrics(control->node, out);
+    control_tls_put_metrics(control->node, mesh_expiry_s(control), out);
     metrics_print(&total, out);
 }

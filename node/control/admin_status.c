@@ -21,6 +21,35 @@ sum(const struct control *control, size_t offset)
 
 #define SUM(control, name) sum((control), offsetof(struct metrics_lane, name))
 
+static uint64_t
+ended(const struct control *control, enum metrics_reason reason)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        total += metrics_ended(&control->node->lanes[i].metrics.ends, reason);
+    }
+    return total;
+}
+
+/* What its client must mend. */
+static uint64_t
+ended_bad(const struct control *control)
+{
+    static const enum metrics_reason bad[] = {
+        METRICS_KEY,       METRICS_REQUEST,  METRICS_JSON,
+        METRICS_TIMEOUT,   METRICS_PRIORITY, METRICS_TRANSLATION,
+        METRICS_NOT_FOUND, METRICS_METHOD,   METRICS_SLOW,
+        METRICS_TOO_LARGE, METRICS_ENCODING, METRICS_UPGRADE,
+    };
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        total += ended(control, bad[i]);
+    }
+    return total;
+}
+
 static void
 put_labels(struct json_out *json, const struct fleet_worker *w)
 {
@@ -224,17 +253,20 @@ put_requests(struct control *control, struct json_out *json)
 {
     json_out_key(json, "requests");
     json_out_object_begin(json);
-    json_out_put_uint(json, "read", SUM(control, requests));
-    json_out_put_uint(json, "forwarded", SUM(control, forwarded));
+    json_out_put_uint(json, "read", SUM(control, requests_read));
+    json_out_put_uint(json, "forwarded",
+                      SUM(control, mode_affinity) + SUM(control, mode_balance) +
+                          SUM(control, mode_policy) +
+                          SUM(control, mode_session));
     json_out_put_uint(json, "inflight", gauge_read(&control->node->inflight));
     json_out_put_uint(json, "retries", SUM(control, retries));
-    json_out_put_uint(json, "all_failed", SUM(control, all_failed));
-    json_out_put_uint(json, "severed", SUM(control, severed));
-    json_out_put_uint(json, "cancelled", SUM(control, cancelled));
-    json_out_put_uint(json, "bad", SUM(control, requests_bad));
-    json_out_put_uint(json, "overload", SUM(control, requests_overload));
-    json_out_put_uint(json, "no_worker", SUM(control, requests_no_worker));
-    json_out_put_uint(json, "too_long", SUM(control, requests_too_long));
+    json_out_put_uint(json, "all_failed", ended(control, METRICS_ALL_FAILED));
+    json_out_put_uint(json, "severed", ended(control, METRICS_BROKE_OFF));
+    json_out_put_uint(json, "cancelled", ended(control, METRICS_CANCELLED));
+    json_out_put_uint(json, "bad", ended_bad(control));
+    json_out_put_uint(json, "overload", ended(control, METRICS_OVERLOADED));
+    json_out_put_uint(json, "no_worker", ended(control, METRICS_NO_WORKER));
+    json_out_put_uint(json, "too_long", ended(control, METRICS_TOO_LONG));
     json_out_object_end(json);
 }
 
@@ -257,7 +289,11 @@ put_placement(struct control *control, struct json_out *json)
     json_out_put_uint(json, "tokens_local", SUM(control, tokens_local));
     json_out_put_uint(json, "tokens_asked", SUM(control, tokens_asked));
     json_out_put_uint(json, "tokens_late", SUM(control, tokens_late));
-    json_out_put_uint(json, "tokens_failed", SUM(control, tokens_failed));
+    json_out_put_uint(
+        json, "tokens_failed",
+        SUM(control, tokens_failed) + SUM(control, tokens_refused) +
+            SUM(control, tokens_unable) + SUM(control, tokens_timed_out) +
+            SUM(control, tokens_too_large));
     json_out_put_uint(json, "prompt_tokens", SUM(control, prompt_tokens));
     json_out_put_uint(json, "cached_tokens", SUM(control, cached_tokens));
     json_out_object_end(json);

@@ -59,6 +59,17 @@ control_cache_explain(struct control *control, struct slice body,
     json_out_object_end(json);
 }
 
+#define AT(member) offsetof(struct answers_stats, member)
+static const struct prom_row rows[] = {
+    PROM_ONE("stored", AT(stored), "Answers that were kept"),
+    PROM_FAMILY("removed", "reason", "Answers that were kept and are no more"),
+    PROM_OF("evicted", AT(evicted), "they gave way to others"),
+    PROM_OF("expired", AT(expired), "they were too old when asked for"),
+    PROM_OF("cleared", AT(cleared), "they were cleared, or asked for anew"),
+    PROM_ONE("refused", AT(refused), "Answers for which there was no memory"),
+};
+#undef AT
+
 void
 control_cache_put_metrics(const struct node_shared *node, struct buf *out)
 {
@@ -75,16 +86,8 @@ control_cache_put_metrics(const struct node_shared *node, struct buf *out)
     prom_out_single(out, "kvasir_answer_cache_flights", "gauge",
                     "Requests whose answer will be kept, if it is a good one",
                     s.flights);
-    prom_out_single(out, "kvasir_answer_cache_stored_total", "counter",
-                    "Answers that were kept", s.stored);
-    prom_out_single(out, "kvasir_answer_cache_evicted_total", "counter",
-                    "... and gave way to others", s.evicted);
-    prom_out_single(out, "kvasir_answer_cache_expired_total", "counter",
-                    "... and were too old when they were asked for", s.expired);
-    prom_out_single(out, "kvasir_answer_cache_cleared_total", "counter",
-                    "... and were cleared, or asked for anew", s.cleared);
-    prom_out_single(out, "kvasir_answer_cache_refused_total", "counter",
-                    "Answers for which there was no memory", s.refused);
+    prom_out_rows(out, "kvasir_answer_cache", rows, sizeof rows / sizeof *rows,
+                  &s);
 }
 
 /* {"tenant":NAME,"model":NAME}, both or either; or nothing. */

@@ -30,7 +30,7 @@ sum_of(const struct node_shared *node, size_t at)
 static uint64_t
 unknown_of(const struct node_shared *node)
 {
-    return sum_of(node, offsetof(struct metrics_lane, tokens_unknown_key));
+    return sum_of(node, offsetof(struct metrics_lane, jwt_unknown_key));
 }
 
 int

@@ -361,9 +361,10 @@ control_models_fini(struct control_models *models)
 
 static const struct {
     const char *name;
-    const char *help;
-    size_t at;    /* of a struct counter in struct local_counts */
-    uint64_t per; /* of the counter make 1; 0: one */
+    const char *help;   /* NULL: the family before goes on */
+    size_t at;          /* of a struct counter in struct local_counts */
+    uint64_t per;       /* of the counter make 1; 0: one */
+    const char *result; /* a further label, or NULL */
 } families[] = {
     {"kvasir_model_tokens_local_total", "Prompts tokenised by this node",
      offsetof(struct local_counts, answered)},
@@ -376,12 +377,12 @@ static const struct {
     {"kvasir_model_tokens_wrong_total",
      "Prompts whose tokens an engine counted otherwise",
      offsetof(struct local_counts, wrong)},
-    {"kvasir_model_tokens_agreed_total",
-     "Prompts compared whose blocks an engine stored with the same tokens",
-     offsetof(struct local_counts, agreed)},
-    {"kvasir_model_tokens_differed_total",
-     "Prompts compared whose blocks an engine stored with other tokens",
-     offsetof(struct local_counts, differed)},
+    {"kvasir_model_tokens_compared_total",
+     "Prompts compared with the blocks that an engine stored: of the same "
+     "tokens (agreed), or of others (differed)",
+     offsetof(struct local_counts, agreed), .result = ",result=\"agreed\""},
+    {"kvasir_model_tokens_compared_total", NULL,
+     offsetof(struct local_counts, differed), .result = ",result=\"differed\""},
     {"kvasir_model_tokens_seconds_total",
      "Time that tokenising took, waits for a thread included",
      offsetof(struct local_counts, busy_us), 1000000},
@@ -396,13 +397,16 @@ control_models_put_metrics(const struct control_models *models, struct buf *out)
                     "Peers whose models' files are not those of this node",
                     models->differ);
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
-        prom_out_head(out, families[f].name, "counter", families[f].help);
+        if (families[f].help != NULL) {
+            prom_out_head(out, families[f].name, "counter", families[f].help);
+        }
         for (uint32_t i = 0; table != NULL && i < table->count; i++) {
             const char *counts =
                 (const char *)local_model_counts(table->model[i]);
             buf_printf(out, "%s{model=\"", families[f].name);
             prom_out_label(out, local_model_name(table->model[i]));
-            buf_add_text(out, "\"}");
+            buf_printf(out, "\"%s}",
+                       families[f].result != NULL ? families[f].result : "");
             prom_out_value(
                 out, counter_read((const void *)(counts + families[f].at)),
                 families[f].per != 0 ? families[f].per : 1);

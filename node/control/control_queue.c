@@ -318,6 +318,31 @@ put_family(const char *name, const char *type, const char *help,
     }
 }
 
+static void
+put_ended(const struct queue_counts *c, struct buf *out)
+{
+    static const char name[] = "kvasir_queue_ended_total";
+    const struct {
+        const char *outcome;
+        const uint64_t *by_class;
+    } all[] = {{"placed", c->placed},
+               {"expired", c->expired},
+               {"refused", c->gave_way},
+               {"left", c->left}};
+
+    prom_out_head(out, name, "counter",
+                  "Requests that waited: placed, expired (too late, 503), "
+                  "refused (a full queue did not keep them, 503), left (their "
+                  "client did)");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (uint32_t at = 0; at < QUEUE_CLASSES; at++) {
+            buf_printf(out, "%s{priority=\"%d\",outcome=\"%s\"} %" PRIu64 "\n",
+                       name, (int)at + QUEUE_FIRST, all[i].outcome,
+                       all[i].by_class[at]);
+        }
+    }
+}
+
 void
 control_queue_put_metrics(const struct control_queue *cq, struct buf *out)
 {
@@ -331,15 +356,7 @@ control_queue_put_metrics(const struct control_queue *cq, struct buf *out)
                "Requests that wait for a worker with room", waiting, out);
     put_family("kvasir_queue_tokens", "gauge", "Tokens of these", c->tokens,
                out);
-    put_family("kvasir_queue_placed_total", "counter",
-               "Requests that waited and were given a place", c->placed, out);
-    put_family("kvasir_queue_expired_total", "counter",
-               "Requests that waited too long (503)", c->expired, out);
-    put_family("kvasir_queue_refused_total", "counter",
-               "Requests that a full queue did not keep (503)", c->gave_way,
-               out);
-    put_family("kvasir_queue_left_total", "counter",
-               "Requests that left the queue before", c->left, out);
+    put_ended(c, out);
     prom_out_single(out, "kvasir_queue_homes_total", "counter",
                     "Waiting requests that went where their prefix is",
                     c->homes);

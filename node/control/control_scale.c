@@ -269,9 +269,9 @@ shed_so_far(const struct node_shared *node)
 
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         const struct metrics_lane *m = &node->lanes[i].metrics;
-        shed += counter_read(&m->requests_queue_full) +
-                counter_read(&m->requests_queue_late) +
-                counter_read(&m->all_busy);
+        shed += metrics_ended(&m->ends, METRICS_QUEUE_FULL) +
+                metrics_ended(&m->ends, METRICS_QUEUE_LATE) +
+                metrics_ended(&m->ends, METRICS_ALL_BUSY);
     }
     return shed;
 }

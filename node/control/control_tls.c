@@ -11,6 +11,7 @@
 
 #define DAY_S  INT64_C(86400)
 #define WARN_S (14 * DAY_S)
+#define EXPIRY "kvasir_certificate_expiry_timestamp_seconds"
 
 static void
 free_retired(struct qsbr_node *retired)
@@ -200,7 +201,8 @@ control_tls_start(struct node_shared *node)
 }
 
 void
-control_tls_put_metrics(const struct node_shared *node, struct buf *out)
+control_tls_put_metrics(const struct node_shared *node, int64_t mesh_expiry_s,
+                        struct buf *out)
 {
     const struct {
         const char *name;
@@ -211,17 +213,19 @@ control_tls_put_metrics(const struct node_shared *node, struct buf *out)
         {"workers", publish_get(&node->workers_tls)},
     };
 
-    prom_out_head(out, "kvasir_tls_not_after_seconds", "gauge",
-                  "When the certificate that this node shows there ends, in "
-                  "seconds since 1970");
+    prom_out_head(out, EXPIRY, "gauge",
+                  "When the certificate that this node shows there ends, "
+                  "since 1970; mesh: to other nodes");
+    if (mesh_expiry_s > 0) {
+        buf_printf(out, EXPIRY "{certificate=\"mesh\"} %" PRId64 "\n",
+                   mesh_expiry_s);
+    }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int64_t expiry_s = all[i].tls != NULL
                                ? sock_tls_expiry(all[i].tls->context)
                                : INT64_MAX;
         if (expiry_s != INT64_MAX) {
-            buf_printf(out,
-                       "kvasir_tls_not_after_seconds{certificate=\"%s\"} "
-                       "%" PRId64 "\n",
+            buf_printf(out, EXPIRY "{certificate=\"%s\"} %" PRId64 "\n",
                        all[i].name, expiry_s);
         }
     }

@@ -46,8 +46,9 @@ control_tls_of_admin(const struct node_shared *node) ON_CONTROL;
 const struct sock_tls_context *
 control_tls_of_workers(const struct node_shared *node) ON_CONTROL;
 
-/* When the certificate ends, for /metrics. */
-void control_tls_put_metrics(const struct node_shared *node, struct buf *out)
-    ON_CONTROL;
+/* When the certificates end, for /metrics. mesh_expiry_s: of the one that
+ * other nodes are shown, since 1970; 0: none. */
+void control_tls_put_metrics(const struct node_shared *node,
+                             int64_t mesh_expiry_s, struct buf *out) ON_CONTROL;
 
 #endif

@@ -38,7 +38,6 @@ has_key(const struct http_head *head, struct slice *key)
 static int ON_LANE
 refuse_key(struct client *client, const char *message)
 {
-    counter_bump(&client->lane->shared->metrics.requests_unauthorized, 1);
     request_refuse(client, 401, "invalid_api_key", message);
     return FRAME_REFUSED;
 }
@@ -66,8 +65,8 @@ check_token(struct lane *lane, struct slice token, uint32_t *tenant)
     }
     int outcome = keys_token_check(lane->tokens, jwks, keys, token, wall_s(),
                                    tenant, &verified);
-    counter_bump(&m->tokens_verified, verified);
-    counter_bump(&m->tokens_unknown_key, outcome == KEYS_TOKEN_KEY);
+    counter_bump(&m->jwt_verified, verified);
+    counter_bump(&m->jwt_unknown_key, outcome == KEYS_TOKEN_KEY);
     return outcome;
 }
 

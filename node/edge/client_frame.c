@@ -102,15 +102,11 @@ note_framing(struct client *client, const struct http_head *head)
 int
 client_refuse_overload(struct client *client)
 {
-    struct metrics_lane *metrics = &client->lane->shared->metrics;
-
     if (client->lane->memory.over_share) {
-        counter_bump(&metrics->requests_over_share, 1);
         request_refuse(client, 429, "client_bytes",
                        "requests from this address hold their share of this "
                        "node's memory (limits.client_bytes_max); try again");
     } else {
-        counter_bump(&metrics->requests_overload, 1);
         request_refuse(client, 503, "overloaded",
                        "limits.buffered_bytes_max is reached; try again");
     }
@@ -121,7 +117,6 @@ client_refuse_overload(struct client *client)
 static int ON_LANE
 refuse_crowd(struct client *client)
 {
-    counter_bump(&client->lane->shared->metrics.requests_overload, 1);
     request_refuse(client, 503, "overloaded",
                    "limits.connections_max is reached; try again");
     return FRAME_REFUSED;
@@ -130,7 +125,6 @@ refuse_crowd(struct client *client)
 static int ON_LANE
 refuse_too_large(struct client *client)
 {
-    counter_bump(&client->lane->shared->metrics.requests_too_large, 1);
     request_refuse(client, 413, "body_too_large",
                    "the request body is larger than limits.body_bytes_max");
     return FRAME_REFUSED;

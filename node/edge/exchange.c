@@ -95,6 +95,21 @@ let_go_of_upstream(struct exchange *x)
     }
 }
 
+/* Of our own answer, if that ends x. */
+static enum metrics_reason ON_LANE
+why_refused(const struct exchange *x, unsigned status)
+{
+    const char *code = x->client->lane->refusal_code;
+
+    if (code != NULL) {
+        return metrics_reason_of(code);
+    }
+    if (status >= 400) { /* told by an event, after others of its stream */
+        return METRICS_BROKE_OFF;
+    }
+    return x->caching.verdict == CACHING_HIT ? METRICS_CACHED : METRICS_LOCAL;
+}
+
 /* Frees x. status: of our own answer, if that ends it. */
 static void ON_LANE
 end(struct exchange *x, enum dispatch_end how, unsigned status)
@@ -103,6 +118,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     struct dispatch_report report = {
         .end = how,
         .status = status,
+        .why = why_refused(x, status),
         .now_us = lane_clock_us(),
         .wall_ms = wall_ms(),
     };

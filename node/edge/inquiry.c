@@ -163,6 +163,9 @@ show_counts(struct lane *lane)
         asked = token_ask_stats(lane->token_ask);
     }
     token_cache_stats(lane->token_cache, &cache);
+    uint64_t told = asked.timed_out + asked.too_large;
+    counter_set(&m->tokens_failed,
+                asked.failed > told ? asked.failed - told : 0);
     counter_set(&m->tokens_refused, asked.refused);
     counter_set(&m->tokens_unable, asked.unable);
     counter_set(&m->tokens_timed_out, asked.timed_out);
@@ -184,7 +187,6 @@ remember(struct inquiry *inquiry, const struct token_answer *answer)
 
     histogram_add(&m->tokens, lane_clock_us() - inquiry->asked_us);
     if (answer->outcome != TOKEN_OK) {
-        counter_bump(&m->tokens_failed, 1);
         return;
     }
     struct token_text prompt = {answer->tokens, answer->count, answer->media};

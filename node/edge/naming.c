@@ -81,7 +81,6 @@ take_next(struct exchange *x)
     naming->next++;
     translating_release(x);
     if (!reserve(x, size)) {
-        counter_bump(&x->client->lane->shared->metrics.requests_overload, 1);
         reply_error(x->client, 503, "overloaded",
                     "limits.buffered_bytes_max is reached; try again");
         return false;

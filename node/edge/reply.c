@@ -133,6 +133,21 @@ reply_head(struct client *client, unsigned status, const char *content_type,
     end_head(client, out);
 }
 
+/* A request that never was an exchange. */
+static void ON_LANE
+count_end(struct client *client, unsigned status)
+{
+    struct lane *lane = client->lane;
+
+    if (client->drop || !admit_is_probe(&lane->head)) {
+        metrics_end(&lane->shared->metrics.ends,
+                    lane->refusal_code != NULL
+                        ? metrics_reason_of(lane->refusal_code)
+                        : METRICS_LOCAL,
+                    status);
+    }
+}
+
 void
 reply_send(struct client *client, unsigned status, const char *content_type,
            struct slice body)
@@ -149,7 +164,9 @@ reply_send(struct client *client, unsigned status, const char *content_type,
         return;
     }
     reply_head(client, status, content_type, body.len, out);
-    if (client->exchange != NULL) {
+    if (client->exchange == NULL) {
+        count_end(client, status);
+    } else {
         head_only = client->exchange->method == HTTP_HEAD;
         exchange_drop(client->exchange, status);
     }
@@ -203,7 +220,6 @@ reply_preflight(struct client *client, const struct http_head *head)
     struct slice allowed = reply_origin(client);
 
     if (allowed.len == 0) {
-        counter_bump(&client->lane->shared->metrics.cors_refused, 1);
         reply_error(client, 403, "origin_not_allowed",
                     "pages of this origin may not use this node; see "
                     "cors.origins");
@@ -215,6 +231,7 @@ reply_preflight(struct client *client, const struct http_head *head)
                client->lane->node->config->name);
     http_cors_add_preflight(out, allowed, head);
     end_head(client, out);
+    count_end(client, 204);
     struct iovec part = {.iov_base = out->ptr, .iov_len = out->len};
     int sent = out->failed ? -1 : client_send(client, &part, 1);
     if (sent < 0) {

@@ -11,7 +11,6 @@ void
 request_refuse(struct client *client, unsigned status, const char *code,
                const char *message)
 {
-    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
     deadline_clear(&client->deadline);
     client->state = CLIENT_BUSY;
     client->close_after = true;
@@ -44,7 +43,6 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
 static void ON_LANE
 refuse_bad(struct client *client, const char *code, const char *message)
 {
-    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
     reply_error(client, 400, code, message);
 }
 
@@ -231,7 +229,6 @@ refuse_json(struct client *client, const struct scan *scan)
 {
     char message[160];
 
-    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
     (void)snprintf(message, sizeof(message),
                    "the request body is not valid JSON: %s at byte %zu",
                    scan->fault, scan->fault_at);
@@ -325,7 +322,6 @@ read_body(struct exchange *x, enum route_kind kind)
         return admit_model(x, SLICE(""));
     }
     if (request_is_encoded(&client->lane->head)) {
-        counter_bump(&client->lane->shared->metrics.requests_bad, 1);
         reply_error(client, 415, "unsupported_encoding",
                     "the request body has a Content-Encoding; send it plain");
         return false;
@@ -381,7 +377,6 @@ forward(struct client *client, enum route_kind kind)
     struct exchange *x = exchange_new(client);
 
     if (x == NULL) {
-        counter_bump(&lane->shared->metrics.requests_overload, 1);
         reply_error(client, 503, "overloaded", "out of memory; try again");
         return;
     }
@@ -432,7 +427,6 @@ refuse_kind(struct client *client, const struct http_head *head)
     } else {
         return false;
     }
-    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
     return true;
 }
 
@@ -445,29 +439,25 @@ request_serve(struct client *client)
     enum route_kind kind =
         route_kind_of(&lane->head, lane->node->config->paths);
 
-    counter_bump(probe ? &m->probes : &m->requests, 1);
+    counter_bump(probe ? &m->probes : &m->requests_read, 1);
     if (refuse_kind(client, &lane->head)) {
         return;
     }
     if (http_cors_is_preflight(&lane->head)) {
-        counter_bump(&lane->shared->metrics.requests_local, 1);
         reply_preflight(client, &lane->head);
         return;
     }
     if (kind == ROUTE_LOCAL) {
-        counter_bump(&m->requests_local, !probe);
         reply_local(client, &lane->head);
         return;
     }
     if (kind == ROUTE_UNKNOWN) {
-        counter_bump(&lane->shared->metrics.requests_bad, 1);
         reply_error(client, 404, "not_found",
                     "no such path here, or none of inference; see paths in "
                     "`kvasir check --reference`");
         return;
     }
     if (gauge_read(&lane->node->inflight) >= lane->limits.inflight_max) {
-        counter_bump(&lane->shared->metrics.requests_overload, 1);
         reply_error(client, 503, "overloaded",
                     "limits.inflight_max requests are running; try again");
         return;

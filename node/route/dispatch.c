@@ -17,6 +17,10 @@
 #define LATE_IN_ROW 8U
 #define WAIT_ONE_IN 16U
 
+/* The code of a request whose client left before it was told one, as nginx's
+ * log has it. */
+#define CLIENT_CLOSED 499U
+
 void
 dispatch_init(struct dispatch *d, struct dispatch_lane *lane, uint64_t now_us)
 {
@@ -165,7 +169,6 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
         d->due = DISPATCH_SEVER;
         return;
     }
-    dispatch_count_refusal(d->lane->metrics, refusal);
 }
 
 /* There is no further attempt. */
@@ -493,7 +496,7 @@ dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
         d->sent = false;
     }
     if (is_stale(d, failure)) {
-        counter_bump(&d->lane->metrics->retries_stale, 1);
+        counter_bump(&d->lane->metrics->upstream_stale, 1);
         d->fresh = true;
         d->sent = false;
         d->state = DISPATCH_CONNECTING;
@@ -578,7 +581,6 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
         d->first_byte_us = now_us;
         histogram_add(&m->first_byte, now_us - d->begun_us);
         dispatch_count_choice(m, &d->choice);
-        dispatch_count_answer(m, status);
     }
     fleet_lease_answered(&d->choice.lease, d->lane->board);
     if (status < 500) {
@@ -687,6 +689,7 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
     switch (report->end) {
     case DISPATCH_DONE:
         CHECK(d->state == DISPATCH_STREAMING);
+        metrics_end(&m->ends, METRICS_ANSWERED, d->status);
         counter_bump(&m->prompt_tokens, report->usage.prompt_tokens);
         counter_bump(&m->cached_tokens, report->usage.cached_tokens);
         counter_bump(&m->created_cache_tokens, report->usage.created_tokens);
@@ -694,11 +697,12 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         dispatch_count_steps(m, d, report);
         break;
     case DISPATCH_CANCELLED:
-        counter_bump(&m->cancelled, 1);
+        metrics_end(&m->ends, METRICS_CANCELLED,
+                    d->status != 0 ? d->status : CLIENT_CLOSED);
         break;
     case DISPATCH_SEVERED:
         CHECK(d->choice.lease.taken || d->resumed != 0);
-        counter_bump(&m->severed, 1);
+        metrics_end(&m->ends, METRICS_BROKE_OFF, d->status);
         if (d->choice.lease.taken) { /* else it has been blamed */
             uint32_t slot = d->choice.lease.slot;
             counter_add(&d->lane->board->counters[slot].streams_severed, 1);
@@ -707,6 +711,7 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         }
         break;
     case DISPATCH_REFUSED:
+        metrics_end(&m->ends, report->why, report->status);
         break;
     }
 }

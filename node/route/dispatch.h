@@ -132,8 +132,9 @@ enum dispatch_end {
 
 struct dispatch_report {
     enum dispatch_end end;
-    unsigned status;    /* with DISPATCH_REFUSED: of our answer */
-    struct usage usage; /* with DISPATCH_DONE: as the engine reported */
+    unsigned status;         /* with DISPATCH_REFUSED: of our answer */
+    enum metrics_reason why; /* the same: for what it was */
+    struct usage usage;      /* with DISPATCH_DONE: as the engine reported */
     uint64_t now_us;
     uint64_t wall_ms;             /* since 1970, now */
     struct fact_request *request; /* told, too, with its decision filled in;

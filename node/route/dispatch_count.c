@@ -28,40 +28,8 @@ dispatch_count_failure(struct metrics_lane *m, enum dispatch_fault fault)
 }
 
 void
-dispatch_count_refusal(struct metrics_lane *m, enum dispatch_refusal refusal)
-{
-    switch (refusal) {
-    case DISPATCH_ALL_FAILED:
-        counter_bump(&m->all_failed, 1);
-        break;
-    case DISPATCH_ALL_BUSY:
-        counter_bump(&m->all_busy, 1);
-        break;
-    case DISPATCH_NO_MODEL:
-        counter_bump(&m->requests_no_model, 1);
-        break;
-    case DISPATCH_NO_WORKER:
-        counter_bump(&m->requests_no_worker, 1);
-        break;
-    case DISPATCH_TOO_LONG:
-        counter_bump(&m->requests_too_long, 1);
-        break;
-    case DISPATCH_RESIDENCY:
-        counter_bump(&m->requests_residency, 1);
-        break;
-    case DISPATCH_QUEUE_FULL:
-        counter_bump(&m->requests_queue_full, 1);
-        break;
-    case DISPATCH_QUEUE_LATE:
-        counter_bump(&m->requests_queue_late, 1);
-        break;
-    }
-}
-
-void
 dispatch_count_choice(struct metrics_lane *m, const struct route_choice *choice)
 {
-    counter_bump(&m->forwarded, 1);
     session_count(m, &choice->session);
     counter_bump(&m->imbalanced, choice->elect.imbalanced);
     counter_bump(&m->placed_prefix_hash,
@@ -115,17 +83,5 @@ dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
     if (d->first_token_us != 0 && tokens > 1) {
         histogram_add(&m->step,
                       (report->now_us - d->first_token_us) / (tokens - 1));
-    }
-}
-
-void
-dispatch_count_answer(struct metrics_lane *m, unsigned status)
-{
-    if (status < 400) {
-        counter_bump(&m->answers_2xx, 1);
-    } else if (status < 500) {
-        counter_bump(&m->answers_4xx, 1);
-    } else {
-        counter_bump(&m->answers_5xx, 1);
     }
 }

@@ -11,10 +11,6 @@
 /* An attempt ended without an answer. */
 void dispatch_count_failure(struct metrics_lane *m, enum dispatch_fault fault);
 
-/* No worker takes a request, of whatever model. */
-void dispatch_count_refusal(struct metrics_lane *m,
-                            enum dispatch_refusal refusal);
-
 /* A worker answers, and was chosen so. */
 void dispatch_count_choice(struct metrics_lane *m,
                            const struct route_choice *choice);
@@ -26,8 +22,5 @@ void dispatch_count_first_token(struct metrics_lane *m,
 /* The answer is whole: of a stream, how far apart its tokens were. */
 void dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
                           const struct dispatch_report *report);
-
-/* An answer of that status is passed on. */
-void dispatch_count_answer(struct metrics_lane *m, unsigned status);
 
 #endif

@@ -181,7 +181,7 @@ dispatch_prefill_failed(struct dispatch *d,
     CHECK(split->half == DISPATCH_HALF_CONNECTING ||
           split->half == DISPATCH_HALF_WAITING);
     if (failure->fault == DISPATCH_CLOSED && failure->kept && !split->fresh) {
-        counter_bump(&d->lane->metrics->retries_stale, 1);
+        counter_bump(&d->lane->metrics->upstream_stale, 1);
         split->fresh = true;
         split->sent = false;
         split->half = DISPATCH_HALF_CONNECTING;

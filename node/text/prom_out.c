@@ -2,6 +2,7 @@
 #include "node/text/prom_out.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "index/base/check.h"
 
@@ -54,5 +55,46 @@ prom_out_label(struct buf *out, const char *text)
             buf_add(out, "\\", 1);
         }
         buf_add(out, text, 1);
+    }
+}
+
+/* The head of rows[0], with what its values mean. */
+static void
+put_head(struct buf *out, const char *prefix, const struct prom_row *rows,
+         size_t count)
+{
+    const char *between = ": ";
+
+    buf_printf(out, "# HELP %s_%s_total %s", prefix, rows->name, rows->help);
+    for (size_t i = 1; i < count && rows[i].name == NULL; i++) {
+        buf_printf(out, "%s%s (%s)", between, rows[i].value, rows[i].help);
+        between = ", ";
+    }
+    buf_printf(out, "\n# TYPE %s_%s_total counter\n", prefix, rows->name);
+}
+
+void
+prom_out_rows(struct buf *out, const char *prefix, const struct prom_row *rows,
+              size_t count, const void *numbers)
+{
+    const struct prom_row *family = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct prom_row *row = &rows[i];
+        uint64_t number;
+        if (row->name != NULL) {
+            family = row;
+            put_head(out, prefix, row, count - i);
+        }
+        CHECK(family != NULL && (row->name != NULL || family->label != NULL));
+        if (row->name != NULL && row->label != NULL) {
+            continue;
+        }
+        memcpy(&number, (const char *)numbers + row->offset, sizeof number);
+        buf_printf(out, "%s_%s_total", prefix, family->name);
+        if (row->name == NULL) {
+            buf_printf(out, "{%s=\"%s\"}", family->label, row->value);
+        }
+        prom_out_value(out, number, 1);
     }
 }

@@ -6,9 +6,40 @@
 #ifndef NODE_PROM_OUT_H
 #define NODE_PROM_OUT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "index/base/buf.h"
+
+/* A line of a table of counters, each a uint64_t of one struct: a number alone
+ * (PROM_ONE), or the head of a family (PROM_FAMILY) with its values below
+ * (PROM_OF), told apart by a label. */
+struct prom_row {
+    const char *name; /* between the table's prefix and _total; NULL: a value */
+    const char *label; /* of a family */
+    const char *value; /* of the label */
+    const char *help;  /* of a family what its values have in common; of a value
+                          what it means */
+    size_t offset;     /* but of a family's head */
+};
+
+#define PROM_ONE(name, offset, help)   \
+    {                                  \
+        name, NULL, NULL, help, offset \
+    }
+#define PROM_FAMILY(name, label, help) \
+    {                                  \
+        name, label, NULL, help, 0     \
+    }
+#define PROM_OF(value, offset, meaning)    \
+    {                                      \
+        NULL, NULL, value, meaning, offset \
+    }
+
+/* All of a table: PREFIX_NAME_total each. A family's HELP names its values. */
+void prom_out_rows(struct buf *out, const char *prefix,
+                   const struct prom_row *rows, size_t count,
+                   const void *numbers);
 
 /* The two comment lines of a family. */
 void prom_out_head(struct buf *out, const char *name, const char *type,

@@ -2,6 +2,7 @@
 #include "node/view/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "node/text/prom_out.h"
@@ -21,10 +22,13 @@ metrics_overlap_of(uint32_t held, uint32_t total)
 void
 metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
 {
-#define MERGE(name, help) counter_bump(&total->name, counter_read(&lane->name));
-    METRICS_LANE(MERGE)
+#define MERGE(name, help)           counter_bump(&total->name, counter_read(&lane->name));
+#define MERGE_OF(value, name, help) MERGE(name, help)
+    METRICS_LANE(MERGE, METRICS_NO_MEMBER, MERGE_OF)
     METRICS_LEVELS(MERGE)
+#undef MERGE_OF
 #undef MERGE
+    metrics_ends_merge(&total->ends, &lane->ends);
     histogram_merge(&total->route, &lane->route);
     histogram_merge(&total->tokens, &lane->tokens);
     histogram_merge(&total->tokens_made, &lane->tokens_made);
@@ -79,17 +83,21 @@ print_first_token(const struct metrics_lane *total, struct buf *out)
     }
 }
 
+#define AT(name)                  offsetof(struct metrics_lane, name)
+#define ONE(name, help)           PROM_ONE(#name, AT(name), help),
+#define FAMILY(name, label, help) PROM_FAMILY(#name, label, help),
+#define OF(value, name, meaning)  PROM_OF(value, AT(name), meaning),
+static const struct prom_row rows[] = {METRICS_LANE(ONE, FAMILY, OF)};
+#undef OF
+#undef FAMILY
+#undef ONE
+#undef AT
+
 void
 metrics_print(const struct metrics_lane *total, struct buf *out)
 {
-#define PRINT(name, help)                                                     \
-    buf_printf(out,                                                           \
-               "# HELP kvasir_" #name "_total " help "\n# TYPE kvasir_" #name \
-               "_total counter\n"                                             \
-               "kvasir_" #name "_total %" PRIu64 "\n",                        \
-               counter_read(&total->name));
-    METRICS_LANE(PRINT)
-#undef PRINT
+    prom_out_rows(out, "kvasir", rows, sizeof rows / sizeof *rows, total);
+    metrics_ends_print(&total->ends, out);
 #define PRINT(name, help)                                               \
     buf_printf(out,                                                     \
                "# HELP kvasir_" #name " " help "\n# TYPE kvasir_" #name \

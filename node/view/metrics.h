@@ -12,140 +12,144 @@
 #include "index/base/counter.h"
 #include "node/base/histogram.h"
 #include "node/elect/elect.h"
+#include "node/view/metrics_ends.h"
 
-/* X(name, help): exported as kvasir_NAME_total. */
-#define METRICS_LANE(X)                                                        \
-    X(connections, "Client connections accepted")                              \
-    X(connections_refused, "Client connections over limits.connections_max")   \
-    X(connections_over_share,                                                  \
-      "Client connections over their address's share of these")                \
-    X(connections_reserved,                                                    \
-      "Client connections that only /health and /ready answer")                \
-    X(accept_failures, "Times that accepting failed (no descriptors, ...)")    \
-    X(requests, "Requests read whole; probes are none")                        \
-    X(probes, "Questions for /health and /ready")                              \
-    X(requests_local, "Requests answered by the node itself")                  \
-    X(requests_bad, "Requests refused as malformed (4xx of our own)")          \
-    X(requests_too_large, "Requests over a size limit")                        \
-    X(requests_overload, "Requests over inflight or buffer limits (503)")      \
-    X(requests_over_share, "Requests over the bytes of their address (429)")   \
-    X(tls_failed, "Client connections over which TLS failed")                  \
-    X(requests_unauthorized, "Requests without a known key (401)")             \
-    X(cors_refused, "Browsers' questions for pages that may not (403)")        \
-    X(tokens_verified, "Tokens whose signature was looked at")                 \
-    X(tokens_unknown_key, "Tokens by a key that is not in the set")            \
-    X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
-    X(requests_too_long, "Requests longer than any worker takes (400)")        \
-    X(requests_residency,                                                      \
-      "Requests that no worker within their tenant's residency serves (403)")  \
-    X(requests_queued, "Requests that waited for a worker with room")          \
-    X(moments_waited, "Requests that let peers decide before them")            \
-    X(requests_queue_full, "Requests that a full queue did not keep (503)")    \
-    X(requests_queue_late, "Requests that waited too long for room (503)")     \
-    X(requests_no_model, "Requests for a model no worker serves (404)")        \
-    X(forwarded, "Requests sent to a worker")                                  \
-    X(mode_affinity, "Requests placed where their prefix is")                  \
-    X(mode_balance, "Requests placed where the load is least")                 \
-    X(mode_policy, "Requests placed by another policy")                        \
-    X(mode_session, "Requests placed where their session is")                  \
-    X(sessions_new, "Requests whose session no worker had")                    \
-    X(sessions_moved, "Sessions whose worker took no more: another has them")  \
-    X(sessions_yielded, "Requests placed elsewhere than their session")        \
-    X(imbalanced, "Elections that found the load imbalanced")                  \
-    X(placed_prefix_hash, "New prefixes placed first by hash")                 \
-    X(placed_overflow, "New prefixes placed next by hash, for the load")       \
-    X(placed_fallback, "New prefixes placed by chance: no hash had room")      \
-    X(retries, "Attempts after the first")                                     \
-    X(pool_short, "Requests that suit engines of a short length")              \
-    X(pool_long, "Requests that suit engines of the greatest length")          \
-    X(pool_spilled, "Of these, placed at engines of the other length")         \
-    X(retries_stale, "Kept connections found dead and replaced")               \
-    X(model_fallbacks, "Requests given to another model of their alias")       \
-    X(content_too_hard,                                                        \
-      "Patterns of content.file that took too many steps of a request")        \
-    X(attempts_connect, "Attempts that failed to connect")                     \
-    X(attempts_timeout, "Attempts that timed out")                             \
-    X(attempts_closed, "Attempts whose connection closed without an answer")   \
-    X(attempts_bad, "Attempts answered with something that is not HTTP")       \
-    X(attempts_status, "Attempts answered with a status that is tried again")  \
-    X(all_failed, "Requests whose attempts all failed (502)")                  \
-    X(all_busy, "Requests that workers refused for now (429 or 503)")          \
-    X(severed, "Answers severed after their first byte")                       \
-    X(resumed, "Answers that broke off and went on at another worker")         \
-    X(resumed_torn, "... whose other worker did not go on where they ended")   \
-    X(finished_here, "Answers that broke off behind their last word, and got " \
-                     "their end from this node")                               \
-    X(forms_ahead, "Forms that went to a worker while they came")              \
-    X(translated, "Requests of other APIs that engines got as chats")          \
-    X(counts_local, "Counts of Messages' tokens that this node made")          \
-    X(answer_cache_hits, "Requests answered from the answer cache")            \
-    X(answer_cache_misses, "Requests whose answer it did not have")            \
-    X(answer_cache_waits, "Requests that waited for the first of their kind")  \
-    X(answer_cache_unkept, "First ones whose answer was not kept: no whole "   \
-                           "one of 200, or too large")                         \
-    X(answer_cache_bypass_path,                                                \
-      "Requests that pass it by: no path of generations or embeddings")        \
-    X(answer_cache_bypass_asked, "... their client said no-store")             \
-    X(answer_cache_bypass_sampled,                                             \
-      "... no temperature 0, nor a seed that counts")                          \
-    X(answer_cache_bypass_state,                                               \
-      "... their answer depends on what is kept or found elsewhere")           \
-    X(answer_cache_bypass_media, "... they have pictures, sounds or files")    \
-    X(answer_cache_bypass_shape, "... no prompt, or a key twice")              \
-    X(keep_alives,                                                             \
-      "Comments to clients that waited for the first of a stream")             \
-    X(split, "Requests whose prompt a prefill worker was to compute")          \
-    X(split_short, "... not split: too little was to be computed")             \
-    X(split_form, "... not split: they ask for what cannot be split")          \
-    X(split_alone, "... not split: no pair of workers was free")               \
-    X(split_prefill_failed, "Split requests whose prefill worker failed")      \
-    X(split_params_missing, "... told no kv_transfer_params")                  \
-    X(split_params_refused, "... whose decode worker did not take these")      \
-    X(split_decode_failed, "... whose decode worker failed")                   \
-    X(cut_off, "Requests cut off because draining took too long")              \
-    X(cancelled, "Requests whose client went away")                            \
-    X(timeouts_client, "Client connections closed for being too slow")         \
-    X(answers_2xx, "Workers' answers passed on, by class")                     \
-    X(answers_4xx, "Workers' answers passed on, by class")                     \
-    X(answers_5xx, "Workers' answers passed on, by class")                     \
-    X(bytes_in, "Request body bytes")                                          \
-    X(bytes_out, "Answer body bytes passed on")                                \
-    X(blocks, "Prompt blocks looked up")                                       \
-    X(blocks_matched, "Prompt blocks the chosen worker was expected to hold")  \
-    X(prompt_tokens, "Prompt tokens, as engines reported them")                \
-    X(cached_tokens, "Prompt tokens from cache, as engines reported them")     \
-    X(created_cache_tokens,                                                    \
-      "Prompt tokens that engines reported to have written to their caches")   \
-    X(completion_tokens, "Tokens of answers, as engines reported them")        \
-    X(exact, "Requests looked up in workers' mirrors, by their tokens")        \
-    X(inexact, "Requests looked up by text because their tokens were unknown") \
-    X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")     \
-    X(tokens_asked, "Prompts that an engine was asked to tokenise")            \
-    X(tokens_late, "Requests that went on without waiting longer for that")    \
-    X(tokens_failed, "Prompts that an engine did not tokenise")                \
-    X(tokens_known, "Prompts whose tokens were remembered")                    \
-    X(tokens_known_part, "Prompts with a remembered earlier turn")             \
-    X(tokens_refused, "Prompts that an engine refused to tokenise")            \
-    X(tokens_unable, "Prompts whose engine turned out not to tokenise")        \
-    X(tokens_timed_out, "Prompts not tokenised within tokens.timeout")         \
-    X(tokens_too_large, "Prompts whose tokens were too large an answer")       \
-    X(tokens_busy, "Prompts not asked about: tokens.open_max, or their bytes") \
-    X(tokens_evicted, "Remembered turns given up for others")                  \
-    X(tokens_unkept, "Turns not remembered, for want of memory")               \
-    X(tokens_local, "Prompts tokenised by this node")                          \
-    X(tokens_local_refused, "Prompts that their model's files did not do for") \
-    X(tokens_local_busy,                                                       \
-      "Prompts not tokenised because of tokens.open_max, or "                  \
-      "of limits.buffered_bytes_max")                                          \
-    X(tokens_local_wrong, "Prompts whose tokens an engine counted otherwise")  \
-    X(tokens_wrong, "Remembered turns that promised more than there was")      \
-    X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
-    X(loop_turns, "Turns of the lanes' event loops")                           \
-    X(loop_ticks, "Turns that were due to the lane's tick")                    \
-    X(facts_lost, "Facts for the control thread lost to a full queue")         \
-    X(upstream_opened, "Connections opened to workers")                        \
-    X(upstream_resumed, "Of these, by https: those that resumed a session")    \
-    X(upstream_reused, "Requests sent over a kept connection")
+/* ONE(name, help): kvasir_NAME_total. FAMILY(name, label, help): the same, with
+ * its values below: OF(value, member, meaning). How requests end is below. */
+#define METRICS_LANE(ONE, FAMILY, OF)                                          \
+    ONE(connections, "Client connections accepted")                            \
+    FAMILY(connections_refused, "reason", "Client connections closed at once") \
+    OF("max", connections_refused, "over limits.connections_max")              \
+    OF("share", connections_over_share, "over their address's share of it")    \
+    ONE(connections_reserved,                                                  \
+        "Client connections that only /health and /ready answer")              \
+    ONE(accept_failures, "Times that accepting failed (no descriptors, ...)")  \
+    ONE(tls_failed, "Client connections over which TLS failed")                \
+    ONE(requests_read, "Requests read whole; probes are none")                 \
+    ONE(probes, "Questions for /health and /ready")                            \
+    ONE(jwt_verified, "Tokens whose signature was looked at")                  \
+    ONE(jwt_unknown_key, "Tokens by a key that is not in the set")             \
+    ONE(requests_queued, "Requests that waited for a worker with room")        \
+    ONE(moments_waited, "Requests that let peers decide before them")          \
+    FAMILY(placed, "mode",                                                     \
+           "Requests that a worker answered, by why it was chosen")            \
+    OF("affinity", mode_affinity, "their prefix is there")                     \
+    OF("balance", mode_balance, "the load is least there")                     \
+    OF("policy", mode_policy, "another policy says so")                        \
+    OF("session", mode_session, "their session is there")                      \
+    FAMILY(sessions, "outcome",                                                \
+           "Requests of sessions that did not go where their session was")     \
+    OF("new", sessions_new, "no worker had it")                                \
+    OF("moved", sessions_moved, "its worker took no more")                     \
+    OF("yielded", sessions_yielded, "the load outweighed it")                  \
+    ONE(imbalanced, "Elections that found the load imbalanced")                \
+    FAMILY(new_prefixes, "by", "New prefixes placed")                          \
+    OF("hash", placed_prefix_hash, "first by hash")                            \
+    OF("overflow", placed_overflow, "next by hash, for the load")              \
+    OF("chance", placed_fallback, "no hash had room")                          \
+    ONE(retries, "Attempts after the first")                                   \
+    FAMILY(pool_requests, "pool", "Requests by the engines that they suit")    \
+    OF("short", pool_short, "those of a short length")                         \
+    OF("long", pool_long, "those of the greatest length")                      \
+    ONE(pool_spilled, "Of these, placed at engines of the other length")       \
+    ONE(model_fallbacks, "Requests given to another model of their alias")     \
+    ONE(content_too_hard,                                                      \
+        "Patterns of content.file that took too many steps of a request")      \
+    FAMILY(attempts_failed, "reason", "Attempts that failed")                  \
+    OF("connect", attempts_connect, "no connection")                           \
+    OF("timeout", attempts_timeout, "too late")                                \
+    OF("closed", attempts_closed, "closed without an answer")                  \
+    OF("bad", attempts_bad, "the answer is not HTTP")                          \
+    OF("status", attempts_status, "a status that is tried again")              \
+    ONE(resumed, "Answers that broke off and went on at another worker")       \
+    ONE(resumed_torn, "... whose other worker did not go on where they ended") \
+    ONE(finished_here, "Answers that broke off behind their last word, and "   \
+                       "got their end from "                                   \
+                       "this node")                                            \
+    ONE(forms_ahead, "Forms that went to a worker while they came")            \
+    ONE(translated, "Requests of other APIs that engines got as chats")        \
+    ONE(counts_local, "Counts of Messages' tokens that this node made")        \
+    FAMILY(answer_cache_lookups, "result",                                     \
+           "Requests that might be answered without an engine")                \
+    OF("hit", answer_cache_hits, "they were")                                  \
+    OF("miss", answer_cache_misses, "no answer was there")                     \
+    ONE(answer_cache_waits,                                                    \
+        "Requests that waited for the first of their kind")                    \
+    ONE(answer_cache_unkept, "First ones whose answer was not kept: no whole " \
+                             "one of 200, or too large")                       \
+    FAMILY(answer_cache_bypassed, "reason", "Requests that pass it by")        \
+    OF("path", answer_cache_bypass_path,                                       \
+       "no path of generations or embeddings")                                 \
+    OF("asked", answer_cache_bypass_asked, "their client said no-store")       \
+    OF("sampled", answer_cache_bypass_sampled,                                 \
+       "no temperature 0, nor a seed that counts")                             \
+    OF("state", answer_cache_bypass_state,                                     \
+       "their answer depends on what is kept or found elsewhere")              \
+    OF("media", answer_cache_bypass_media, "pictures, sounds or files")        \
+    OF("shape", answer_cache_bypass_shape, "no prompt, or a key twice")        \
+    ONE(keep_alives,                                                           \
+        "Comments to clients that waited for the first of a stream")           \
+    ONE(split, "Requests whose prompt a prefill worker was to compute")        \
+    FAMILY(split_skipped, "reason", "Requests that were not split")            \
+    OF("short", split_short, "too little was to be computed")                  \
+    OF("form", split_form, "they ask for what cannot be split")                \
+    OF("alone", split_alone, "no pair of workers was free")                    \
+    FAMILY(split_failed, "reason", "Split requests of which a half failed")    \
+    OF("prefill", split_prefill_failed, "the prefill worker did")              \
+    OF("params_missing", split_params_missing,                                 \
+       "it told no kv_transfer_params")                                        \
+    OF("params_refused", split_params_refused,                                 \
+       "the decode worker did not take these")                                 \
+    OF("decode", split_decode_failed, "the decode worker did")                 \
+    ONE(cut_off, "Requests cut off because draining took too long")            \
+    ONE(timeouts_client, "Client connections closed for being too slow")       \
+    ONE(bytes_in, "Request body bytes")                                        \
+    ONE(bytes_out, "Answer body bytes passed on")                              \
+    ONE(blocks, "Prompt blocks looked up")                                     \
+    ONE(blocks_matched,                                                        \
+        "Prompt blocks the chosen worker was expected to hold")                \
+    ONE(prompt_tokens, "Prompt tokens, as engines reported them")              \
+    ONE(cached_tokens, "Prompt tokens from cache, as engines reported them")   \
+    ONE(created_cache_tokens,                                                  \
+        "Prompt tokens that engines reported to have written to their caches") \
+    ONE(completion_tokens, "Tokens of answers, as engines reported them")      \
+    FAMILY(lookups, "by", "Requests looked up in what workers hold")           \
+    OF("tokens", exact, "in their mirrors")                                    \
+    OF("text", inexact, "in belief, because their tokens were unknown")        \
+    ONE(tokens_matched, "Prompt tokens the chosen worker's mirror promised")   \
+    ONE(tokens_asked, "Prompts that an engine was asked to tokenise")          \
+    ONE(tokens_late, "Requests that went on without waiting longer for that")  \
+    FAMILY(tokens_failed, "reason", "Prompts that no engine tokenised")        \
+    OF("refused", tokens_refused, "it refused to")                             \
+    OF("unable", tokens_unable, "it turned out not to")                        \
+    OF("timeout", tokens_timed_out, "not within tokens.timeout")               \
+    OF("too_large", tokens_too_large, "too large an answer")                   \
+    OF("busy", tokens_busy, "not asked: tokens.open_max, or their bytes")      \
+    OF("other", tokens_failed, "no good answer")                               \
+    FAMILY(tokens_known, "part", "Prompts found in the node's memory")         \
+    OF("all", tokens_known, "with all of their tokens")                        \
+    OF("some", tokens_known_part, "with an earlier turn")                      \
+    ONE(tokens_evicted, "Remembered turns given up for others")                \
+    ONE(tokens_unkept, "Turns not remembered, for want of memory")             \
+    ONE(tokens_local, "Prompts tokenised by this node")                        \
+    FAMILY(tokens_local_failed, "reason",                                      \
+           "Prompts that this node did not tokenise")                          \
+    OF("refused", tokens_local_refused,                                        \
+       "their model's files did not do for them")                              \
+    OF("busy", tokens_local_busy,                                              \
+       "tokens.open_max, or limits.buffered_bytes_max")                        \
+    FAMILY(tokens_wrong, "by",                                                 \
+           "Prompts of other tokens than the engine counted")                  \
+    OF("memory", tokens_wrong, "remembered turns that promised more")          \
+    OF("files", tokens_local_wrong, "tokenised by this node")                  \
+    ONE(spans_truncated, "Prompts with more pieces than limits.spans_max")     \
+    ONE(loop_turns, "Turns of the lanes' event loops")                         \
+    ONE(loop_ticks, "Turns that were due to the lane's tick")                  \
+    ONE(facts_lost, "Facts for the control thread lost to a full queue")       \
+    ONE(upstream_opened, "Connections opened to workers")                      \
+    ONE(upstream_resumed, "Of these, by https: those that resumed a session")  \
+    ONE(upstream_reused, "Requests sent over a kept connection")               \
+    ONE(upstream_stale, "Kept connections found dead and replaced")
 
 /* X(name, help): levels of a lane, summed over lanes. */
 #define METRICS_LEVELS(X)                                          \
@@ -154,7 +158,9 @@
     X(tokens_cache_bytes, "Memory of tokenised conversations")     \
     X(tokens_cache_turns, "Turns of conversations that are remembered")
 
-#define METRICS_MEMBER(name, help) struct counter name;
+#define METRICS_NO_MEMBER(name, label, help)
+#define METRICS_MEMBER(name, help)           struct counter name;
+#define METRICS_MEMBER_OF(value, name, help) struct counter name;
 
 #define METRICS_MODES (ELECT_SESSION + 1U) /* enum elect_mode */
 
@@ -167,8 +173,9 @@ enum metrics_overlap {
 };
 
 struct metrics_lane {
-    METRICS_LANE(METRICS_MEMBER)
+    METRICS_LANE(METRICS_MEMBER, METRICS_NO_MEMBER, METRICS_MEMBER_OF)
     METRICS_LEVELS(METRICS_MEMBER)
+    struct metrics_ends ends;
     struct histogram route;  /* request whole to worker elected */
     struct histogram tokens; /* asking an engine for tokens to its answer */
     struct histogram tokens_made; /* tokenising by this node */

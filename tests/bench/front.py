@@ -165,7 +165,7 @@ class Front(proxy.Bench):
         def total(name):
             return sum(float(n) for n in
                        re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.M))
-        return total("kvasir_queue_placed_total") / max(total("kvasir_requests_total"), 1)
+        return total("kvasir_requests_queued_total") / max(total("kvasir_requests_read_total"), 1)
 
     def ratio(self, name, base, key):
         """The median over rounds of the ratio within a round, and the range of

@@ -21,6 +21,12 @@ vllm:num_requests_running{model_name="m"} 0
 vllm:num_requests_waiting{model_name="m"} 0
 # TYPE vllm:kv_cache_usage_perc gauge
 vllm:kv_cache_usage_perc{model_name="m"} 0.0
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{model_name="m"} 0
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{model_name="m"} 0
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{model_name="m"} 0
 # TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="16",num_gpu_blocks="4096"} 1
 """

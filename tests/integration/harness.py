@@ -299,9 +299,12 @@ def metrics(address, path="/metrics"):
 
 
 def metric(address, name, path="/metrics"):
-    """The sum of a metric over all of its labels; None when it is not there."""
+    """The sum of a metric over all of its labels, or over those that have the
+    ones of the name, as in 'a_total{reason="x"}'; None when there is none."""
+    name, _, labels = name.partition("{")
+    wanted = [label for label in labels.rstrip("}").split(",") if label]
     found = [value for key, value in metrics(address, path).items()
-             if key.partition("{")[0] == name]
+             if key.partition("{")[0] == name and all(label in key for label in wanted)]
     return sum(found) if found else None
 
 

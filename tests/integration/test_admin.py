@@ -163,7 +163,7 @@ class Admin(harness.Case):
             "--worker", f"http://127.0.0.1:{i + 1},id=w{i},events=tcp://127.0.0.1:1,"
                         "replay=tcp://127.0.0.1:1")]
         node = self.serve(*words)
-        harness.wait_until(lambda: sum(key.startswith("kvasir_mirror_trust_ratio") for key in
+        harness.wait_until(lambda: sum(key.startswith("kvasir_mirror_worker_blocks") for key in
                                        harness.metrics(node.at("admin"))) == 256, "all are there")
         self.assertLess(len(harness.metrics(node.at("admin"))), 5000)
 
@@ -233,7 +233,7 @@ class Admin(harness.Case):
         engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")
         node = self.serve("--worker", f"{engine.url('http')},id=w")
         names = [f'kvasir_worker_{name}_total{{worker="w"}}'
-                 for name in ("preemptions", "prefix_queries", "prefix_hits")]
+                 for name in ("prefix_queries", "prefix_hits")]
 
         def counted():
             found = harness.metrics(node.at("admin"))

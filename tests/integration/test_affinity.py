@@ -83,9 +83,9 @@ class Hard(Affinity):
                 self.knows(other, f"s{i}", worker)
                 self.assertEqual(self.ask(other, f"s{i}"), (worker, "session"))
         self.assertGreater(len(used), 1)
-        told = sum(self.metric(node, "kvasir_mode_session_total") for node in nodes)
+        told = sum(self.metric(node, 'kvasir_placed_total{mode="session"}') for node in nodes)
         self.assertEqual(told, 24)
-        self.assertEqual(sum(self.metric(node, "kvasir_sessions_new_total") for node in nodes), 8)
+        self.assertEqual(sum(self.metric(node, 'kvasir_sessions_total{outcome="new"}') for node in nodes), 8)
         status = harness.request(nodes[0].at("admin"), "GET", "/admin/status").json()
         self.assertGreaterEqual(status["placement"]["session"], 8)
         last = harness.request(nodes[0].at("admin"), "GET", "/admin/decisions").json()[0]
@@ -102,7 +102,7 @@ class Hard(Affinity):
             self.all_up(node, WORKERS - 1)
         second, _ = self.ask(nodes[0], "s")
         self.assertNotEqual(second, first)
-        self.assertEqual(self.metric(nodes[0], "kvasir_sessions_moved_total"), 1)
+        self.assertEqual(self.metric(nodes[0], 'kvasir_sessions_total{outcome="moved"}'), 1)
         for node in nodes[1:]:
             self.knows(node, "s", second)
         self.drain(nodes[1], first, "DELETE")
@@ -182,7 +182,7 @@ class Soft(Affinity):
                                "it is open")
 
         def moves():
-            return self.metric(node, "kvasir_sessions_moved_total")
+            return self.metric(node, 'kvasir_sessions_total{outcome="moved"}')
         before = moves()
         harness.wait_until(lambda: hold() or not self.goes_to(node, worker), "it yields")
         other, mode = self.ask(node, "s")
@@ -193,7 +193,7 @@ class Soft(Affinity):
         harness.wait_until(lambda: self.metric(node, "kvasir_inflight") == 0, "they are over")
         self.assertEqual(self.ask(node, "s"), (worker, "session"))
         self.assertEqual(moves(), before)
-        self.assertGreaterEqual(self.metric(node, "kvasir_sessions_yielded_total"), 1)
+        self.assertGreaterEqual(self.metric(node, 'kvasir_sessions_total{outcome="yielded"}'), 1)
 
     def goes_to(self, node, worker):
         return self.explain(node, "s")["worker"] == worker

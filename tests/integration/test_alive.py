@@ -138,7 +138,7 @@ class Alive(Proxy):
             self.go.set()
             self.assertEqual(reader.body().replace(COMMENT, b""), DELTA + DONE)
         self.assertEqual((len(first.requests), len(second.requests)), (1, 2))
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_severed_total"), 0)
+        self.assertEqual(harness.metric(node.at("admin"), 'kvasir_requests_total{reason="answer_broke_off"}'), 0)
 
     def refused(self, handler, path=CHAT, **more):
         self.go.clear()

@@ -90,7 +90,8 @@ class AnswerCache(Proxy):
             self.assertIn("x-request-id", got.headers)
         self.assertEqual(json.loads(first)["usage"], USAGE)
         self.assertEqual(self.count, 1)
-        self.settles(hits_total=3, misses_total=1, answers=1)
+        self.settles(**{'lookups_total{result="hit"}': 3, 'lookups_total{result="miss"}': 1,
+                        "answers": 1})
         self.assertGreater(self.metric("bytes"), len(first))
 
     def test_what_differs_is_another_request(self):
@@ -132,7 +133,7 @@ class AnswerCache(Proxy):
         self.assertEqual(self.admin("POST", "/admin/explain", cold()).json()["answer_cache"],
                          {"may": True, "why_not": ""})
         self.assertEqual(self.ask(path="/tokenize")[0], "BYPASS")
-        self.assertEqual([self.metric(f"bypass_{why}_total") for why in
+        self.assertEqual([self.metric(f'bypassed_total{{reason="{why}"}}') for why in
                           ("sampled", "media", "shape", "state", "path")], [6, 2, 2, 2, 1])
         self.settles(answers=0, flights=0)
         harness.wait_until(lambda: "cache=bypass cache_why=media" in self.node.log(), "a line")
@@ -305,7 +306,7 @@ class AnswerCache(Proxy):
         harness.wait_until(lambda: self.metric("waits_total") == 2, "the third waits")
         second.close()
         harness.wait_until(lambda: harness.metric(self.node.at("admin"),
-                                                  "kvasir_cancelled_total") == 1, "it is gone")
+                                                  'kvasir_requests_total{reason="cancelled"}') == 1, "it is gone")
         first.close()
         harness.wait_until(lambda: self.count == 2, "the third goes on by itself")
         go.set()
@@ -381,7 +382,7 @@ class AnswerCache(Proxy):
         self.serve_on("--answer_cache.ttl", "1ms")
         self.assertEqual(self.ask()[0], "MISS")
         harness.wait_until(lambda: self.ask()[0] == "MISS", "it is too old")
-        self.assertGreaterEqual(self.metric("expired_total"), 1)
+        self.assertGreaterEqual(self.metric('removed_total{reason="expired"}'), 1)
 
     def test_what_is_kept_survives_another_configuration(self):
         file = self.folder / "kvasir.yaml"

@@ -60,7 +60,7 @@ class Cors(Proxy):
             self.assertEqual((got.status, got.json()["error"]["code"]), (403, "origin_not_allowed"))
             self.assertEqual(self.told(got), {})
             self.assertEqual(self.told(self.post(headers={"Origin": origin})), {})
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_cors_refused_total"), 4)
+        self.assertEqual(harness.metric(node.at("admin"), 'kvasir_requests_total{reason="origin_not_allowed"}'), 4)
 
     def test_without_a_list_no_page_may_whatever_engines_say(self):
         self.serve(self.worker)

@@ -20,7 +20,7 @@ class Crowd(Proxy):
         return s
 
     def metric(self, node, name):
-        return harness.metrics(node.at("admin"))[f"kvasir_{name}"]
+        return harness.metric(node.at("admin"), f"kvasir_{name}")
 
     def assert_served(self, text="good"):
         for path in ("/health", "/ready"):
@@ -63,14 +63,14 @@ class Shares(Crowd):
     def test_one_address_leaves_connections_to_others(self):
         node = self.serve(FakeWorker(self, echo), options=["--limits.connections_max", "40"])
         held = [self.strange() for _ in range(200)]
-        harness.wait_until(lambda: self.metric(node, "connections_over_share_total") > 50,
+        harness.wait_until(lambda: self.metric(node, 'connections_refused_total{reason="share"}') > 50,
                            "it has enough")
         ours = [self.connect() for _ in range(6)]
         for s in ours:
             s.sendall(request_bytes(chat()))
             self.assertEqual(read_answer(s)[0], 200)
         self.assert_served()
-        self.assertEqual(self.metric(node, "connections_refused_total"), 0)
+        self.assertEqual(self.metric(node, 'connections_refused_total{reason="max"}'), 0)
         for s in held:
             s.close()
         harness.wait_until(lambda: self.metric(node, "connections") == 6, "they are gone")
@@ -80,7 +80,7 @@ class Shares(Crowd):
                           options=["--limits.client_connections_max", "3"])
         for _ in range(8):
             self.strange()
-        harness.wait_until(lambda: self.metric(node, "connections_over_share_total") == 5,
+        harness.wait_until(lambda: self.metric(node, 'connections_refused_total{reason="share"}') == 5,
                            "five are refused")
         self.assertEqual(self.metric(node, "connections"), 3)
         self.assert_served()
@@ -102,7 +102,7 @@ class Shares(Crowd):
                 self.assertEqual(read_answer(s)[0], 429)
                 held.remove(s)
                 refused += 1
-        self.assertGreater(self.metric(node, "requests_over_share_total"), 8)
+        self.assertGreater(self.metric(node, 'requests_total{reason="client_bytes"}'), 8)
         self.assertEqual(self.post(b" " * 300000 + b"{}").status, 200)
         self.assert_served()
 
@@ -128,7 +128,7 @@ class Reserve(Crowd):
         # Who says nothing does not keep the place.
         s = self.connect()
         self.assertEqual(s.recv(1), b"")
-        self.assertEqual(self.metric(node, "connections_refused_total"), 0)
+        self.assertEqual(self.metric(node, 'connections_refused_total{reason="max"}'), 0)
 
     def test_clients_do_not_get_the_last_descriptors(self):
         worker = FakeWorker(self, echo)
@@ -143,7 +143,7 @@ class Reserve(Crowd):
         harness.wait_until(lambda: self.eligible(node) == 1, "the worker is up")
         for _ in range(200):
             self.strange()
-        harness.wait_until(lambda: self.metric(node, "connections_refused_total") > 50,
+        harness.wait_until(lambda: self.metric(node, 'connections_refused_total{reason="max"}') > 50,
                            "it has no more places")
         # A new connection to the admin port, and a probe of a new worker.
         other = FakeWorker(self, echo)

@@ -304,7 +304,7 @@ class Faults(Rig):
             went.append([t["worker"] for t in told])
         self.assertEqual(went[0], went[1])
         self.assertEqual(self.post(requests[0]).headers["x-kvasir-worker"], went[0][0])
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_placed_prefix_hash_total"), 1)
+        self.assertEqual(harness.metric(node.at("admin"), 'kvasir_new_prefixes_total{by="hash"}'), 1)
 
     def test_decisions_are_remembered_newest_first(self):
         node = self.serve(FakeWorker(self, echo), options=["--limits.decisions_max", "3"])
@@ -606,7 +606,7 @@ class Resets(Rig):
         read.set()
         with self.assertRaises(ConnectionResetError):
             read_all(s)
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_severed_total"), 1)
+        self.assertEqual(harness.metric(node.at("admin"), 'kvasir_requests_total{reason="answer_broke_off"}'), 1)
 
 
 class Answers(Rig):

@@ -155,10 +155,11 @@ class Hints(MeshCase):
                                   for node in nodes])
 
         def counted(what):
-            return sum(self.metric(node, f"kvasir_hints_{what}_total") for node in nodes)
+            series = f'kvasir_hints_{what}_total{{what="decisions"}}'
+            return sum(self.metric(node, series) for node in nodes)
         # Three requests for each prompt, each told to two peers once, and no echo of any.
         harness.wait_until(lambda: counted("told") >= 3 * told, "all are told")
-        harness.wait_until(lambda: counted("learned") >= 2 * told, "they are learned")
+        harness.wait_until(lambda: counted("heard") >= 2 * told, "they are learned")
         self.assertEqual(counted("told"), 3 * told)
 
     def explained(self, node, prompt):
@@ -195,7 +196,7 @@ class Hints(MeshCase):
             self.assertEqual(len({worker for sent, worker in went if sent == prompt}), 1, went)
         for node in nodes:
             harness.wait_until(lambda node=node: harness.metric(
-                node.at("admin"), "kvasir_expected_text_blocks") == 0, "belief has it all")
+                node.at("admin"), 'kvasir_expected_blocks{by="text"}') == 0, "belief has it all")
             self.assertEqual(len([w for w in self.explained(node, prompt).values() if w]), 1)
 
     def test_what_a_worker_refused_attracts_nobody_afterwards(self):

@@ -106,7 +106,7 @@ class Islands(IslandCase):
         node = self.serve(f"{here.url},island={HERE},id=here", count=1)
         self.admin = node.at("admin")
         self.assertNotIn("link_ms", self.rows()["here"])
-        self.assertFalse([name for name in harness.metrics(self.admin) if "island" in name])
+        self.assertFalse([name for name in harness.metrics(self.admin) if name.startswith("kvasir_island")])
 
 
 class Residency(IslandCase):
@@ -143,7 +143,7 @@ class Residency(IslandCase):
         status, code, message = self.refusal(self.ask("nowhere"))
         self.assertEqual((status, code), (403, "residency"))
         self.assertIn("[ap]", message)
-        self.assertEqual(harness.metric(self.admin, "kvasir_requests_residency_total"), 1)
+        self.assertEqual(harness.metric(self.admin, 'kvasir_requests_total{reason="residency"}'), 1)
         told = self.explain(tenant="nowhere")
         self.assertEqual((told["refused"], told["worker"], told["residency"]),
                          ("residency", None, "ap"))

@@ -71,7 +71,8 @@ class Keys(Proxy):
         found = harness.metrics(node.at("admin"))
         self.assertEqual(found['kvasir_tenant_requests_total{tenant="research"}'], 1)
         self.assertEqual(found['kvasir_tenant_requests_total{tenant="shop"}'], 2)
-        self.assertEqual(found["kvasir_requests_unauthorized_total"], 7)
+        self.assertEqual(
+            found['kvasir_requests_total{code="401",reason="invalid_api_key"}'], 7)
         self.assertNotIn("kvk-", node.log())
 
     def test_a_stream_that_is_left_is_charged_as_far_as_it_came(self):

@@ -247,8 +247,8 @@ class FallBack(LocalCase):
         def local_and_busy(size):
             self.post(node, CHAT, {"messages": say(f"{size} {LONG}"), "user": "x" * size})
             self.in_step(node, [engine])
-            return [harness.metric(node.at("admin"), f"kvasir_tokens_{name}_total")
-                    for name in ("local", "local_busy")]
+            return [harness.metric(node.at("admin"), name) for name in (
+                "kvasir_tokens_local_total", 'kvasir_tokens_local_failed_total{reason="busy"}')]
 
         self.assertEqual(local_and_busy(100_000), [1, 0])
         self.assertEqual(local_and_busy(1_400_000), [1, 1])  # it is held twice then
@@ -478,7 +478,7 @@ class Count(LocalCase):
                 self.assertGreater(own["input_tokens"], 20)
                 self.assertEqual(self.ask(node.at("serve"), body), own)
         self.assertEqual(self.counted(node), len(shapes))
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_attempts_connect_total"), 0)
+        self.assertEqual(harness.metric(node.at("admin"), 'kvasir_attempts_failed_total{reason="connect"}'), 0)
         lines = [line for line in node.log().splitlines() if " request " in line]
         self.assertEqual(len(lines), len(shapes))
         for line in lines:
@@ -531,7 +531,8 @@ class Count(LocalCase):
         body = {"messages": say("word " * 280_000)}  # it would be held twice
         self.assertEqual(self.ask(node.at("serve"), body), self.ask(engine.at("http"), body))
         self.assertEqual(self.counted(node), 0)
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_tokens_local_busy_total"), 1)
+        self.assertEqual(harness.metric(
+            node.at("admin"), 'kvasir_tokens_local_failed_total{reason="busy"}'), 1)
 
     def test_it_is_a_request_of_its_tenant(self):
         node = self.refusing("--limits.tenant_requests", "2/h")

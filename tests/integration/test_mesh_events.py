@@ -234,7 +234,7 @@ class Transfers(EventsCase):
                 "--mesh.ingest_replicas", "1"]
 
     def transfers(self, node):
-        return self.metric(node, "kvasir_gossip_transfers_done_total")
+        return self.metric(node, 'kvasir_gossip_transfers_ended_total{result="done"}')
 
     def test_a_node_that_comes_late_has_streams_whole(self):
         engines = [self.engine("m")]

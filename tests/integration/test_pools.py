@@ -50,8 +50,9 @@ class Pools(Proxy):
             self.assertEqual(self.went(self.ask(300)), self.short.ready["http"])
             self.assertEqual(self.went(self.ask(600)), self.long.ready["http"])
             self.assertEqual(self.went(self.ask(4000)), self.long.ready["http"])
-        count = {name: harness.metric(admin, f"kvasir_pool_{name}_total")
-                 for name in ("short", "long", "spilled")}
+        count = {name: harness.metric(admin, f'kvasir_pool_requests_total{{pool="{name}"}}')
+                 for name in ("short", "long")}
+        count["spilled"] = harness.metric(admin, "kvasir_pool_spilled_total")
         # The last kind has no choice: it fits into one pool alone.
         self.assertEqual(count, {"short": 6, "long": 6, "spilled": 0})
 
@@ -80,7 +81,7 @@ class Pools(Proxy):
                          (400, "context_length_exceeded", "invalid_request_error"))
         for number in (LONG, LONG + 1):
             self.assertIn(str(number), error["message"])
-        self.assertEqual(harness.metric(admin, "kvasir_requests_too_long_total"), 1)
+        self.assertEqual(harness.metric(admin, 'kvasir_requests_total{reason="context_length_exceeded"}'), 1)
         told = self.explain(admin, chat("x", model="m", max_tokens=LONG + 1))
         self.assertEqual((told["refused"], told["worker"]), ("context_length_exceeded", None))
         self.assertEqual(told["admission"], "refused")
@@ -88,7 +89,7 @@ class Pools(Proxy):
         answer = self.ask(2 * LONG)
         self.assertEqual(answer.status, 400)
         self.assertIn("in the messages", answer.json()["error"]["message"])
-        self.assertEqual(harness.metric(admin, "kvasir_requests_too_long_total"), 1)
+        self.assertEqual(harness.metric(admin, 'kvasir_requests_total{reason="context_length_exceeded"}'), 1)
 
     def test_a_worker_that_tells_no_length_takes_all(self):
         worker = FakeWorker(self, lambda peer, request: peer.json({}))

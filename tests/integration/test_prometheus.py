@@ -14,6 +14,7 @@ from test_proxy import CHAT, chat
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/prometheus"
 NAME = re.compile(r"\bkvasir_[a-z0-9_]+")
+SELECTOR = re.compile(r'(reason|mode|state)!?=~?"([\w|]+)"')
 PROMTOOL = shutil.which("promtool")
 PROMETHEUS = shutil.which("prometheus")
 
@@ -61,6 +62,12 @@ class Rules(harness.Case):
         asked |= set(re.findall(r'"(kvasir_\w+)"', top.read_text()))  # kvasir top reads them
         self.assertGreater(len(asked), 40)
         self.assertEqual(asked - exported, set())
+        wanted = {(label, value) for text in expressions()
+                  for label, values in SELECTOR.findall(text) for value in values.split("|")}
+        wanted |= set(re.findall(r'"(\w+)",\s+"(\w+)"\)', top.read_text()))
+        self.assertGreater(len(wanted), 15)
+        self.assertEqual({(label, value) for label, value in wanted
+                          if f'{label}="{value}"' not in told}, set())
 
     def test_it_says_what_was_built(self):
         told = [key for key in harness.metrics(self.node().at("admin"))
@@ -77,9 +84,10 @@ class Rules(harness.Case):
 
     @unittest.skipUnless(PROMTOOL, "no promtool, see Debian's prometheus")
     def test_the_rules_fire_when_they_should(self):
-        got = subprocess.run([PROMTOOL, "test", "rules", FOLDER / "alerts_test.yaml"], text=True,
-                             capture_output=True, timeout=harness.IO_TIMEOUT_S, check=False)
-        self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
+        for words in ["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]:
+            got = subprocess.run([PROMTOOL, *words[:2], FOLDER / words[2]], text=True,
+                                 capture_output=True, timeout=harness.IO_TIMEOUT_S, check=False)
+            self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
 
     @unittest.skipUnless(PROMETHEUS, "no prometheus, see Debian's package")
     def test_a_prometheus_scrapes_a_node_and_takes_the_dashboards_questions(self):

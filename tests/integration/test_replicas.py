@@ -186,7 +186,7 @@ class OnTheWay(harness.Case):
         return harness.metric(process.at(port), name) or 0
 
     def heard(self, node):
-        return self.metric(node, "kvasir_hints_expected_heard_total")
+        return self.metric(node, 'kvasir_hints_heard_total{what="expected"}')
 
     def waiting(self):
         return sorted(self.metric(e, "vllm:num_requests_waiting", "http") for e in self.engines)
@@ -201,13 +201,13 @@ class OnTheWay(harness.Case):
         harness.wait_until(lambda: sum(self.waiting()) == 2, "both wait")
         self.assertEqual(self.waiting(), [0, 0, 0, 2])
         for node in self.nodes:
-            self.assertEqual(self.metric(node, "kvasir_hints_expected_told_total"), 1)
-            self.assertEqual(self.metric(node, "kvasir_expected_blocks"), BLOCKS + 10)
+            self.assertEqual(self.metric(node, 'kvasir_hints_told_total{what="expected"}'), 1)
+            self.assertEqual(self.metric(node, 'kvasir_expected_blocks{by="tokens"}'), BLOCKS + 10)
         self.order({"speed_percent": 1000000})
         for node in self.nodes:
-            harness.wait_until(lambda node=node: self.metric(node, "kvasir_expected_blocks") == 0,
+            harness.wait_until(lambda node=node: self.metric(node, 'kvasir_expected_blocks{by="tokens"}') == 0,
                                "the engine's events have told")
-            self.assertEqual(self.metric(node, "kvasir_expected_given_up_total"), 0)
+            self.assertEqual(self.metric(node, 'kvasir_expected_dropped_total{reason="given_up"}'), 0)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,12 @@ class SplitCase(harness.Case):
         return harness.request(node.at("serve"), "POST", path, body, headers)
 
     def count(self, node, name):
-        return harness.metric(node.at("admin"), f"kvasir_{name}_total")
+        """`split`, or why it was not, or what failed."""
+        reason = name.removeprefix("split_")
+        family = ("split" if name == "split" else
+                  "split_skipped" if reason in ("short", "form", "alone") else "split_failed")
+        label = "" if name == "split" else f'{{reason="{reason}"}}'
+        return harness.metric(node.at("admin"), f"kvasir_{family}_total{label}")
 
     def decisions(self, node):
         return harness.request(node.at("admin"), "GET", "/admin/decisions").json()
@@ -116,7 +121,7 @@ class Engines(SplitCase):
         chunks = list(stream.chunks())
         self.assertGreater(len(chunks), 5)
         self.assertEqual(self.count(node, "split"), 2)
-        for failed in ("prefill_failed", "params_missing", "params_refused", "decode_failed"):
+        for failed in ("prefill", "params_missing", "params_refused", "decode"):
             self.assertEqual(self.count(node, f"split_{failed}"), 0)
         self.nothing_is_left(node)
         return node
@@ -204,7 +209,7 @@ class Engines(SplitCase):
         thread.join()
         self.assertEqual(answers[0].status, 200, answers[0].text)
         self.assertEqual(len(answers[0].json()["choices"][0]["message"]["content"].split()), 6)
-        self.assertEqual(self.count(node, "split_prefill_failed"), 1)
+        self.assertEqual(self.count(node, "split_prefill"), 1)
         self.assertEqual(self.decision(node, answers[0])["attempts"], 2)
         self.nothing_is_left(node)
 
@@ -253,7 +258,7 @@ class Engines(SplitCase):
         text = "".join(choice["delta"].get("content") or ""
                        for chunk in stream.chunks() for choice in chunk["choices"])
         self.assertEqual(text, whole["choices"][0]["message"]["content"])
-        self.assertEqual((self.count(node, "split"), self.count(node, "resumed")), (1, 1))
+        self.assertEqual((self.count(node, "split"), harness.metric(node.at("admin"), "kvasir_resumed_total")), (1, 1))
         self.nothing_is_left(node)
 
     def test_a_decode_worker_that_dies_is_replaced(self):
@@ -271,7 +276,7 @@ class Engines(SplitCase):
                 answer = self.ask(node)
                 # One that ends its engine ends two.
                 self.assertEqual(answer.status, 502, answer.text)
-                self.assertEqual(self.count(node, "split_decode_failed"),
+                self.assertEqual(self.count(node, "split_decode"),
                                  1 if make == "vllm" else 2)
                 harness.request(engines[1].at("http"), "POST", "/chaos",
                                 {"die_after_tokens": 0, "die_count": 1})
@@ -379,7 +384,7 @@ class Answers(SplitCase):
         self.assertEqual(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"], 899)
         told = self.decision(node, answer)
         self.assertEqual((told["prompt_tokens"], told["cached_tokens"]), (900, 64))
-        self.assertEqual(self.count(node, "cached_tokens"), 64)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_cached_tokens_total"), 64)
 
     def test_a_completion_without_a_number_asks_for_one_token(self):
         node = self.start_node()
@@ -421,39 +426,39 @@ class Answers(SplitCase):
     def test_an_answer_that_is_too_large(self):
         self.half = lambda peer: peer.json({"x": "y" * (1 << 20),
                                             "kv_transfer_params": self.PARAMS})
-        self.does_it_alone(self.start_node(), "split_prefill_failed")
+        self.does_it_alone(self.start_node(), "split_prefill")
 
     def test_statuses_of_the_prefill_worker(self):
         for status in (400, 404, 429, 500, 503):
             with self.subTest(status=status):
                 self.halves.clear()
                 self.half = lambda peer, s=status: peer.json({"error": {}}, s)
-                self.does_it_alone(self.start_node(), "split_prefill_failed")
+                self.does_it_alone(self.start_node(), "split_prefill")
 
     def test_a_connection_that_closes(self):
         def close(_):
             raise Close
         self.half = close
-        self.does_it_alone(self.start_node(), "split_prefill_failed")
+        self.does_it_alone(self.start_node(), "split_prefill")
 
     def test_an_answer_that_breaks_off(self):
         def cut(peer):
             peer.send('HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{"kv_transfer')
             raise Close
         self.half = cut
-        self.does_it_alone(self.start_node(), "split_prefill_failed")
+        self.does_it_alone(self.start_node(), "split_prefill")
 
     def test_one_that_says_nothing_in_time(self):
         self.half = lambda peer: peer.wait_closed()
         self.does_it_alone(self.start_node("--timeouts.first_byte", "300ms"),
-                           "split_prefill_failed")
+                           "split_prefill")
 
     def test_nobody_listens(self):
         node = self.start_node("--health.interval", "1h")
         self.prefill.close()
         answer = self.ask(node)
         self.assertEqual(answer.status, 200)
-        self.assertEqual(self.count(node, "split_prefill_failed"), 1)
+        self.assertEqual(self.count(node, "split_prefill"), 1)
 
     def test_parameters_that_the_decode_worker_refuses(self):
         for status in (400, 422, 500):
@@ -498,7 +503,7 @@ class Answers(SplitCase):
         for turn in range(3):
             got = self.ask(node, prompt=f"{turn} " + LONG)
             self.assertEqual(got.status, 200)
-        self.assertEqual(self.count(node, "split_prefill_failed"), 0)
+        self.assertEqual(self.count(node, "split_prefill"), 0)
         self.assertEqual(len(self.halves), 3)
 
     def test_a_stream_by_chance_whose_decode_worker_dies_is_severed(self):

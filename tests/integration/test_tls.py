@@ -193,7 +193,7 @@ class Tls(Proxy):
         node = self.serve_tls()
         ends = self.openssl("x509", "-in", "one.pem", "-noout", "-enddate").stdout.decode()
         self.assertEqual(harness.metrics(node.at("admin")).get(
-            'kvasir_tls_not_after_seconds{certificate="serving"}'),
+            'kvasir_certificate_expiry_timestamp_seconds{certificate="serving"}'),
                          ssl.cert_time_to_seconds(ends.strip().partition("=")[2]))
         old = self.secure()
         self.assertEqual((self.peer_of(old), self.ask(old)[0]), ("one", 200))

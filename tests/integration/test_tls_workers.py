@@ -149,8 +149,8 @@ class TlsWorkers(Proxy):
             "--tls.workers_key_file", self.folder / "node.key"))
         self.assertEqual(self.post().status, 200)
         self.assertEqual([name for name in harness.metrics(node.at("admin"))
-                          if name.startswith("kvasir_tls_not_after_seconds")],
-                         ['kvasir_tls_not_after_seconds{certificate="workers"}'])
+                          if name.startswith("kvasir_certificate_expiry_timestamp_seconds")],
+                         ['kvasir_certificate_expiry_timestamp_seconds{certificate="workers"}'])
 
     def test_authorities_are_read_again_and_connections_go_on(self):
         go = threading.Event()

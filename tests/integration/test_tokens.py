@@ -117,7 +117,7 @@ class Tokens(Proxy):
         found = harness.metrics(node.at("admin"))
         self.assertEqual(found['kvasir_tenant_requests_total{tenant="shop"}'], 8)
         self.assertEqual(found['kvasir_tenant_requests_total{tenant="research"}'], 1)
-        self.assertLess(found["kvasir_tokens_verified_total"], 9,
+        self.assertLess(found["kvasir_jwt_verified_total"], 9,
                         "a token that is known is not looked at again by the same lane")
         self.assertNotIn("eyJ", node.log())
 

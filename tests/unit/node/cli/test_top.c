@@ -89,24 +89,24 @@ Test(top, rates_are_per_second_between_two_pages)
 
 Test(top, shares_are_of_what_was_placed_and_sessions_are_part_of_it)
 {
-    const char *old = "kvasir_mode_affinity_total 10\n"
-                      "kvasir_mode_balance_total 10\n";
+    const char *old = "kvasir_placed_total{mode=\"affinity\"} 10\n"
+                      "kvasir_placed_total{mode=\"balance\"} 10\n";
 
     read_page(&before, old, 0);
     read_page(&now,
-              "kvasir_mode_affinity_total 15\n"
-              "kvasir_mode_balance_total 15\n",
+              "kvasir_placed_total{mode=\"affinity\"} 15\n"
+              "kvasir_placed_total{mode=\"balance\"} 15\n",
               SECOND);
     cr_assert(says("affinity 50.0%  session -\n"));
     read_page(&before,
-              "kvasir_mode_affinity_total 10\n"
-              "kvasir_mode_balance_total 10\n"
-              "kvasir_mode_session_total 0\n",
+              "kvasir_placed_total{mode=\"affinity\"} 10\n"
+              "kvasir_placed_total{mode=\"balance\"} 10\n"
+              "kvasir_placed_total{mode=\"session\"} 0\n",
               0);
     read_page(&now,
-              "kvasir_mode_affinity_total 15\n"
-              "kvasir_mode_balance_total 15\n"
-              "kvasir_mode_session_total 30\n",
+              "kvasir_placed_total{mode=\"affinity\"} 15\n"
+              "kvasir_placed_total{mode=\"balance\"} 15\n"
+              "kvasir_placed_total{mode=\"session\"} 30\n",
               SECOND);
     cr_assert(says("affinity 12.5%  session 75.0%\n"));
 }

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "node/control/control_slo.h"
@@ -25,11 +26,14 @@ static bool
 counted(const struct fact_decision *fact, uint64_t met, uint64_t ttft,
         uint64_t itl)
 {
-    struct control_slo counts = {0};
+    static struct control_slo counts;
+    const uint64_t *n = counts.model[0].streams;
 
+    memset(&counts, 0, sizeof counts);
     control_slo_take(&counts, &slo, fact);
-    return counts.met == met && counts.ttft_missed == ttft &&
-           counts.itl_missed == itl;
+    return n[CONTROL_SLO_MET] == met &&
+           n[CONTROL_SLO_TTFT_MISSED] + n[CONTROL_SLO_BOTH_MISSED] == ttft &&
+           n[CONTROL_SLO_ITL_MISSED] + n[CONTROL_SLO_BOTH_MISSED] == itl;
 }
 
 Test(node_control_slo, an_answer_keeps_both_times_or_says_which_it_missed)
@@ -124,7 +128,8 @@ Test(node_control_slo, only_whole_streams_are_judged)
     }
     facts[0] = just_in_time();
     control_slo_take(&counts, &none, &facts[0]);
-    cr_assert_eq(counts.met, 0);
+    cr_assert_eq(counts.model[0].streams[CONTROL_SLO_MET], 0);
+    cr_assert_eq(histogram_count(&counts.model[0].ttft), 1);
 }
 
 static struct fleet_board board;
@@ -135,7 +140,7 @@ tells(const struct control_slo *counts, const char *piece)
 {
     struct buf out;
 
-    buf_init(&out, 1 << 14);
+    buf_init(&out, 1 << 20);
     control_slo_put_metrics(counts, &board, &out);
     buf_add(&out, "", 1);
     cr_assert_not(out.failed);
@@ -149,15 +154,21 @@ Test(node_control_slo, metrics_tell_counts_and_bounds)
 {
     static struct fleet_view view;
     static const struct fleet_worker worker = {.id = "w:1"};
-    const struct control_slo counts = {
-        .met = 7, .ttft_missed = 5, .itl_missed = 3};
+    static struct control_slo counts;
+    struct fact_decision fact = just_in_time();
 
+    memcpy(fact.model, "quick", 6);
+    control_slo_take(&counts, &slo, &fact);
     view.worker[2] = &worker;
     worker_set_add(&view.present, 2);
     publish_set(&board.view, &view);
-    cr_assert(tells(&counts, "kvasir_slo_met_total 7\n"));
-    cr_assert(tells(&counts, "_ttft_missed_total 5\n"));
-    cr_assert(tells(&counts, "_itl_missed_total 3\n"));
+    cr_assert(tells(&counts, "kvasir_slo_streams_total{model=\"quick\","
+                             "outcome=\"ttft_missed\"} 1\n"));
+    cr_assert(tells(&counts, "{model=\"quick\",outcome=\"met\"} 0\n"));
+    cr_assert(tells(&counts, "kvasir_model_time_to_first_token_seconds_count{"
+                             "model=\"quick\"} 1\n"));
+    cr_assert(tells(&counts, "kvasir_model_inter_token_latency_seconds_sum{"
+                             "model=\"quick\"} 0.050000\n"));
     cr_assert_not(tells(&counts, "kvasir_worker_slo"));
     gauge_set(&board.slo, 1);
     gauge_set(&board.slo_tokens[2], 4321);
@@ -165,4 +176,27 @@ Test(node_control_slo, metrics_tell_counts_and_bounds)
     cr_assert(
         tells(&counts, "kvasir_worker_slo_tokens{worker=\"w:1\"} 4321\n"));
     cr_assert_not(tells(&counts, "kvasir_worker_slo_requests{"));
+}
+
+/* A model that is called as the rest are is one of them: one series has one
+ * name. */
+Test(node_control_slo, models_beyond_the_bound_are_counted_together)
+{
+    static struct fleet_view view;
+    static struct control_slo counts;
+    struct fact_decision fact = just_in_time();
+
+    publish_set(&board.view, &view);
+    memcpy(fact.model, "other", 6);
+    control_slo_take(&counts, &slo, &fact);
+    cr_assert_eq(counts.count, 0);
+    for (unsigned i = 0; i < CONTROL_SLO_MODELS + 3; i++) {
+        (void)snprintf(fact.model, sizeof fact.model, "m%u", i);
+        control_slo_take(&counts, &slo, &fact);
+        control_slo_take(&counts, &slo, &fact);
+    }
+    cr_assert_eq(counts.count, CONTROL_SLO_MODELS);
+    cr_assert(tells(&counts, "{model=\"m15\",outcome=\"met\"} 2\n"));
+    cr_assert(tells(&counts, "{model=\"other\",outcome=\"met\"} 7\n"));
+    cr_assert_not(tells(&counts, "m16"));
 }

@@ -42,7 +42,7 @@ Test(dispatch_resume, another_worker_goes_on)
     cr_assert(!decision->severed && !decision->cached_known);
     cr_assert_eq(decision->first_token_us, first_token_us - rig.d.begun_us);
     cr_assert_eq(counter_read(&rig.metrics.resumed), 1);
-    cr_assert_eq(counter_read(&rig.metrics.answers_2xx), 1);
+    cr_assert_eq(metrics_ended(&rig.metrics.ends, METRICS_ANSWERED), 1);
 }
 
 Test(dispatch_resume, what_was_learned_of_the_first_is_not_kept_for_its_end)
@@ -99,8 +99,8 @@ Test(dispatch_resume, without_another_worker_the_client_hears_of_no_error)
     }
     cr_assert_eq(rig.d.state, DISPATCH_LOST);
     end(DISPATCH_SEVERED);
-    cr_assert_eq(counter_read(&rig.metrics.all_failed), 0);
-    cr_assert_eq(counter_read(&rig.metrics.severed), 1);
+    cr_assert_eq(metrics_ended(&rig.metrics.ends, METRICS_ALL_FAILED), 0);
+    cr_assert_eq(metrics_ended(&rig.metrics.ends, METRICS_BROKE_OFF), 1);
     const struct fact_decision *decision = facts(FACT_DECISION, &count);
     cr_assert(decision->severed);
 }
