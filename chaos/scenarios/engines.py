@@ -1,6 +1,8 @@
 """Engines die and come back with nothing."""
+import threading
+
 from . import expect, scenario
-from .hosts import SUBNET, wait_until
+from .hosts import IO_S, SUBNET, wait_until
 from .load import Load
 from .nodes import cache_is_back, measure, none_failed, only_severed_at
 
@@ -143,3 +145,89 @@ def engines_are_named(world, say):
     # e1 to e4, and e2 at its other address: nobody came twice.
     added = [node.program.log().count("worker_added") for node in world.nodes]
     expect(added == [5] * len(added), f"workers were added {added} times")
+
+
+def come_and_go(world, say, source):
+    """Under load: one more, one less that serves on, one at another address, one
+    back. No request may fail, nobody is forgotten meanwhile or twice there."""
+    first, second, third, fourth = world.engines
+    world.source = source
+    world.name(first, second, third)
+    world.start()
+    world.workers_are({engine.id: "healthy" for engine in world.named})
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    lasting = Lasting(world, third)
+    came = world.name(first, second, third, fourth)
+    load.run_for(1)
+    gone = world.name(second, third, fourth)
+    first.stop()
+    world.name(third, fourth)
+    second.stop()
+    second.host.move(SUBNET + "100")
+    second.start()
+    moved = world.name(second, third, fourth)
+    first.start()
+    back = world.name(first, second, third, fourth)
+    load.mark("healed")
+    load.run_for(2)
+    lasting.end()
+    outcome = load.end()
+    measure(say, outcome, came_s=came, gone_s=gone, moved_s=moved, back_s=back,
+            looks=lasting.looks)
+    none_failed(outcome)
+    expect(lasting.looks > 0, "nobody looked at the nodes meanwhile")
+    expect(not lasting.wrong, f"{lasting.wrong[:3]}")
+    for node in world.nodes:
+        urls = [worker["url"] for worker in node.workers()]
+        expect(len(urls) == len(set(urls)) == 4, f"{node.name} has {urls}")
+
+
+class Lasting(threading.Thread):
+    """Looks at all nodes' workers: one of them lasts, and none is there twice."""
+
+    def __init__(self, world, engine):
+        super().__init__(daemon=True)
+        self.world, self.id = world, engine.id
+        self.looks, self.wrong, self.ended = 0, [], threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ended.wait(0.1):
+            for node in self.world.nodes:
+                urls = [worker["url"] for worker in node.workers()]
+                self.looks += 1
+                if len(set(urls)) != len(urls) or f"http://{self.id}" not in urls:
+                    self.wrong.append(f"{node.name} has {urls}")
+
+    def end(self):
+        self.ended.set()
+        self.join(IO_S)
+
+
+COMING = {"engines": 4, "seconds": 20}
+PROMISE = ("no request fails; no worker is forgotten or there twice, and in the end all nodes know "
+           "those that are named")
+HURT = "one more, one less, one at another address, one back"
+
+
+@scenario(hurt=f"engines found by a DNS name, under load: {HURT}", promise=PROMISE, **COMING)
+def engines_come_and_go_by_dns(world, say):
+    come_and_go(world, say, "dns")
+
+
+@scenario(hurt=f"engines found by SRV records, likewise: {HURT}", promise=PROMISE, **COMING)
+def engines_come_and_go_by_srv(world, say):
+    come_and_go(world, say, "srv")
+
+
+@scenario(hurt=f"engines found in a watched file, likewise: {HURT}", promise=PROMISE, **COMING)
+def engines_come_and_go_by_file(world, say):
+    come_and_go(world, say, "file")
+
+
+@scenario(hurt=f"engines that announce themselves to one node after the other, likewise: {HURT}",
+          promise=PROMISE, **COMING)
+def engines_come_and_go_by_announcing(world, say):
+    come_and_go(world, say, "announce")

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 from . import hosts
 from .hosts import patiently, wait_until
@@ -14,6 +15,7 @@ SERVE, ADMIN, MESH = 8080, 9080, 7946
 NAME = "kvasir.test"  # all nodes, for clients
 MESH_NAME = "mesh.kvasir.test"  # the same, for each other
 ENGINES_NAME = "engines.kvasir.test"  # those that World.name() says
+SERVICE = "_http._tcp.engines.test"  # likewise, of srv:
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
@@ -150,8 +152,7 @@ class Node(Place):
                  if workers and world.named is None and e.name not in world.unlisted
                  for word in ("--worker", e.as_worker())]
         if world.named is not None:
-            found = ["--worker", f"dns:{ENGINES_NAME}:8000,events=tcp://*:5557,"
-                     "replay=tcp://*:5657", "--workers.resolve", "500ms"]
+            found = world.source_flags()
         island = world.islands.get(self.name)
         found += ["--island.name", island] if island else []
         return self.launch(program("kvasir"), "serve", "--name", name or self.name,
@@ -210,6 +211,33 @@ class Node(Place):
         return json.loads(done.stdout)
 
 
+class Announcer(threading.Thread):
+    """The named engines tell a node of themselves each second, each time another."""
+
+    def __init__(self, world):
+        super().__init__(daemon=True)
+        self.world, self.ended, self.failed = world, threading.Event(), []
+        self.start()
+
+    def run(self):
+        turn = 0
+        while not self.ended.wait(1):
+            turn += 1
+            node = self.world.nodes[turn % len(self.world.nodes)]
+            for engine in list(self.world.named):
+                where = engine.address
+                try:
+                    node.say("POST", "", {"url": f"http://{where}:8000", "ttl": "3s",
+                                          "events": f"tcp://{where}:5557",
+                                          "replay": f"tcp://{where}:5657"})
+                except (AssertionError, OSError) as fault:
+                    self.failed.append(str(fault))
+
+    def end(self):
+        self.ended.set()
+        self.join(hosts.IO_S)
+
+
 class World:
     def __init__(self, nodes=3, engines=3, clients=1, spare=(), islands=None, seed=1):
         self.seed = seed
@@ -222,8 +250,11 @@ class World:
         self.security = None  # of a node's name: flags of its certificate
         self.loads = []
         self.unlisted = set()  # engines that no node's configuration has
-        self.named = None  # engines that a name stands for, in place of a list of all
+        self.named = None  # engines that a source names, in place of a list of all
+        self.source = "dns"  # the source: dns, srv, file, announce
+        self.announcer = None
         self.long = False
+        self.services = []  # what the name server says of SERVICE
         self.minutes = None  # that a run was asked to take
         self.rate = None  # that a run was asked for
 
@@ -238,6 +269,8 @@ class World:
         return self
 
     def __exit__(self, kind, *_):
+        if self.announcer is not None:
+            self.announcer.end()
         if kind is not None and issubclass(kind, Exception) and kind.__name__ != "Skipped":
             self.show_logs()
         self.net.close()
@@ -262,20 +295,47 @@ class World:
                                  *(f"{node.address} {self.islands[node.name]}.{NAME}\n"
                                    for node in nodes if node.name in self.islands),
                                  *(f"{address} {MESH_NAME}\n" for address in told),
-                                 *(f"{engine.address} {ENGINES_NAME}\n"
+                                 *(f"{engine.address} {ENGINES_NAME} {engine.name}.test\n"
                                    for engine in self.named or [])]))
+        services = [f"--srv-host={SERVICE},{engine.name}.test,8000"
+                    for engine in self.named or [] if self.source == "srv"]
+        if self.dns is not None and services != self.services:
+            self.dns.kill()  # such records are not read again
+            self.dns = None
+        self.services = services
         if self.dns is None:
             self.dns = self.net.hosts["dns"].run(
                 hosts.find("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null",
                 "--no-resolv", "--no-hosts", f"--listen-address={self.dns_address}",
                 "--bind-interfaces", "--pid-file=", "--local=/test/", "--local-ttl=0",
-                "--user=root", "--log-facility=-", f"--addn-hosts={path}", ready=False)
+                "--user=root", "--log-facility=-", f"--addn-hosts={path}", *services,
+                ready=False)
         else:
             self.dns.signal(signal.SIGHUP)
 
+    def source_flags(self):
+        """What nodes are started with to find the engines that are named."""
+        shared = "events=tcp://*:5557,replay=tcp://*:5657"
+        return {"dns": ["--worker", f"dns:{ENGINES_NAME}:8000,{shared}"],
+                "srv": ["--worker", f"srv:{SERVICE},{shared}"],
+                "file": ["--worker", f"file:{self.net.folder / 'engines'}"],
+                "announce": []}[self.source] + ["--workers.resolve", "500ms"]
+
+    def tell(self):
+        """What is no name says who is named now."""
+        if self.source == "file":
+            told = self.net.folder / "engines.new"
+            told.write_text("".join(
+                f"- http://{e.address}:8000,events=tcp://{e.address}:5557,"
+                f"replay=tcp://{e.address}:5657\n" for e in self.named))
+            told.rename(self.net.folder / "engines")
+        elif self.source == "announce" and self.running():
+            self.announcer = self.announcer or Announcer(self)
+
     def name(self, *engines):
-        """Nodes find these engines by a name from now on, and all know them."""
+        """Nodes find these engines by the source from now on, and all know them."""
         self.named = list(engines)
+        self.tell()
         if not self.running():
             return 0
         self.resolve(self.nodes)
@@ -289,6 +349,8 @@ class World:
         for node in self.nodes:
             node.start()
         self.together()
+        if self.source == "announce":
+            self.name(*self.named)
         return self
 
     def running(self):
