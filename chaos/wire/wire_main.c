@@ -95,7 +95,8 @@ help(struct buf *out)
         "loss_permille,\n"
         "        duplicate_permille, severed (0, 1); * stands for all ports\n"
         "  reset    all links are perfect\n"
-        "  counts   of frames; so does every answer tell\n");
+        "  counts   of frames; so does every answer tell\n"
+        "  bytes FROM TO   that way carried so far; * as above\n");
 }
 
 /* -errno when the interface cannot be opened. */
