@@ -46,15 +46,22 @@ cli_admin_read(struct cli_admin *cli, const char *command, char *const *argv)
     return cli_parse(command, &flags, cli, argv);
 }
 
+const char *
+cli_admin_address(const struct cli_admin *cli)
+{
+    const char *variable = getenv("KVASIR_ADMIN");
+    bool from_variable = variable != NULL && variable[0] != '\0';
+
+    return cli->address != NULL ? cli->address
+           : from_variable      ? variable
+                                : "127.0.0.1:9080";
+}
+
 /* The address to ask. False: it is invalid, which was printed. */
 static bool
 find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
 {
-    const char *variable = getenv("KVASIR_ADMIN");
-    bool from_variable = variable != NULL && variable[0] != '\0';
-    const char *address = cli->address != NULL ? cli->address
-                          : from_variable      ? variable
-                                               : "127.0.0.1:9080";
+    const char *address = cli_admin_address(cli);
     char quoted[QUOTE_ROOM];
 
     if (url_parse_web(slice_of(address), url) == NULL && url->tls &&

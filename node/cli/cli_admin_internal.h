@@ -51,6 +51,9 @@ struct cli_admin {
 bool cli_admin_read(struct cli_admin *cli, const char *command,
                     char *const *argv) MUST_CHECK;
 
+/* The node that is asked: of --admin, KVASIR_ADMIN, or the default. */
+const char *cli_admin_address(const struct cli_admin *cli);
+
 /*
  * Sends one request (GET when body is empty, else POST). Returns CMD_FINE and
  * the answer in *text; or the exit code, and the reason as one line without its

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <time.h>
@@ -17,7 +18,7 @@
 
 static const char help[] =
     "usage: kvasir top [--admin HOST:PORT] [--ca FILE] [--token-file FILE]\n"
-    "                  [--interval SECONDS] [--count N]\n"
+    "                  [--mesh] [--interval SECONDS] [--count N]\n"
     "\n"
     "Shows once a second what a node does: its requests, how much of their\n"
     "prompts was cached, how long they took, the mesh, and each worker. On a\n"
@@ -25,6 +26,10 @@ static const char help[] =
     "that\n"
     "restarts. Elsewhere it prints one page after the other.\n"
     "\n" CLI_ADMIN_HELP
+    "  --mesh             all living nodes together; their admin ports must "
+    "be\n"
+    "                     open here, at the mesh's addresses and this one's "
+    "port\n"
     "  --interval SECONDS time between two pages, 0.1 to 3600; default: 1\n"
     "  --count N          exit after N pages; default: never\n"
     "  -h, --help         this text\n"
@@ -41,12 +46,14 @@ static const char help[] =
     "examples:\n"
     "  kvasir top\n"
     "  kvasir top --admin 10.0.0.7:9080 --interval 5\n"
+    "  kvasir top --mesh --admin 10.0.0.7:9080\n"
     "  kvasir top --count 1 | cat\n";
 
 struct wish {
     struct cli_admin cli;
     double interval_s;
     uint64_t count; /* 0: no end */
+    bool mesh;
 };
 
 #define AT(member) offsetof(struct wish, member)
@@ -55,6 +62,7 @@ static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
     {.name = "ca", .kind = FLAG_ANY, .at = AT(cli.ca)},
     {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
+    {.name = "mesh", .kind = FLAG_SWITCH, .at = AT(mesh)},
     {.name = "interval",
      .kind = FLAG_REAL,
      .at = AT(interval_s),
@@ -75,6 +83,9 @@ struct page {
     struct buf metrics;
     struct buf fault;
     struct buf frame;
+    struct buf notes;      /* nodes that did not answer, a line each */
+    struct top_sample one; /* of the mesh */
+    struct top_nodes nodes;
     struct top_sample samples[2];
     uint32_t current; /* of samples */
     bool any;         /* the other one was read, too */
@@ -175,18 +186,68 @@ terminal_wait(const struct terminal *terminal, double seconds)
 
 /* Pages */
 
-static int
-fetch(struct page *page, const struct cli_admin *cli)
+/* Adds a node's page to the sum; 0: it did not answer. */
+static uint32_t
+fetch_node(struct page *page, const struct cli_admin *cli,
+           const struct top_node *node)
 {
-    int code = cli_admin_fetch(cli, "/metrics", SLICE(""), &page->metrics,
+    struct cli_admin other = *cli;
+
+    other.address = node->address;
+    if (cli_admin_fetch(&other, "/metrics", SLICE(""), &page->metrics,
+                        &page->fault) != CMD_FINE) {
+        buf_printf(&page->notes, "%s: %.*s\n", node->name, (int)page->fault.len,
+                   page->fault.len != 0 ? page->fault.ptr : "");
+        return 0;
+    }
+    top_read(&page->one, buf_slice(&page->metrics), clock_us());
+    top_join(&page->samples[page->current], &page->one);
+    return 1;
+}
+
+/* The page that was read of the asked node becomes that of all of them. */
+static int
+fetch_others(struct page *page, const struct cli_admin *cli)
+{
+    struct top_sample *all = &page->samples[page->current];
+    uint32_t answered = 1;
+
+    buf_clear(&page->notes);
+    memcpy(&page->one, all, sizeof page->one);
+    memset(all, 0, sizeof *all);
+    top_join(all, &page->one);
+    int code = cli_admin_fetch(cli, "/admin/mesh", SLICE(""), &page->metrics,
                                &page->fault);
+    if (code != CMD_FINE) {
+        return code;
+    }
+    if (!top_nodes_read(&page->nodes, buf_slice(&page->metrics),
+                        slice_of(cli_admin_address(cli)))) {
+        buf_clear(&page->fault);
+        buf_add_text(&page->fault, "the node tells nothing of a mesh");
+        return CMD_FAILED;
+    }
+    for (uint32_t i = 0; i < page->nodes.count; i++) {
+        answered += fetch_node(page, cli, &page->nodes.node[i]);
+    }
+    (void)snprintf(all->node, sizeof all->node, "%u of %u", (unsigned)answered,
+                   (unsigned)page->nodes.count + 1);
+    return CMD_FINE;
+}
+
+static int
+fetch(struct page *page, const struct wish *wish)
+{
+    int code = cli_admin_fetch(&wish->cli, "/metrics", SLICE(""),
+                               &page->metrics, &page->fault);
 
     if (code == CMD_FINE) {
         page->current = 1 - page->current;
         top_read(&page->samples[page->current], buf_slice(&page->metrics),
                  clock_us());
     }
-    return code;
+    return code == CMD_FINE && wish->mesh ? fetch_others(page, &wish->cli)
+                                          : code;
 }
 
 /* On a terminal each line replaces what stood there. */
@@ -217,6 +278,10 @@ compose(struct page *page, bool reached, struct top_room room)
         buf_add_text(&page->frame, "\n");
         room.lines = room.lines > 1 ? room.lines - 1 : room.lines;
     }
+    for (size_t i = 0; i < page->notes.len; i++) {
+        room.lines -= page->notes.ptr[i] == '\n' && room.lines > 1;
+    }
+    buf_add_slice(&page->frame, buf_slice(&page->notes));
     /* The last line stays free: writing its end would scroll. */
     room.lines = room.lines > 1 ? room.lines - 1 : room.lines;
     top_show(page->any && reached ? before : NULL, now, &room, &page->frame);
@@ -227,7 +292,7 @@ static int
 run(struct page *page, const struct wish *wish, const struct terminal *terminal)
 {
     uint64_t shown = 0;
-    int code = fetch(page, &wish->cli);
+    int code = fetch(page, wish);
 
     if (code != CMD_FINE) {
         return code;
@@ -237,7 +302,7 @@ run(struct page *page, const struct wish *wish, const struct terminal *terminal)
         draw(page, terminal);
     }
     while (terminal_wait(terminal, wish->interval_s)) {
-        code = fetch(page, &wish->cli);
+        code = fetch(page, wish);
         if (code != CMD_FINE && !terminal->out) {
             return code;
         }
@@ -272,6 +337,7 @@ cmd_top(char *const *argv)
     buf_init(&page->metrics, CLI_ADMIN_ANSWER_MAX);
     buf_init(&page->fault, CLI_ADMIN_FAULT_MAX);
     buf_init(&page->frame, FRAME_BYTES_MAX);
+    buf_init(&page->notes, FRAME_BYTES_MAX);
     (void)sigaction(SIGINT, &end, NULL);
     (void)sigaction(SIGTERM, &end, NULL);
     terminal_take(&terminal);
@@ -281,6 +347,7 @@ cmd_top(char *const *argv)
         (void)fprintf(stderr, "kvasir top: %.*s\n", (int)page->fault.len,
                       page->fault.len != 0 ? page->fault.ptr : "");
     }
+    buf_fini(&page->notes);
     buf_fini(&page->frame);
     buf_fini(&page->fault);
     buf_fini(&page->metrics);

@@ -20,62 +20,72 @@
 #include "index/base/buf.h"
 #include "node/base/histogram.h"
 
+/* What a number of several nodes is. */
+enum top_how {
+    TOP_SUM,
+    TOP_MOST,
+    TOP_LEAST,
+    TOP_NOT, /* not shown: what peers have open is in the sum of their own */
+};
+
 #define TOP_WORKERS_MAX 256U
 #define TOP_ID_MAX      64U
+#define TOP_NODES_MAX   64U
+#define TOP_ADDRESS_MAX 300U
 #define TOP_BUCKETS     (HISTOGRAM_BOUNDS + 1)
 
-/* X(NAME, series, label, value): one number each, the sum of the series with that
- * label; "": of all. */
-#define TOP_NUMBERS(X)                                                  \
-    X(UPTIME, "kvasir_uptime_seconds", "", "")                          \
-    X(READY, "kvasir_ready", "", "")                                    \
-    X(INFLIGHT, "kvasir_inflight", "", "")                              \
-    X(CONNECTIONS, "kvasir_connections", "", "")                        \
-    X(REQUESTS, "kvasir_requests_total", "", "")                        \
-    X(RETRIES, "kvasir_retries_total", "", "")                          \
-    X(FAILED, "kvasir_requests_total", "reason", "all_attempts_failed") \
-    X(SEVERED, "kvasir_requests_total", "reason", "answer_broke_off")   \
-    X(CANCELLED, "kvasir_requests_total", "reason", "cancelled")        \
-    X(OVERLOAD, "kvasir_requests_total", "reason", "overloaded")        \
-    X(NO_WORKER, "kvasir_requests_total", "reason", "no_worker")        \
-    X(PROMPT_TOKENS, "kvasir_prompt_tokens_total", "", "")              \
-    X(CACHED_TOKENS, "kvasir_cached_tokens_total", "", "")              \
-    X(AFFINITY, "kvasir_placed_total", "mode", "affinity")              \
-    X(BALANCE, "kvasir_placed_total", "mode", "balance")                \
-    X(SESSION, "kvasir_placed_total", "mode", "session")                \
-    X(STREAMS, "kvasir_gossip_streams", "", "")                         \
-    X(STREAMS_STALE, "kvasir_gossip_streams_stale", "", "")             \
-    X(BATCHES_BEHIND, "kvasir_gossip_behind_batches", "", "")           \
-    X(MIRROR_BLOCKS, "kvasir_mirror_holder_blocks", "", "")             \
-    X(BELIEF_BLOCKS, "kvasir_belief_holder_blocks", "", "")             \
-    X(SNAPSHOT_AGE, "kvasir_snapshot_age_seconds", "", "")              \
-    X(SNAPSHOT_FAILING, "kvasir_snapshot_failing", "", "")
+/* X(NAME, series, label, value, how): one number each, the sum of the series
+ * with that label ("": of all); how those of several nodes become one. */
+#define TOP_NUMBERS(X)                                                       \
+    X(UPTIME, "kvasir_uptime_seconds", "", "", LEAST)                        \
+    X(READY, "kvasir_ready", "", "", LEAST)                                  \
+    X(INFLIGHT, "kvasir_inflight", "", "", SUM)                              \
+    X(CONNECTIONS, "kvasir_connections", "", "", SUM)                        \
+    X(REQUESTS, "kvasir_requests_total", "", "", SUM)                        \
+    X(RETRIES, "kvasir_retries_total", "", "", SUM)                          \
+    X(FAILED, "kvasir_requests_total", "reason", "all_attempts_failed", SUM) \
+    X(SEVERED, "kvasir_requests_total", "reason", "answer_broke_off", SUM)   \
+    X(CANCELLED, "kvasir_requests_total", "reason", "cancelled", SUM)        \
+    X(OVERLOAD, "kvasir_requests_total", "reason", "overloaded", SUM)        \
+    X(NO_WORKER, "kvasir_requests_total", "reason", "no_worker", SUM)        \
+    X(PROMPT_TOKENS, "kvasir_prompt_tokens_total", "", "", SUM)              \
+    X(CACHED_TOKENS, "kvasir_cached_tokens_total", "", "", SUM)              \
+    X(AFFINITY, "kvasir_placed_total", "mode", "affinity", SUM)              \
+    X(BALANCE, "kvasir_placed_total", "mode", "balance", SUM)                \
+    X(SESSION, "kvasir_placed_total", "mode", "session", SUM)                \
+    X(STREAMS, "kvasir_gossip_streams", "", "", MOST)                        \
+    X(STREAMS_STALE, "kvasir_gossip_streams_stale", "", "", MOST)            \
+    X(BATCHES_BEHIND, "kvasir_gossip_behind_batches", "", "", MOST)          \
+    X(MIRROR_BLOCKS, "kvasir_mirror_holder_blocks", "", "", MOST)            \
+    X(BELIEF_BLOCKS, "kvasir_belief_holder_blocks", "", "", MOST)            \
+    X(SNAPSHOT_AGE, "kvasir_snapshot_age_seconds", "", "", MOST)             \
+    X(SNAPSHOT_FAILING, "kvasir_snapshot_failing", "", "", MOST)
 
 enum top_number {
-#define TOP_NUMBER_ENUM(NAME, series, label, value) TOP_##NAME,
+#define TOP_NUMBER_ENUM(NAME, series, label, value, how) TOP_##NAME,
     TOP_NUMBERS(TOP_NUMBER_ENUM)
 #undef TOP_NUMBER_ENUM
     TOP_NUMBERS_COUNT,
 };
 
-/* X(NAME, series): one number a worker; of several ranks their sum. */
-#define TOP_WORKER_NUMBERS(X)                                \
-    X(ELIGIBLE, "kvasir_worker_eligible")                    \
-    X(MINE, "kvasir_worker_inflight")                        \
-    X(PEERS, "kvasir_worker_inflight_peers")                 \
-    X(FOREIGN, "kvasir_worker_inflight_foreign")             \
-    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens")          \
-    X(RUNNING, "kvasir_worker_running")                      \
-    X(WAITING, "kvasir_worker_waiting")                      \
-    X(KV_USAGE, "kvasir_worker_kv_usage_ratio")              \
-    X(WORKER_REQUESTS, "kvasir_worker_requests_total")       \
-    X(WORKER_FAILURES, "kvasir_worker_failures_total")       \
-    X(WORKER_SEVERED, "kvasir_worker_streams_severed_total") \
-    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks")            \
-    X(BELIEVED_BLOCKS, "kvasir_worker_belief_blocks")
+/* X(NAME, series, how): one number a worker; of several ranks their sum. */
+#define TOP_WORKER_NUMBERS(X)                                     \
+    X(ELIGIBLE, "kvasir_worker_eligible", MOST)                   \
+    X(MINE, "kvasir_worker_inflight", SUM)                        \
+    X(PEERS, "kvasir_worker_inflight_peers", NOT)                 \
+    X(FOREIGN, "kvasir_worker_inflight_foreign", MOST)            \
+    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens", SUM)          \
+    X(RUNNING, "kvasir_worker_running", MOST)                     \
+    X(WAITING, "kvasir_worker_waiting", MOST)                     \
+    X(KV_USAGE, "kvasir_worker_kv_usage_ratio", MOST)             \
+    X(WORKER_REQUESTS, "kvasir_worker_requests_total", SUM)       \
+    X(WORKER_FAILURES, "kvasir_worker_failures_total", SUM)       \
+    X(WORKER_SEVERED, "kvasir_worker_streams_severed_total", SUM) \
+    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks", MOST)           \
+    X(BELIEVED_BLOCKS, "kvasir_worker_belief_blocks", MOST)
 
 enum top_worker_number {
-#define TOP_WORKER_ENUM(NAME, series) TOP_##NAME,
+#define TOP_WORKER_ENUM(NAME, series, how) TOP_##NAME,
     TOP_WORKER_NUMBERS(TOP_WORKER_ENUM)
 #undef TOP_WORKER_ENUM
     TOP_WORKER_NUMBERS_COUNT,
@@ -138,6 +148,29 @@ struct top_room {
 
 /* Reads a page of metrics that was fetched at at_us. */
 void top_read(struct top_sample *sample, struct slice metrics, uint64_t at_us);
+
+/* The row of that name, made where there is none; NULL: there is no room. */
+struct top_worker *top_worker_of(struct top_sample *sample, const char *name);
+
+/* Text of a node's, as printable ASCII; truncated. */
+void top_copy_name(char out[TOP_ID_MAX], struct slice name);
+
+/* Adds a node's page to that of several: all zero at first. Their node is the
+ * caller's to name. */
+void top_join(struct top_sample *all, const struct top_sample *node);
+
+struct top_nodes {
+    uint32_t count;
+    struct top_node {
+        char name[TOP_ID_MAX];
+        char address[TOP_ADDRESS_MAX]; /* of its admin port */
+    } node[TOP_NODES_MAX];
+};
+
+/* The other living nodes, of a node's /admin/mesh, as that was asked at
+ * `asked` (--admin): theirs have the same port. False: it says nothing. */
+bool top_nodes_read(struct top_nodes *nodes, struct slice mesh,
+                    struct slice asked);
 
 /* True when both are of one process and some time lies between. */
 bool top_comparable(const struct top_sample *before,

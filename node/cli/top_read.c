@@ -1,4 +1,5 @@
 /* A page of metrics, as far as `kvasir top` wants it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "node/cli/top_internal.h"
@@ -9,14 +10,18 @@ static const struct {
     struct slice label; /* empty: any */
     struct slice value;
 } numbers[] = {
-#define NUMBER(NAME, series, label, value) \
+#define NUMBER(NAME, series, label, value, how) \
     {SLICE(series), SLICE(label), SLICE(value)},
     TOP_NUMBERS(NUMBER)
 #undef NUMBER
 };
 
+#define WORKER_SERIES(NAME, series, how) SLICE(series),
+static const struct slice worker_numbers[] = {
+    TOP_WORKER_NUMBERS(WORKER_SERIES)};
+#undef WORKER_SERIES
+
 #define SERIES(NAME, series) SLICE(series),
-static const struct slice worker_numbers[] = {TOP_WORKER_NUMBERS(SERIES)};
 
 static const struct slice members[] = {TOP_MEMBERS(SERIES)};
 #undef SERIES
@@ -40,8 +45,8 @@ find(const struct slice *table, uint32_t count, struct slice name)
 }
 
 /* Nothing in a name may move the cursor. */
-static void
-copy_name(char out[TOP_ID_MAX], struct slice name)
+void
+top_copy_name(char out[TOP_ID_MAX], struct slice name)
 {
     size_t len = name.len < TOP_ID_MAX ? name.len : TOP_ID_MAX - 1;
 
@@ -59,12 +64,9 @@ add(struct top_figure *figure, double value)
 }
 
 /* A page has all workers in each family, in the same order. */
-static struct top_worker *
-worker_of(struct top_sample *sample, struct slice id)
+struct top_worker *
+top_worker_of(struct top_sample *sample, const char *name)
 {
-    char name[TOP_ID_MAX];
-
-    copy_name(name, id);
     for (uint32_t i = 0; i < sample->workers_count; i++) {
         if (strcmp(sample->workers[i].id, name) == 0) {
             return &sample->workers[i];
@@ -74,7 +76,7 @@ worker_of(struct top_sample *sample, struct slice id)
         return NULL;
     }
     struct top_worker *worker = &sample->workers[sample->workers_count++];
-    memcpy(worker->id, name, sizeof(name));
+    (void)snprintf(worker->id, sizeof(worker->id), "%s", name);
     return worker;
 }
 
@@ -82,12 +84,14 @@ static void
 read_worker(struct top_sample *sample, uint32_t which,
             const struct promtext_sample *line, double value)
 {
+    char name[TOP_ID_MAX];
     struct slice id;
 
     if (!promtext_label(line, SLICE("worker"), &id)) {
         return;
     }
-    struct top_worker *worker = worker_of(sample, id);
+    top_copy_name(name, id);
+    struct top_worker *worker = top_worker_of(sample, name);
     if (worker != NULL) {
         add(&worker->number[which], value);
     } else if (which == TOP_ELIGIBLE) {
@@ -137,10 +141,10 @@ read_other(struct top_sample *sample, const struct promtext_sample *line,
         }
     } else if (slice_equal(line->name, SLICE("kvasir_info"))) {
         if (promtext_label(line, SLICE("node"), &text)) {
-            copy_name(sample->node, text);
+            top_copy_name(sample->node, text);
         }
         if (promtext_label(line, SLICE("version"), &text)) {
-            copy_name(sample->version, text);
+            top_copy_name(sample->version, text);
         }
     }
 }

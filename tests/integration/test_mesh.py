@@ -7,6 +7,8 @@ import unittest
 
 import harness
 from dns import Dns, free_port
+from fake_worker import FakeWorker
+from test_proxy import CHAT, chat, echo
 
 try:
     import mesh_frames
@@ -304,6 +306,38 @@ class Names(MeshCase):
             self.assertEqual(self.members(node), {self.mesh(node)["node"]: "alive"})
         dns.set({"mesh.test": hosts})
         self.together(nodes)
+
+
+
+class Top(MeshCase):
+    def test_top_sums_the_nodes(self):
+        hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+        port, worker = free_port(*hosts), FakeWorker(self, echo)
+        nodes = []
+        for i, host in enumerate(hosts):
+            flags = self.flags(f"n{i}", "--worker", worker.url, mesh=f"{host}:0",
+                               join=[nodes[0].ready["mesh"]] if nodes else [])
+            flags[flags.index("--admin") + 1] = f"{host}:{port}"
+            nodes.append(self.start("kvasir", *flags, "--admin.insecure", "true"))
+        self.together(nodes)
+        for i, node in enumerate(nodes):
+            harness.wait_until(lambda node=node: self.metric(node, "kvasir_worker_eligible") == 1,
+                               "the worker is up")
+            for _ in range(i + 1):
+                self.assertEqual(harness.request(node.at("serve"), "POST", CHAT, chat()).status, 200)
+
+        def page(*more):
+            told = self.run_once("kvasir", "top", "--mesh", "--count", "1", "--interval", "0.1",
+                                 "--admin", nodes[0].ready["admin"], *more)
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+            return told.stdout
+
+        told = page()
+        self.assertIn("node 3 of 3  ready", told)
+        self.assertIn("3 alive", told)
+        nodes[2].freeze()
+        self.sees(nodes[:2], "n2", "dead")
+        self.assertIn("node 2 of 2", page())
 
 
 if __name__ == "__main__":

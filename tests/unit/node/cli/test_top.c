@@ -127,7 +127,7 @@ Test(top, a_worker_is_a_row_and_its_ranks_are_one)
               "kvasir_mirror_worker_blocks{worker=\"a\",rank=\"1\"} 2\n",
               2 * SECOND);
     cr_assert(says("WORKER TAKES  REQ/S"));
-    cr_assert(says("\na      yes      4.5      -"));
+    cr_assert(says("\na      yes      4.5    0.0")); /* no series: none */
     cr_assert(says("      42"));
     cr_assert(says("\nb      NO         -")); /* it was not there before */
 }
@@ -253,4 +253,69 @@ Test(top, it_stays_within_the_room)
     cr_assert(strstr(show(NULL, 24, 0), "\n... and 262 more\n") != NULL, "%s",
               shown.ptr);
     cr_assert(strstr(show(NULL, 0, 0), "\n... and 20 more\n") != NULL);
+}
+
+/* Two nodes: each has two requests open at a, and a peer's are the other's. */
+Test(top, nodes_of_a_mesh_are_one_page)
+{
+    static const char *const pages[] = {
+        "kvasir_info{node=\"n1\",version=\"9\"} 1\nkvasir_ready 1\n"
+        "kvasir_uptime_seconds 50\nkvasir_gossip_streams 4\n"
+        "kvasir_requests_total{code=\"200\",reason=\"answered\"} 10\n"
+        "kvasir_mesh_members{state=\"alive\"} 2\n"
+        "kvasir_worker_eligible{worker=\"a\"} 1\n"
+        "kvasir_worker_inflight{worker=\"a\"} 2\n"
+        "kvasir_worker_inflight_peers{worker=\"a\"} 3\n"
+        "kvasir_worker_running{worker=\"a\"} 5\n",
+        "kvasir_info{node=\"n2\",version=\"9\"} 1\nkvasir_ready 0\n"
+        "kvasir_uptime_seconds 20\nkvasir_gossip_streams 4\n"
+        "kvasir_requests_total{code=\"200\",reason=\"answered\"} 7\n"
+        "kvasir_requests_total{code=\"503\",reason=\"no_worker\"} 1\n"
+        "kvasir_mesh_members{state=\"alive\"} 2\n"
+        "kvasir_worker_eligible{worker=\"a\"} 0\n"
+        "kvasir_worker_inflight{worker=\"a\"} 3\n"
+        "kvasir_worker_inflight_peers{worker=\"a\"} 2\n"
+        "kvasir_worker_running{worker=\"a\"} 4\n"
+        "kvasir_worker_running{worker=\"b\"} 1\n"};
+    static struct top_sample all;
+
+    memset(&all, 0, sizeof(all));
+    for (unsigned i = 0; i < 2; i++) {
+        read_page(&now, pages[i], SECOND);
+        top_join(&all, &now);
+    }
+    cr_assert_eq(all.number[TOP_REQUESTS].value, 18);
+    cr_assert_eq(all.number[TOP_NO_WORKER].value, 1);
+    cr_assert_eq(all.number[TOP_UPTIME].value, 20);
+    cr_assert_eq(all.number[TOP_READY].value, 0);
+    cr_assert_eq(all.number[TOP_STREAMS].value, 4);
+    cr_assert_eq(all.members[TOP_ALIVE].value, 2);
+    cr_assert_eq(all.workers_count, 2);
+    cr_assert_eq(all.workers[0].number[TOP_MINE].value, 5);
+    cr_assert_not(all.workers[0].number[TOP_PEERS].known);
+    cr_assert_eq(all.workers[0].number[TOP_RUNNING].value, 5);
+    cr_assert_eq(all.workers[0].number[TOP_ELIGIBLE].value, 1);
+    cr_assert_eq(all.buckets_count[TOP_ROUTE], 2 * TOP_BUCKETS);
+}
+
+Test(top, the_other_living_nodes_are_asked_at_their_hosts_and_the_same_port)
+{
+    static struct top_nodes nodes;
+    struct slice mesh = SLICE(
+        "{\"members\":[{\"name\":\"n1\",\"state\":\"alive\",\"self\":true,"
+        "\"address\":\"10.0.0.1:7946\"},{\"name\":\"n2\",\"state\":\"alive\","
+        "\"address\":\"10.0.0.2:7946\"},{\"name\":\"n3\",\"state\":\"dead\","
+        "\"address\":\"10.0.0.3:7946\"},{\"name\":\"n4\",\"state\":\"alive\","
+        "\"address\":\"[fd00::4]:7946\"},{\"name\":\"n5\",\"state\":\"alive\","
+        "\"address\":\"none\"}]}");
+
+    cr_assert(top_nodes_read(&nodes, mesh, SLICE("localhost:9080")));
+    cr_assert_eq(nodes.count, 2);
+    cr_assert_str_eq(nodes.node[0].name, "n2");
+    cr_assert_str_eq(nodes.node[0].address, "10.0.0.2:9080");
+    cr_assert_str_eq(nodes.node[1].address, "[fd00::4]:9080");
+    cr_assert(top_nodes_read(&nodes, mesh, SLICE("https://n1.example:9443")));
+    cr_assert_str_eq(nodes.node[0].address, "https://10.0.0.2:9443");
+    cr_assert_not(top_nodes_read(&nodes, SLICE("[]"), SLICE("a:1")));
+    cr_assert_not(top_nodes_read(&nodes, SLICE("no json"), SLICE("a:1")));
 }
