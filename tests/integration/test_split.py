@@ -149,7 +149,9 @@ class Engines(SplitCase):
         self.assertIn("x-kvasir-prefill-worker", first.headers)
 
         def held():
-            return self.explain(node)["split"].get("why_not")
+            told = self.explain(node)
+            return told["split"].get("why_not") and all(
+                c["source"] == "mirror" for c in told["candidates"] if c["worker"] == "decode")
         harness.wait_until(held, "the decode worker's events say that it has the prompt")
         again = self.ask(node)
         self.assertNotIn("x-kvasir-prefill-worker", again.headers)
