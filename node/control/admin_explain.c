@@ -10,6 +10,7 @@
 #include "node/control/admin.h"
 #include "node/control/admin_snapshot.h"
 #include "node/control/control_cache.h"
+#include "node/control/control_resume.h"
 #include "node/control/control_roster.h"
 #include "node/local/local_tokens.h"
 #include "node/route/alias.h"
@@ -435,6 +436,8 @@ put_explain(struct control *control, const struct asked *asked,
         put_split(control, world, &half, split, &choice, json);
     }
     control_cache_explain(control, control->alias.body, json);
+    control_resume_explain(control, world, choice.worker, control->alias.body,
+                           json);
     control_scale_explain(&control->scale, &control->node->scale,
                           control->explain.model, json);
     json_out_object_end(json);

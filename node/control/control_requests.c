@@ -164,6 +164,7 @@ control_log_request(const struct control *control,
     add_text(&line, "failed", failed_text(fact, failed));
     add_some(&line, "resumed", d->resumed);
     add_text(&line, "end", fact->end);
+    add_text(&line, "not_resumed", fact->origin.not_resumed);
     add_text(&line, "cache", fact->origin.cache);
     add_text(&line, "cache_why", fact->origin.cache_why);
     add_number(&line, "status", d->status);

@@ -91,6 +91,9 @@ logging_begin(struct fact_request *fact, struct exchange *x,
                                                        : ends[report->end];
     fact->origin.cache = caching_name(x);
     fact->origin.cache_why = x->caching.why;
+    if (report->end == DISPATCH_SEVERED && x->alive.stream) {
+        fact->origin.not_resumed = x->resuming.why;
+    }
     set_client(&fact->origin, x->client);
     set_request(&fact->origin, x);
     fact->origin.traced = x->traced;

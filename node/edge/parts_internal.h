@@ -68,11 +68,12 @@ struct edge_edits {
 
 /* A stream that may go on at another worker. */
 struct edge_resuming {
-    bool possible; /* such a request's may */
-    bool exact;    /* its text is the same everywhere */
-    bool usage;    /* the client wants to be told of the usage */
-    bool framed;   /* the answer passes in whole events */
-    uint32_t asks; /* edits that ask for the rest of it */
+    bool possible;   /* such a request's may */
+    bool exact;      /* its text is the same everywhere */
+    bool usage;      /* the client wants to be told of the usage */
+    bool framed;     /* the answer passes in whole events */
+    const char *why; /* nobody went on, or may; static text */
+    uint32_t asks;   /* edits that ask for the rest of it */
     struct body_edit ask[RESUME_EDITS_MAX];
 };
 

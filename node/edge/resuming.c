@@ -4,46 +4,20 @@
  * stream and joins it.
  */
 #include "node/edge/answer_internal.h"
-
-/* A larger request is not kept, nor read again while a lane waits. */
-#define REQUEST_MAX ((size_t)1 << 20)
-
-/* Whether there is a text to go on with; of Messages and Responses as chats. */
-static bool
-is_apt(const struct scan *scan)
-{
-    switch (scan->api) {
-    case SCAN_API_CHAT:
-    case SCAN_API_MESSAGES:
-        return scan->shape == SCAN_MESSAGES;
-    case SCAN_API_RESPONSES:
-        return scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING;
-    case SCAN_API_TEXT:
-        return scan->shape == SCAN_STRING || scan->shape == SCAN_ID_LIST;
-    case SCAN_API_GUESSED:
-    case SCAN_API_EMBEDDINGS:
-    case SCAN_API_POOLING:
-    case SCAN_API_OTHER:
-    case SCAN_APIS:
-        break;
-    }
-    return false;
-}
+#include "node/route/resume_may.h"
 
 void
 resuming_init(struct exchange *x, const struct scan *scan)
 {
     const struct lane *lane = x->client->lane;
     enum resume_rule rule = (enum resume_rule)lane->dispatch.retries.streams;
-    bool alone = scan->n == 1 && scan->prompts == 1;
-    bool plain = !scan->stateful && !scan->rescored && !scan->truncated;
+    enum resume_pass pass = resume_judge(
+        scan, x->body.len, rule, lane->dispatch.retries.after_send != 0);
 
     x->resuming.exact = scan->greedy;
     x->resuming.usage = scan->include_usage;
-    x->resuming.possible =
-        (rule == RESUME_ALWAYS || (rule == RESUME_GREEDY && scan->greedy)) &&
-        scan->stream && alone && plain && is_apt(scan) &&
-        x->body.len <= REQUEST_MAX && lane->dispatch.retries.after_send != 0;
+    x->resuming.possible = pass == RESUME_MAY;
+    x->resuming.why = resume_pass_name(pass);
 }
 
 void
@@ -87,9 +61,13 @@ resuming_begin(struct exchange *x)
 {
     enum scan_api api = x->dialect.on ? SCAN_API_CHAT : x->api;
 
-    x->resuming.framed = x->resuming.possible &&
-                         (api == SCAN_API_CHAT || api == SCAN_API_TEXT) &&
-                         is_room(&x->client->lane->memory);
+    bool ours = api == SCAN_API_CHAT || api == SCAN_API_TEXT;
+
+    x->resuming.framed =
+        x->resuming.possible && ours && is_room(&x->client->lane->memory);
+    if (x->resuming.possible && !x->resuming.framed) {
+        x->resuming.why = ours ? "memory" : resume_pass_name(RESUME_OWN_PATH);
+    }
     if (x->resuming.framed) {
         resume_begin(&x->resume, api, x->resuming.exact, x->shown);
     }
@@ -156,40 +134,52 @@ resuming_settle(struct exchange *x)
     }
 }
 
+/* Why nobody is asked for the rest, whatever the request says; "": somebody may
+ * be. */
+static const char *ON_LANE
+obstacle(const struct exchange *x)
+{
+    const struct resume *r = &x->resume;
+
+    return r->torn                                          ? "torn"
+           : !r->on || (x->dialect.streams && x->says.done) ? "answer"
+           : x->client->out != NULL                         ? "client"
+           : !dispatch_may_resume(&x->dispatch)             ? "attempts"
+                                                            : "";
+}
+
 bool
 resuming_ask(struct exchange *x)
 {
+    struct slice body = x->dialect.streams ? x->dialect.chat : x->body;
     struct resume *r = &x->resume;
-    int count;
+    struct slice member;
 
-    if (!x->resuming.framed || !r->on || x->client->out != NULL ||
-        (x->dialect.streams && x->says.done) ||
-        !dispatch_may_resume(&x->dispatch)) {
+    if (!x->resuming.framed) {
         return false;
     }
-    count = resume_ask(r, x->dialect.streams ? x->dialect.chat : x->body,
-                       x->resuming.ask);
+    x->resuming.why = obstacle(x);
+    if (x->resuming.why[0] != '\0') {
+        return false;
+    }
+    int count = resume_ask(r, body, x->resuming.ask);
     if (count < 0) {
+        x->resuming.why = resume_keeps(body, r->api, &member)
+                              ? "answer"
+                              : resume_pass_name(RESUME_MEMBER);
         return false;
     }
     x->resuming.asks = (uint32_t)count;
+    x->resuming.why = "nobody"; /* if it is severed all the same */
     return true;
 }
 
 bool
 resuming_suits(const struct exchange *x)
 {
-    enum engine_kind kind = x->pool->worker.kind;
-
-    if (!translating_suits(x)) {
-        return false;
-    }
-    if (x->resuming.asks == 0 || x->api == SCAN_API_TEXT) {
-        return true;
-    }
-    /* Where the seam shows whether it went on, one may try. */
-    return kind == ENGINE_VLLM || kind == ENGINE_SGLANG ||
-           (kind == ENGINE_OTHER && x->resuming.exact);
+    return translating_suits(x) &&
+           (x->resuming.asks == 0 ||
+            resume_suits(x->pool->worker.kind, x->api, x->resuming.exact));
 }
 
 void

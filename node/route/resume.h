@@ -183,6 +183,11 @@ bool resume_finish(struct resume *r, bool usage, struct slice *missing)
 int resume_ask(struct resume *r, struct slice body,
                struct body_edit edits[RESUME_EDITS_MAX]) MUST_CHECK;
 
+/* Whether a request asks for nothing that a continuation would not keep. If not,
+ * *member names what does, in body. */
+bool resume_keeps(struct slice body, enum scan_api api, struct slice *member)
+    MUST_CHECK;
+
 /* The next worker's good answer has begun: its bytes follow. */
 void resume_continue(struct resume *r);
 

@@ -77,11 +77,12 @@ static const char *const count_names[] = {"max_tokens", "max_completion_tokens",
 struct asking {
     struct slice body;
     struct json_pull pull;
-    uint32_t open;    /* behind the body's bracket */
-    uint32_t text_at; /* where the text goes */
-    uint32_t prompts; /* members that have it */
-    uint32_t maxes;   /* members that say how many tokens at most */
-    bool stops;       /* by a string of several characters, ... */
+    struct slice refused; /* the member that it cannot be continued for */
+    uint32_t open;        /* behind the body's bracket */
+    uint32_t text_at;     /* where the text goes */
+    uint32_t prompts;     /* members that have it */
+    uint32_t maxes;       /* members that say how many tokens at most */
+    bool stops;           /* by a string of several characters, ... */
     bool stops_shown; /* ... which the answer has, so nothing is held back */
     struct slice count[COUNT_NAMES];
     bool seen[COUNT_NAMES];
@@ -256,14 +257,30 @@ may_continue(struct asking *a, struct slice body, bool chat)
     }
     a->open = (uint32_t)a->pull.at;
     while ((token = json_pull_next(&a->pull)) == PULL_KEY) {
+        struct slice name = a->pull.text;
         if (!read_member(a, chat)) {
+            a->refused = name;
             return false;
         }
     }
     a->stops = a->stops && !a->stops_shown;
-    /* Without a number a completion has one that its engine knows. */
-    return token == PULL_OBJECT_END && a->prompts == 1 &&
-           (chat || a->maxes != 0);
+    if (a->prompts != 1) {
+        a->refused = chat ? SLICE("messages") : SLICE("prompt");
+    } else if (!chat && a->maxes == 0) {
+        /* Without a number a completion has one that its engine knows. */
+        a->refused = SLICE("max_tokens");
+    }
+    return token == PULL_OBJECT_END && a->refused.len == 0;
+}
+
+bool
+resume_keeps(struct slice body, enum scan_api api, struct slice *member)
+{
+    struct asking asking;
+    bool keeps = may_continue(&asking, body, api != SCAN_API_TEXT);
+
+    *member = asking.refused;
+    return keeps;
 }
 
 /* The edits */

@@ -227,6 +227,8 @@ struct fact_origin {
     const char *code;  /* of our own error: static, or NULL */
     const char *cache; /* hit, miss or bypass; NULL: there is none; static */
     const char *cache_why;        /* of bypass: static, or NULL */
+    const char *not_resumed;      /* why nobody went on with a stream that was
+                                severed: static, or NULL */
     char method[FACT_METHOD_MAX]; /* "": not known; shortened to fit */
     char path[FACT_PATH_MAX];     /* likewise; without its query */
 };

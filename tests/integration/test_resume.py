@@ -12,6 +12,8 @@ from test_usage import DELTA, DONE
 TOKENS = 12
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
+MESSAGES = "/v1/messages"
+RESPONSES = "/v1/responses"
 
 
 class ResumeCase(harness.Case):
@@ -177,6 +179,116 @@ class Engines(ResumeCase):
         answer = harness.request(self.running.at("serve"), "POST", CHAT, body,
                                  {"x-session-id": "one", "content-type": "application/json"})
         self.assertIn(": x-kvasir-resumed: 1\n\ndata: [DONE]\n\n", answer.text)
+
+
+class Foretold(ResumeCase):
+    """What `kvasir explain` says of a stream is what becomes of it, and the request log says why
+    one was severed."""
+    FORM = {"response_format": {"type": "json_object"}}
+    WAYS = [
+        (CHAT, {}, "", ""),
+        (CHAT, {"temperature": 0.7}, "sampled", ""),
+        (CHAT, {"stream": False}, "no_stream", ""),
+        (CHAT, FORM, "member", "response_format"),
+        (CHAT, {"logprobs": True}, "member", "logprobs"),
+        (CHAT, {"messages": [{"role": "assistant", "content": "So"}]}, "member", "messages"),
+        (TEXT, {}, "", ""),
+        (TEXT, {"echo": True}, "member", "echo"),
+        (TEXT, {"max_tokens": None}, "member", "max_tokens"),
+    ]
+
+    def started(self, *flags, engine=()):
+        self.engines = [self.start("kvasir-engine", "--port", "0", "--speed", "20", "--model", "m",
+                                   *engine) for _ in range(2)]
+        node = self.node(*(engine.url("http") for engine in self.engines),
+                         options=["--log.requests", "all", "--log.format", "json", *flags])
+        harness.wait_until(
+            lambda: all(w["engine"] == "vllm" for w in self.workers(node)), "they are known")
+        return node
+
+    def body(self, path, more):
+        prompt = ({"prompt": "Tell me more about it"} if path == TEXT else
+                  {"input": "Tell me of caches."} if path == RESPONSES else
+                  {"messages": [{"role": "user", "content": "Tell me of caches."}]})
+        most = {"max_output_tokens" if path == RESPONSES else "max_tokens": TOKENS}
+        return {"model": "m", "stream": True, "temperature": 0, **most, **prompt, **more}
+
+    def explained(self, node, path, more):
+        got = harness.request(node.at("admin"), "POST", f"/admin/explain?path={path}",
+                              self.body(path, more)).json()["resume"]
+        self.assertEqual(got["may"], got["why_not"] == "")
+        return got
+
+    def said(self, node, path, more):
+        """Of one session, so at the worker of the one before."""
+        stream = harness.Stream(node.at("serve"), path, self.body(path, more),
+                                {"x-session-id": "one"})
+        self.addCleanup(stream.close)
+        return stream
+
+    def is_severed(self, node, path, more):
+        whole = self.said(node, path, more)
+        list(whole.events())
+        first = next(e for e in self.engines
+                     if whole.headers["x-kvasir-worker"].endswith(f":{e.at('http')[1]}"))
+        before = self.count(node, "kvasir_resumed_total")
+        harness.request(first.at("http"), "POST", "/chaos",
+                        {"die_after_tokens": 3, "die_count": 1})
+        try:
+            list(self.said(node, path, more).events())
+        except (http.client.IncompleteRead, ConnectionError):
+            self.assertEqual(self.count(node, "kvasir_resumed_total"), before)
+            return True
+        self.assertEqual(self.count(node, "kvasir_resumed_total"), before + 1)
+        return False
+
+    def reasons(self, node, count):
+        def found():
+            said = [json.loads(line) for line in node.log().splitlines() if line.startswith("{")]
+            return [line.get("not_resumed") for line in said
+                    if line["event"] == "request" and line["end"] == "severed"]
+        harness.wait_until(lambda: len(found()) >= count, "all are told of")
+        return found()
+
+    def test_explain_says_what_becomes_of_a_stream(self):
+        node = self.started()
+        severed = []
+        for path, more, why, member in self.WAYS:
+            with self.subTest(path=path, **more):
+                got = self.explained(node, path, more)
+                self.assertEqual((got["why_not"], got["member"], got["others"]), (why, member, 1))
+                if why != "no_stream":
+                    self.assertEqual(self.is_severed(node, path, more), why != "")
+                    severed += [why] if why else []
+        self.assertEqual(self.reasons(node, len(severed)), severed)
+
+    def test_what_the_configuration_rules_out(self):
+        for flags, why in ((("--retries.streams", "off"), "off"),
+                           (("--retries.after_send", "0"), "no_retries")):
+            with self.subTest(why=why):
+                node = self.started(*flags)
+                self.assertEqual(self.explained(node, CHAT, {})["why_not"], why)
+                self.assertTrue(self.is_severed(node, CHAT, {}))
+                self.assertEqual(self.reasons(node, 1), [why])
+        node = self.started("--retries.streams", "always")
+        self.assertTrue(self.explained(node, CHAT, {"temperature": 0.7})["may"])
+        self.assertFalse(self.is_severed(node, CHAT, {"temperature": 0.7}))
+
+    def test_other_apis_go_on_where_they_are_chats(self):
+        for flags, why in (((), "own_path"), (("--apis", "chats"), "")):
+            node = self.started(engine=flags)
+            for path in (MESSAGES, RESPONSES):
+                with self.subTest(path=path, why=why):
+                    for _ in range(4):  # until it is known which engines have the path
+                        harness.request(node.at("serve"), "POST", path,
+                                        self.body(path, {"stream": False}))
+                    self.assertEqual(self.explained(node, path, {})["why_not"], why)
+
+    def test_nobody_else_is_nobody_to_go_on(self):
+        self.started()
+        alone = self.node(self.engines[0].url("http"))
+        got = self.explained(alone, CHAT, {})
+        self.assertEqual((got["why_not"], got["others"]), ("alone", 0))
 
 
 def told(events):
@@ -356,10 +468,6 @@ class LaggingUntold(Lagging):
     test_so_it_has_when_it_was_gone_on_with = None
     test_usage_is_exact = None
     test_who_asks_for_the_usage_of_each_event_has_it = None
-
-
-MESSAGES = "/v1/messages"
-RESPONSES = "/v1/responses"
 
 
 def own(text):
