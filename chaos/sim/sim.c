@@ -8,6 +8,7 @@
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
 #include "chaos/sim/sim_scale_internal.h"
+#include "chaos/sim/sim_speed_internal.h"
 #include "chaos/sim/sim_streams_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 
@@ -306,6 +307,7 @@ begin(struct sim_world *w)
     sim_tenants_begin(w);
     sim_streams_begin(w);
     sim_scale_begin(w);
+    sim_speed_begin(w);
     sim_chaos_begin(w);
     if (w->options.script != NULL) {
         sim_script_begin(w);
@@ -325,6 +327,7 @@ end(struct sim_world *w)
     }
     sim_streams_end(w);
     sim_scale_end(w);
+    sim_speed_end(w);
     sim_request_end(w);
     sim_tenants_end(w);
     sim_net_fini(w);

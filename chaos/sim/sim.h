@@ -73,7 +73,8 @@ struct fault_script;
     X(LIMIT, limit, "a tenant asks for more than its limit")                \
     X(QUEUE, queue, "workers have few places, so requests wait")            \
     X(STREAM, stream, "requests stream, and go on when an engine ends")     \
-    X(SCALE, scale, "engines are asked for and given back")
+    X(SCALE, scale, "engines are asked for and given back")                 \
+    X(SPEED, speed, "nodes tell engines' speeds, and take turns")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -191,7 +192,8 @@ void sim_options_script(struct sim_options *options,
     X(WENT_ON, "a stream went on at another worker")        \
     X(MADE, "an engine was asked for and made")             \
     X(GIVEN_BACK, "one was given back")                     \
-    X(CUT_OFF, "a call of a lower epoch refused")
+    X(CUT_OFF, "a call of a lower epoch refused")           \
+    X(SPEEDS, "a peer's samples of a speed counted")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

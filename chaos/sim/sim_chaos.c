@@ -69,7 +69,8 @@ sim_chaos_draw(struct sim_world *w)
     struct rng *rng = &w->draw;
     uint64_t seldom = UINT64_C(1) << SIM_HOLE | UINT64_C(1) << SIM_DATAGRAM |
                       UINT64_C(1) << SIM_LIMIT | UINT64_C(1) << SIM_QUEUE |
-                      UINT64_C(1) << SIM_STREAM | UINT64_C(1) << SIM_SCALE;
+                      UINT64_C(1) << SIM_STREAM | UINT64_C(1) << SIM_SCALE |
+                      UINT64_C(1) << SIM_SPEED;
     uint32_t busy = 1 + sim_below(rng, 4); /* of 6 */
     struct rng later;
 
@@ -303,7 +304,7 @@ is_event(enum sim_fault fault)
         UINT64_C(1) << SIM_SICK | UINT64_C(1) << SIM_SKEW |
         UINT64_C(1) << SIM_LIE | UINT64_C(1) << SIM_LIMIT |
         UINT64_C(1) << SIM_QUEUE | UINT64_C(1) << SIM_STREAM |
-        UINT64_C(1) << SIM_SCALE;
+        UINT64_C(1) << SIM_SCALE | UINT64_C(1) << SIM_SPEED;
 
     return (others >> fault & 1) == 0;
 }

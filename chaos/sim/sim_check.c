@@ -7,6 +7,7 @@
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_roster_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "chaos/sim/sim_speed_internal.h"
 #include "index/base/role.h"
 
 #define CALM_US   UINT64_C(15000000)
@@ -383,6 +384,7 @@ sim_check_agreed(struct sim_world *w)
     for (uint32_t i = 0; why == NULL && i < w->nodes_count; i++) {
         why = sim_bounds_rest(w, i);
     }
+    why = why != NULL ? why : sim_speed_quiet(w);
     return why != NULL ? why : sim_request_quiet(w);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_speed_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"
 #include "index/base/role.h"
 
@@ -140,7 +141,9 @@ sim_router_start(struct sim_world *w, uint32_t node)
         .expectations = r->expectations,
         .rank_inflight = r->rank_inflight,
         .rank_peers = r->rank_peers,
+        .ticket = sim_speed_ticket(w, node),
     };
+    sim_speed_node_start(w, node);
     hints_init(&r->hints, &world);
     hints_attach(&r->hints, n->hub);
     hints_join(&r->hints, cluster_gossip(n->cluster), w->requests->gauge_ms,
@@ -158,6 +161,7 @@ sim_router_end(struct sim_world *w, uint32_t node)
         return;
     }
     sim_request_node_gone(w, node);
+    sim_speed_node_gone(w, node);
     sim_desk_end(w, node);
     sim_saw(w, SIM_SAW_EXPECTED, r->hints.stats.expected_heard);
     route_scratch_fini(&r->scratch);
@@ -271,6 +275,7 @@ sim_router_look(struct sim_world *w, uint32_t node)
     pull_fleet(w, node);
     bool told = hints_tick(&r->hints, sim_now(w, node));
     sim_desk_look(w, node, told);
+    told = sim_speed_turn(w, node) || told;
     arm(w, node);
     r->looking = false;
     return told;

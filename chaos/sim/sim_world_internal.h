@@ -292,6 +292,7 @@ struct sim_world {
     struct sim_tenants *tenants;   /* sim_tenants_internal.h; NULL: none */
     struct sim_streams *streams;   /* sim_streams_internal.h; NULL: none */
     struct sim_scale *scale;       /* sim_scale_internal.h; NULL: none */
+    struct sim_speed *speeds;      /* sim_speed_internal.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;
