@@ -27,6 +27,7 @@
 #include "node/local/local_load.h"       /* IWYU pragma: export */
 #include "node/local/local_tokens.h"     /* IWYU pragma: export */
 #include "node/peers/hints.h"            /* IWYU pragma: export */
+#include "node/peers/hints_speed.h"      /* IWYU pragma: export */
 #include "node/peers/hub.h"              /* IWYU pragma: export */
 #include "node/peers/resolve.h"          /* IWYU pragma: export */
 #include "node/peers/scale_seat.h"       /* IWYU pragma: export */

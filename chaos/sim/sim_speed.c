@@ -4,7 +4,6 @@
 #include "chaos/sim/sim_router_internal.h"
 #include "chaos/sim/sim_speed_internal.h"
 #include "node/node.h"
-#include "node/peers/hints_speed.h"
 
 #define TELL_US    UINT64_C(300000)
 #define SAMPLES    6U /* of an engine, at most, in a turn */
