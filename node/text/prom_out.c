@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "index/base/check.h"
+#include "node/text/json_text.h"
 
 void
 prom_out_head(struct buf *out, const char *name, const char *type,
@@ -46,15 +47,22 @@ prom_out_single(struct buf *out, const char *name, const char *type,
 void
 prom_out_label(struct buf *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
-            buf_add_text(out, "\\n");
-            continue;
-        }
-        if (*text == '\\' || *text == '"') {
+    struct slice rest = slice_of(text);
+
+    while (rest.len != 0) {
+        size_t len = json_text_char(rest);
+        if (*rest.ptr == '\\' || *rest.ptr == '"') {
             buf_add(out, "\\", 1);
         }
-        buf_add(out, text, 1);
+        if (*rest.ptr == '\n') {
+            buf_add_text(out, "\\n");
+        } else if (len == 0) {
+            buf_add(out, "?", 1);
+        } else {
+            buf_add(out, rest.ptr, len);
+        }
+        len = len != 0 ? len : 1;
+        rest = (struct slice){rest.ptr + len, rest.len - len};
     }
 }
 

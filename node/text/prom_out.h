@@ -56,7 +56,9 @@ void prom_out_single_of(struct buf *out, const char *name, const char *type,
 /* A value, as above, and the end of its line. per: 1, 1000 or 1000000. */
 void prom_out_value(struct buf *out, uint64_t value, uint64_t per);
 
-/* A label's value: backslash, quote and newline are escaped. */
+/* A label's value: backslash, quote and newline are escaped. A byte that is no
+ * UTF-8, as of a name that was shortened, is a question mark: a page with one is
+ * refused whole. At most twice as long as the text. */
 void prom_out_label(struct buf *out, const char *text);
 
 #endif

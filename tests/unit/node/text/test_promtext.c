@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "node/text/prom_out.h"
 #include "node/text/promtext.h"
 
 static struct promtext_sample sample;
@@ -105,4 +106,24 @@ Test(node_promtext, an_empty_text_has_no_samples)
     cr_assert_not(parse("\n\n# only comments"));
     struct promtext walk = promtext_of((struct slice){NULL, 0});
     cr_assert_not(promtext_next(&walk, &sample));
+}
+
+Test(node_promtext, labels_of_any_bytes_are_utf_8_that_can_be_read_back)
+{
+    static const char *const texts[][2] = {
+        {"a \"b\" \\ c\nd", "a \\\"b\\\" \\\\ c\\nd"},
+        {"caf\xC3\xA9 \xE6\xA8\xA1 \xF0\x9F\x98\x80",
+         "caf\xC3\xA9 \xE6\xA8\xA1 \xF0\x9F\x98\x80"},
+        {"cut \xE6\xA8", "cut ??"},
+        {"\xFF\xC3\"", "??\\\""},
+    };
+    char room[64];
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct buf out = buf_over(room, sizeof room - 1);
+        prom_out_label(&out, texts[i][0]);
+        cr_assert_not(out.failed);
+        room[out.len] = '\0';
+        cr_assert_str_eq(room, texts[i][1]);
+    }
 }
