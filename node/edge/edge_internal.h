@@ -197,7 +197,7 @@ struct lane {
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */
     uint32_t logged_count;    /* requests that it might have told of */
-    const char *refusal_code; /* of the error that is being sent; static */
+    const char *refusal_code; /* of the error that ends a request now; static */
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;

@@ -167,7 +167,10 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
 void
 exchange_drop(struct exchange *x, unsigned status)
 {
+    struct lane *lane = x->client->lane;
+
     end(x, DISPATCH_REFUSED, status);
+    lane->refusal_code = NULL; /* the client's next request may be served now */
 }
 
 void

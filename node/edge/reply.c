@@ -146,6 +146,7 @@ count_end(struct client *client, unsigned status)
                         : METRICS_LOCAL,
                     status);
     }
+    lane->refusal_code = NULL; /* the client's next request may be served now */
 }
 
 void
@@ -208,7 +209,6 @@ reply_error(struct client *client, unsigned status, const char *code,
     lane->refusal_code = code;
     reply_send(client, status, "application/json",
                reply_error_body(client->exchange, status, code, message, body));
-    lane->refusal_code = NULL;
 }
 
 /* Browsers' questions */

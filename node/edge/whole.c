@@ -146,6 +146,7 @@ send_translated(struct upstream *up)
 
     buf_init(&body, 2 * ANSWER_MAX);
     unsigned status = translate(x, &body);
+    x->dispatch.status = status; /* the engine's may have been a good one */
     buf_clear(head);
     reply_head(x->client, status, "application/json", body.len, head);
     struct iovec parts[2] = {

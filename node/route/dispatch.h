@@ -250,7 +250,7 @@ struct dispatch {
     } too_long;
     struct dispatch_attempt attempt[DISPATCH_ATTEMPTS_MAX];
 
-    unsigned status;         /* of the worker's answer; 0 until then */
+    unsigned status;         /* of the answer; 0 until then */
     uint64_t begun_us;       /* the request was whole, or as much of a form had
                                 come as it takes to go (node/edge/form.c) */
     uint64_t routed_us;      /* the first election was done */

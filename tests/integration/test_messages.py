@@ -250,6 +250,7 @@ class Messages(Proxy):
             node = self.serve(FakeWorker(self, without(handler)))
             got = self.send(ask())
             self.assertEqual((got.status, got.json()["error"]["type"]), (502, "api_error"))
+            self.counts(node, 502)
             node.stop()
 
     def test_another_worker_is_asked_for_the_path_itself(self):
@@ -357,9 +358,10 @@ class Count(Proxy):
 
     def test_what_no_tokenize_counts_is_said_by_name(self):
         for flags in (("--engine", "tgi"), ("--engine", "llamacpp")):
-            self.serve(self.engine(*flags).url("http"), count=1)
+            node = self.serve(self.engine(*flags).url("http"), count=1)
             got = self.count()
             self.assertEqual(got.status, 501, got.text)
+            self.counts(node, 501)
             self.assertEqual(got.json()["type"], "error")
             self.assertIn("/v1/messages/count_tokens", got.json()["error"]["message"])
         documents = [{"type": "document", "source": {"type": "url", "url": "http://a/b.pdf"}}]

@@ -46,6 +46,11 @@ class Proxy(harness.Case):
     def post(self, body=None, headers=None, path=CHAT):
         return harness.request(self.address, "POST", path, body or chat(), headers)
 
+    def counts(self, node, code):
+        """One request has ended with that code."""
+        name = f'kvasir_requests_total{{code="{code}"}}'
+        harness.wait_until(lambda: harness.metric(node.at("admin"), name) == 1, name)
+
     def connect(self):
         s = socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S)
         self.addCleanup(s.close)
@@ -782,6 +787,28 @@ class Retries(Proxy):
             self.assertEqual(harness.request(self.address, "GET", path).status, 200)
         self.assertEqual({name: count(name) - was for name, was in before.items()},
                          {"requests_total": 1, local: 1, "probes_total": 2})
+
+    def test_what_is_pipelined_behind_an_error_is_counted_as_what_it_is(self):
+        def close(peer, request):
+            raise Close
+
+        node = self.serve(FakeWorker(self, close))
+        before = harness.metrics(node.at("admin"))
+        s = self.connect()
+        s.sendall(request_bytes(chat()) +
+                  b"GET /v1/models HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        got = b""
+        while part := s.recv(65536):
+            got += part
+        self.assertEqual(got.count(b"HTTP/1.1 502 "), 1, got)
+        self.assertEqual(got.count(b"HTTP/1.1 200 "), 1, got)
+        after = harness.metrics(node.at("admin"))
+        name = "kvasir_requests_total"
+        self.assertEqual({key[len(name):]: value - before.get(key, 0)
+                          for key, value in after.items()
+                          if key.startswith(name) and value != before.get(key, 0)},
+                         {'{code="502",reason="all_attempts_failed"}': 1,
+                          '{code="200",reason="local"}': 1})
 
 
 class Refusals(Proxy):
