@@ -42,6 +42,19 @@ is_left_alone(const struct scale_facts *facts)
            (facts->all_know || MUTANT(NOT_SEEN));
 }
 
+/* All nodes know that it drains, and nothing was in flight since, for a while. */
+static bool
+is_empty(struct scale_job *job, const struct scale_facts *facts,
+         uint64_t now_us)
+{
+    if (!facts->idle || !is_left_alone(facts)) {
+        job->idle_us = 0;
+    } else if (job->idle_us == 0) {
+        job->idle_us = now_us;
+    }
+    return job->idle_us != 0 && now_us - job->idle_us >= SCALE_IDLE_US;
+}
+
 static enum scale_do
 drain_on(struct scale_job *job, const struct scale_facts *facts,
          const struct scale_times *times, uint64_t now_us)
@@ -49,15 +62,26 @@ drain_on(struct scale_job *job, const struct scale_facts *facts,
     if (!facts->drains) { /* somebody took that back */
         return SCALE_DO_WORK;
     }
-    if (!facts->idle || !is_left_alone(facts)) {
-        job->idle_us = 0;
-    } else if (job->idle_us == 0) {
-        job->idle_us = now_us;
-    }
-    bool idle = job->idle_us != 0 && now_us - job->idle_us >= SCALE_IDLE_US;
+    bool empty = is_empty(job, facts, now_us);
     bool late = is_late(job, times->drain_ms, now_us) && is_left_alone(facts);
 
-    return idle || late ? SCALE_DO_END : SCALE_DO_NOTHING;
+    return empty || late ? SCALE_DO_END : SCALE_DO_NOTHING;
+}
+
+/* One that was lost has not drained: it drains now, for as long. */
+static enum scale_do
+end_on(struct scale_job *job, const struct scale_facts *facts,
+       const struct scale_times *times, uint64_t now_us)
+{
+    if (facts->there && !facts->drains) {
+        return SCALE_DO_DRAIN;
+    }
+    bool done = is_empty(job, facts, now_us) || !job->worked ||
+                is_late(job, times->drain_ms, now_us);
+
+    return done && may_call(job, facts, now_us) && is_left_alone(facts)
+               ? SCALE_DO_TERMINATE
+               : SCALE_DO_NOTHING;
 }
 
 /* An engine that worked, and is no more: it takes nothing, though nobody drains
@@ -95,13 +119,8 @@ scale_job_next(struct scale_job *job, const struct scale_facts *facts,
                : may_call(job, facts, now_us) ? SCALE_DO_PROVISION
                                               : SCALE_DO_NOTHING;
     }
-    if (state == SCALE_ENDS && facts->there && !facts->drains) {
-        return SCALE_DO_DRAIN;
-    }
     if (state == SCALE_ENDS) {
-        return may_call(job, facts, now_us) && is_left_alone(facts)
-                   ? SCALE_DO_TERMINATE
-                   : SCALE_DO_NOTHING;
+        return end_on(job, facts, times, now_us);
     }
     if (!facts->there) {
         return SCALE_DO_END;
@@ -162,6 +181,7 @@ scale_job_heard(struct scale_job *job, const struct scale_record *record,
         job->idle_us = 0;
         job->fails = 0;
         job->goes = false;
+        job->worked = other && known.state == SCALE_WORKS;
     }
 }
 

@@ -14,7 +14,8 @@
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;
- *            then worker and job are removed
+ *            then worker and job are removed. One that was lost drains first: it
+ *            may take requests again, of any node
  *
  * What was asked for and does not take requests within provision_ms drains and
  * ends, and the rule (scale.h) asks anew. What is removed from the list of
@@ -86,6 +87,7 @@ struct scale_job {
     bool calling;      /* a call is under way */
     bool goes;         /* it was chosen */
     bool undone;       /* the list has what is not so any more */
+    bool worked;       /* in the state before this one */
 };
 
 /* What a node sees of a job, now. */

@@ -113,6 +113,26 @@ Test(node_scale_job, an_engine_that_is_lost_is_given_back)
     cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
 }
 
+Test(node_scale_job, one_that_was_lost_and_is_used_again_drains_before_it_ends)
+{
+    in(SCALE_WORKS);
+    facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(60 * SECOND), SCALE_DO_END);
+    in(SCALE_ENDS);
+    facts.drains = false;
+    cr_expect_eq(after(SECOND), SCALE_DO_DRAIN);
+    facts.drains = true; /* a request came before all knew that */
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(SCALE_IDLE_US), SCALE_DO_TERMINATE);
+    in(SCALE_WORKS);
+    in(SCALE_ENDS);
+    cr_expect_eq(after(29 * SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(SECOND), SCALE_DO_TERMINATE); /* drain_ms is over */
+}
+
 Test(node_scale_job, what_was_chosen_drains_until_it_is_idle_for_all)
 {
     in(SCALE_WORKS);
