@@ -111,6 +111,8 @@ is_idle(const struct control *control, uint32_t slot)
     return load[slot] == 0;
 }
 
+/* With its circuit half open it takes requests on trial, and stays so while none
+ * come. */
 static bool ON_CONTROL
 is_ready(const struct control *control, const struct scale_record *record,
          uint32_t slot)
@@ -121,7 +123,8 @@ is_ready(const struct control *control, const struct scale_record *record,
 
     return slot != WORKER_NONE && model != NULL &&
            worker_set_has(&model->workers, slot) &&
-           worker_set_has(&view->eligible, slot);
+           (worker_set_has(&view->eligible, slot) ||
+            worker_set_has(&view->trial, slot));
 }
 
 static struct scale_facts ON_CONTROL

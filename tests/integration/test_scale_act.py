@@ -4,9 +4,11 @@ node dies, what becomes of those that do not come, and that no request notices."
 import pathlib
 import sys
 import threading
+import types
 
 import harness
 from dns import free_port
+from fake_worker import FakeWorker
 from kube_api import KubeApi, StatefulSet
 from provisioner import TOKEN, Provisioner
 
@@ -203,6 +205,48 @@ class ScaleAct(harness.Case):
         harness.wait_until(lambda: self.states(node) == [], "it is gone")
         load.end()
         self.assertEqual((load.failed, hook.engines), ([], {}))
+
+    def test_one_whose_circuit_is_half_open_is_not_lost(self):
+        broken, faulty, load = threading.Event(), [], Load(self)
+
+        def answer(peer, _request):
+            peer.json({"error": "broken"} if broken.is_set() else {"choices": []},
+                      500 if broken.is_set() else 200)
+
+        def spawn(*_args):
+            made = FakeWorker(self, answer, models=(MODEL,))
+            faulty.append(types.SimpleNamespace(
+                ready=True, id=made.id, url=lambda _kind: made.url, kill=made.close))
+            return faulty[-1]
+
+        maker = types.SimpleNamespace(spawn=spawn, addCleanup=self.addCleanup)
+        hook = Provisioner(maker)
+        hook.free.set()
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(self.by_hook(hook), "--scale.min", "3",
+                                        "--scale.provision", "3s", "--breaker.failures", "1",
+                                        "--breaker.open", "10ms", "--breaker.open_max", "10ms"))
+
+        def state(worker):
+            listed = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+            return {w["id"]: w["state"] for w in listed}.get(worker.id)
+
+        harness.wait_until(lambda: self.states(node) == ["works", "works"], "both came")
+        broken.set()
+        load.nodes.append(node)
+        load.want(8)
+        harness.wait_until(lambda: any(state(w).startswith("circuit") for w in faulty),
+                           "one is left alone")
+        load.end()
+        harness.wait_until(lambda: "circuit_half_open" in map(state, faulty),
+                           "it takes requests on trial")
+        doubted, gone = sorted(faulty, key=lambda w: state(w) != "circuit_half_open")
+        key = next(key for key, made in hook.engines.items() if made is gone)
+        gone.kill()
+        harness.wait_until(lambda: hook.ended, "one that is gone is given back")
+        self.assertEqual(hook.ended, [key], "and the other one is not")
+        self.assertEqual(state(doubted), "circuit_half_open")
 
     def test_a_program_does_what_a_hook_does(self):
         hook, load = Provisioner(self, options=ENGINE), Load(self)
