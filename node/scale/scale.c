@@ -66,7 +66,6 @@ weigh(const struct scale_config *config, const struct scale_signals *s,
 {
     uint64_t asked = (uint64_t)s->requests + s->queued;
     uint64_t running = s->requests > s->waiting ? s->requests - s->waiting : 1;
-    uint64_t more = (s->ready + UINT64_C(1)) * 1000;
 
     CHECK(s->ready > 0 && config->target_permille > 0);
     if (s->capacity != 0) {
@@ -79,21 +78,55 @@ weigh(const struct scale_config *config, const struct scale_signals *s,
     }
     raise_to(choice, (uint64_t)s->ready * s->kv_permille * 1000 / SCALE_KV_FULL,
              SCALE_KV);
-    if (s->late * UINT64_C(1000) > s->answers * (uint64_t)SCALE_LATE) {
+}
+
+static void
+remember(struct scale_group *group, const struct scale_signals *s,
+         uint32_t need_milli, uint64_t now_us)
+{
+    group->sample[group->next] = (struct scale_sample){.at_us = now_us,
+                                                       .need_milli = need_milli,
+                                                       .answers = s->answers,
+                                                       .late = s->late};
+    group->next = (group->next + 1) % SCALE_SAMPLES;
+    group->samples += group->samples < SCALE_SAMPLES;
+}
+
+/* Whether so many first tokens were late, with these engines, that it is no
+ * chance. */
+static bool
+is_slow(const struct scale_group *group, uint64_t now_us, uint64_t wait_us)
+{
+    uint64_t come_us = group->asked_us != 0 ? group->asked_us + wait_us : 0;
+    uint64_t from_us =
+        come_us > group->changed_us ? come_us : group->changed_us;
+    uint64_t answers = 0;
+    uint64_t late = 0;
+
+    for (uint32_t i = 0; i < group->samples; i++) {
+        const struct scale_sample *sample = &group->sample[i];
+        bool counts =
+            sample->at_us >= from_us && now_us - sample->at_us <= wait_us;
+        answers += counts ? sample->answers : 0;
+        late += counts ? sample->late : 0;
+    }
+    return late >= SCALE_LATE_LEAST && late * 1000 > answers * SCALE_LATE;
+}
+
+/* One more than there are, where what they were measured by does not show it. */
+static void
+want_more(const struct scale_group *group, const struct scale_config *config,
+          const struct scale_signals *s, uint64_t now_us,
+          struct scale_choice *choice)
+{
+    uint64_t more = (s->ready + UINT64_C(1)) * 1000;
+
+    if (is_slow(group, now_us, config->provision_ms * UINT64_C(1000))) {
         raise_to(choice, more, SCALE_SLO);
     }
     if (s->shed > 0 && is_full(s)) {
         raise_to(choice, more, SCALE_SHED);
     }
-}
-
-static void
-remember(struct scale_group *group, uint32_t need_milli, uint64_t now_us)
-{
-    group->sample[group->next] =
-        (struct scale_sample){.at_us = now_us, .need_milli = need_milli};
-    group->next = (group->next + 1) % SCALE_SAMPLES;
-    group->samples += group->samples < SCALE_SAMPLES;
 }
 
 /* What the line of least squares through the samples says for so long after the
@@ -220,12 +253,14 @@ scale_look(struct scale_group *group, const struct scale_config *config,
     }
     group->kv_seen = group->kv_seen || s->kv_permille > 0;
     weigh(config, s, choice);
-    remember(group, choice->need_milli, now_us);
+    remember(group, s, choice->need_milli, now_us);
     uint64_t then = forecast(group, now_us, config->provision_ms);
     uint64_t twice = choice->need_milli * UINT64_C(2);
+    want_more(group, config, s, now_us, choice);
+    then = then < twice ? then : twice;
     choice->soon_milli = choice->need_milli;
     if (then > choice->need_milli) {
-        choice->soon_milli = bounded(then < twice ? then : twice);
+        choice->soon_milli = bounded(then);
     }
     uint32_t wanted = (choice->soon_milli + 999) / 1000;
     if (wanted <= s->engines) {

@@ -13,12 +13,14 @@
  *   kv        the present engines, times their caches' share in use by
  *             SCALE_KV_FULL: engines that are full interrupt requests
  *   slo       one more than there are, when more than SCALE_LATE of the first
- *             tokens since the last look came after slo.ttft
+ *             tokens came after slo.ttft, and at least SCALE_LATE_LEAST did: of
+ *             the last `provision`, and since the engines are as many as they
+ *             are. A cold prompt or two are late in any fleet
  *   shed      one more, when requests were refused for want of room while these
  *             engines were full
- *   trend     what the line through the last SCALE_SAMPLES looks says for the
- *             time in which an engine that is asked for now would come; twice
- *             the present need at most
+ *   trend     what the line through the last SCALE_SAMPLES looks says of
+ *             requests, queue and kv for the time in which an engine that is
+ *             asked for now would come; twice the present need at most
  *
  * How much is found in caches is no signal. A new engine has an empty cache, so a
  * rule that adds one for a low hit ratio lowers it further.
@@ -47,12 +49,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCALE_SAMPLES  32U
-#define SCALE_TREND    6U   /* samples, for there to be a line */
-#define SCALE_KV_FULL  900U /* permille */
-#define SCALE_LATE     10U  /* permille of first tokens */
-#define SCALE_SPARE    850U /* permille of what fewer engines can do */
-#define SCALE_NEED_MAX UINT32_C(1000000) /* thousandths of an engine */
+#define SCALE_SAMPLES    32U
+#define SCALE_TREND      6U   /* samples, for there to be a line */
+#define SCALE_KV_FULL    900U /* permille */
+#define SCALE_LATE       10U  /* permille of first tokens */
+#define SCALE_LATE_LEAST 5U   /* first tokens */
+#define SCALE_SPARE      850U /* permille of what fewer engines can do */
+#define SCALE_NEED_MAX   UINT32_C(1000000) /* thousandths of an engine */
 
 struct scale_config {
     uint32_t min; /* engines of a group */
@@ -108,6 +111,8 @@ struct scale_group {
     struct scale_sample {
         uint64_t at_us;
         uint32_t need_milli;
+        uint32_t answers;
+        uint32_t late;
     } sample[SCALE_SAMPLES]; /* a ring */
     uint32_t samples;
     uint32_t next;

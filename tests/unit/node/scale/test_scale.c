@@ -123,6 +123,43 @@ Test(node_scale, full_caches_late_answers_and_refusals_ask_for_more)
     cr_expect_eq(choice.desired, 4);
 }
 
+Test(node_scale, one_late_answer_of_few_is_chance)
+{
+    struct scale_signals s = busy(3, 1);
+
+    s.answers = 8;
+    s.late = 1;
+    for (uint32_t i = 1; i < SCALE_LATE_LEAST; i++) {
+        cr_expect_neq(look(s), SCALE_SLO);
+        cr_expect_eq(choice.desired, 3);
+    }
+    cr_expect_eq(look(s), SCALE_SLO);
+    cr_expect_eq(choice.desired, 4);
+    s.engines = 4; /* it is on its way */
+    for (uint64_t us = LOOK_US; us < 2 * MIN_US; us += LOOK_US) {
+        (void)look(s);
+        cr_assert_eq(choice.desired, 4);
+    }
+    s.ready = 4; /* what was late before it came says nothing of it */
+    for (uint32_t i = 1; i < SCALE_LATE_LEAST; i++) {
+        (void)look(s);
+        cr_assert_eq(choice.desired, 4);
+    }
+    (void)look(s);
+    cr_expect_eq(choice.desired, 5);
+}
+
+Test(node_scale, late_answers_of_long_ago_do_not_count)
+{
+    struct scale_signals s = busy(3, 1);
+
+    s.answers = 8;
+    for (uint32_t i = 0; i < 70; i++) { /* four in two minutes */
+        s.late = i % 7 == 0;
+        cr_expect_neq(look(s), SCALE_SLO);
+    }
+}
+
 Test(node_scale, steps_are_bounded_and_what_was_asked_for_has_its_time)
 {
     cr_expect_eq(look(busy(4, 320)), SCALE_REQUESTS);
