@@ -214,7 +214,7 @@ class Tables(unittest.TestCase):
             [sys.executable, TABLES, "--replay", harness.program("kvasir-replay"), "--workload",
              "chat", "--requests", "30", "--seeds", "2", "--fractions", "0.5,2", "--policy",
              "kvasir,random"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        head, _, names, rule, *rows = told.splitlines()
+        head, names, rule, *rows = [line for line in told.splitlines() if line]
         self.assertRegex(head, r"seeds 1 to 2; capacity [0-9.]+ requests/s \(x[0-9.]+\);")
         self.assertEqual((names, rule), ("| of capacity | 0.5 | 2 |", "|---|---|---|"))
         self.assertEqual(len(rows), 2)
