@@ -182,9 +182,10 @@ struct scan {
      *   3. the first of `messages`, `input`, `prompt` that has a known shape.
      * A message is its SCAN_ROLE, the spans of its content, its `name`,
      * `reasoning_content` and `reasoning` as SCAN_TEXT, its `tool_calls`,
-     * `function_call` and `summary` as SCAN_TOOLS. An item with neither role nor content (a function call's
-     * output, say) is an empty SCAN_ROLE and itself as SCAN_TOOLS. What is
-     * not an object among messages is passed over.
+     * `function_call` and `summary` as SCAN_TOOLS. An item with neither role
+     * nor content (a function call's output, say) is an empty SCAN_ROLE and
+     * itself as SCAN_TOOLS. What is not an object among messages is passed
+     * over.
      * A part is SCAN_TEXT (text, input_text, output_text, refusal, or a bare
      * string), SCAN_MEDIA (image_url, input_image, audio_url, video_url,
      * input_audio, file, image, document: the part's uuid, by which vLLM names

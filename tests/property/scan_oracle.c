@@ -161,6 +161,7 @@ messages(struct oracle *o, json_t *list)
         want_string(o, SCAN_TEXT, json_object_get(m, "reasoning"));
         want_raw(o, json_object_get(m, "tool_calls"));
         want_raw(o, json_object_get(m, "function_call"));
+        want_raw(o, json_object_get(m, "summary"));
     }
 }
 
