@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/text/finish.h"
 #include "node/text/json_pull.h"
 #include "node/text/sse_read.h"
 
@@ -108,7 +109,6 @@ static bool
 look_at_member(struct json_pull *pull, struct ending *ending)
 {
     static const char *const reasons[] = {"finish_reason", "stop_reason", NULL};
-    static const char *const given_up[] = {"abort", "error", "cancelled", NULL};
     static const char *const bad[] = {"failed",      "incomplete", "cancelled",
                                       "in_progress", "queued",     NULL};
     bool reason = is_one_of(pull, reasons);
@@ -124,7 +124,7 @@ look_at_member(struct json_pull *pull, struct ending *ending)
         ending->failed = ending->failed || token != PULL_NULL;
     } else if (token == PULL_STRING && reason) {
         ending->finished = true;
-        ending->failed = ending->failed || is_one_of(pull, given_up);
+        ending->failed = ending->failed || finish_gives_up(pull->text);
     } else if (token == PULL_STRING && status) {
         ending->finished = true;
         ending->failed = ending->failed || is_one_of(pull, bad);

@@ -115,6 +115,7 @@ struct dialect_stream {
     const struct dialect_writer *writer;
     bool started;  /* the first events were written */
     bool finished; /* a choice said why it ended */
+    bool given_up; /* ... and that its engine gave it up */
     bool done;     /* the last event was written: nothing follows */
     bool failed;   /* ... and is an error */
     bool tools;    /* a tool was used */

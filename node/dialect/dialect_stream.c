@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/text/finish.h"
+
 void
 dialect_stream_init(struct dialect_stream *s, enum dialect api, struct buf *out)
 {
@@ -107,6 +109,7 @@ note_end(struct dialect_stream *s, const struct dialect_chat *chat)
         return;
     }
     s->finished = true;
+    s->given_up = finish_gives_up(chat->finish.text);
     s->reason = s->writer->reason(s, chat);
     if (stop.len != 0 && stop.len <= DIALECT_STOP_MAX && !s->tools) {
         memcpy(s->stop, stop.ptr, stop.len);
@@ -207,7 +210,7 @@ dialect_stream_end(struct dialect_stream *s)
     if (s->done) {
         return !s->failed;
     }
-    if (!s->finished) {
+    if (!s->finished || s->given_up) {
         return fail(s, 502,
                     SLICE("{\"message\":\"the worker's answer ended too "
                           "early\"}"));

@@ -134,7 +134,7 @@ rewriting_finish(struct exchange *x, struct buf *out)
     }
     bool known = x->resuming.framed &&
                  resume_finish(&x->resume, x->resuming.usage, &missing);
-    bool told = x->dialect.streams && x->says.finished;
+    bool told = x->dialect.streams && x->says.finished && !x->says.given_up;
     return (known || told) &&
            (missing.len == 0 || put_events(x, missing, out)) &&
            rewriting_end(x, out);

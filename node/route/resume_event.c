@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "node/text/finish.h"
 #include "node/text/json_pull.h"
 
 #define DATA SLICE("data:")
@@ -78,6 +79,17 @@ read_delta(struct json_pull *pull, struct resume_event *told)
     told->alien = told->alien || token != PULL_OBJECT_END;
 }
 
+/* An answer that its engine gave up is not made whole here. */
+static void
+read_reason(struct json_pull *pull, struct resume_event *told)
+{
+    enum pull_token token = json_pull_next(pull);
+
+    told->alien =
+        told->alien || (token == PULL_STRING && finish_gives_up(pull->text));
+    told->finished = !is_nothing(pull, token);
+}
+
 static void
 read_choice_member(struct json_pull *pull, struct resume_event *told)
 {
@@ -88,7 +100,7 @@ read_choice_member(struct json_pull *pull, struct resume_event *told)
     } else if (json_pull_is(pull, SLICE("text"))) {
         read_text(pull, told);
     } else if (json_pull_is(pull, SLICE("finish_reason"))) {
-        told->finished = !is_nothing(pull, json_pull_next(pull));
+        read_reason(pull, told);
     } else if (json_pull_is(pull, SLICE("index"))) {
         if (json_pull_next(pull) != PULL_NUMBER ||
             !json_pull_uint(pull, 0, &index)) {

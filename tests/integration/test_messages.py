@@ -226,13 +226,19 @@ class Messages(Proxy):
             peer.chunk(f"data: {json.dumps(STREAM[2])}\n\ndata: {{\"id".encode())
             raise Close
 
+        def gives_up(peer, _):
+            peer.begin_stream()
+            for event in (STREAM[2], chunk({}, "abort")):
+                peer.chunk(f"data: {json.dumps(event)}\n\n".encode())
+            raise Close
+
         def ends(peer, _):
             say(peer, STREAM[2:4], end=None)
 
         def fails(peer, _):
             say(peer, [STREAM[2], {"error": {"message": "EngineCore died", "code": 500}}])
-        for handler, message in ((breaks, "ended too early"), (ends, "ended too early"),
-                                 (fails, "EngineCore died")):
+        for handler, message in ((breaks, "ended too early"), (gives_up, "ended too early"),
+                                 (ends, "ended too early"), (fails, "EngineCore died")):
             node = self.serve(FakeWorker(self, without(handler)))
             got = self.send(ask(stream=True))  # it is whole: its last chunk came
             events = events_of(got.text)

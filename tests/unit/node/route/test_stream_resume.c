@@ -370,26 +370,33 @@ Test(resume, an_answer_that_begins_otherwise_is_torn)
         "\"stop\"}]}\n\n"));
 }
 
-/* What an answer with this event in it comes to, when it breaks off. */
-static bool
-is_resumed_after(const char *event)
+/* An answer with this event at its end, which breaks off there. */
+static void
+break_off_after(struct resume *r, const char *event)
 {
     static struct got first;
     static struct got got;
     static char room[ROOM];
-    struct body_edit edits[RESUME_EDITS_MAX];
-    struct resume r;
 
     stream(&first, SCAN_API_CHAT, "one", 0, 5);
     got.len = 0;
-    begin(&r, room, SCAN_API_CHAT, true);
+    begin(r, room, SCAN_API_CHAT, true);
     first.len = 500;
     while (strncmp(first.text + first.len - 2, "\n\n", 2) != 0) {
         first.len--;
     }
     add_text(&first, event);
-    cr_assert(give(&r, (struct slice){first.text, first.len}, 64, &got));
+    cr_assert(give(r, (struct slice){first.text, first.len}, 64, &got));
     cr_assert_eq(got.len, first.len, "it passes as it came");
+}
+
+static bool
+is_resumed_after(const char *event)
+{
+    struct body_edit edits[RESUME_EDITS_MAX];
+    struct resume r;
+
+    break_off_after(&r, event);
     bool resumed = resume_ask(&r, SLICE(chat), edits) >= 0;
     end(&r);
     return resumed;
@@ -416,6 +423,33 @@ Test(resume, what_is_not_text_is_not_resumed)
     cr_assert(!is_resumed_after(
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},"
         "\"logprobs\":{\"content\":[1]}}]}\n\n"));
+}
+
+#define ENDS(reason)                                                      \
+    "data: "                                                              \
+    "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"" reason \
+    "\"}]}\n\n"
+
+static bool
+is_made_whole_after(const char *event)
+{
+    struct slice missing;
+    struct resume r;
+
+    break_off_after(&r, event);
+    bool whole = resume_finish(&r, false, &missing);
+    end(&r);
+    return whole;
+}
+
+Test(resume, an_answer_that_its_engine_gave_up_is_not_made_whole)
+{
+    cr_assert(is_made_whole_after(ENDS("stop")));
+    cr_assert(is_made_whole_after(ENDS("length")));
+    cr_assert(!is_made_whole_after(DELTA(" more")));
+    cr_assert(!is_made_whole_after(ENDS("abort")));
+    cr_assert(!is_made_whole_after(ENDS("error")));
+    cr_assert(!is_made_whole_after(ENDS("cancelled")));
 }
 
 Test(resume, an_error_of_the_engine_is_its_end)
