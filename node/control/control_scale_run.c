@@ -141,6 +141,27 @@ spawn(struct scale_run *run, char *const argv[], char *const environment[])
     return error;
 }
 
+/* The words, and of the node's own environment what has none of their names. */
+static void
+fill(char **environment, char words[WORDS][WORD])
+{
+    size_t count = 0;
+
+    for (; count < WORDS; count++) {
+        environment[count] = words[count];
+    }
+    for (char **own = environ; *own != NULL; own++) {
+        bool said = false;
+        for (uint32_t i = 0; i < WORDS; i++) {
+            size_t len = strcspn(words[i], "=") + 1;
+            said = said || strncmp(*own, words[i], len) == 0;
+        }
+        if (!said) {
+            environment[count++] = *own;
+        }
+    }
+}
+
 const char *
 scale_call_run(struct scale_call *call, const struct scale_job *job)
 {
@@ -150,20 +171,17 @@ scale_call_run(struct scale_call *call, const struct scale_job *job)
     char key[SCALE_KEY_MAX];
     char *const argv[] = {program, action, key, NULL};
     char words[WORDS][WORD];
-    size_t count = 0;
+    size_t all = 0;
 
-    while (environ[count] != NULL) {
-        count++;
+    while (environ[all] != NULL) {
+        all++;
     }
-    char **environment = calloc(count + WORDS + 1, sizeof(*environment));
+    char **environment = calloc(all + WORDS + 1, sizeof(*environment));
     if (environment == NULL) {
         return "out of memory";
     }
     say_words(call, job, words);
-    memcpy(environment, environ, count * sizeof(*environ));
-    for (uint32_t i = 0; i < WORDS; i++) {
-        environment[count + i] = words[i];
-    }
+    fill(environment, words);
     memcpy(program, call->control->node->scale.command, sizeof(program));
     (void)snprintf(action, sizeof(action), "%s",
                    call->provision ? "provision" : "terminate");

@@ -22,7 +22,7 @@ import json, os, sys, urllib.error, urllib.request
 call = {{name: os.environ["ENGINE_" + name.upper()]
         for name in ("action", "key", "epoch", "by", "model", "worker", "missed")}}
 assert sys.argv[1:] == [call["action"], call["key"]]
-assert sys.stdin.read() == ""
+assert sys.stdin.read() == "" and os.environ["ENGINE_ROOM"] == "kept"
 call.update(epoch=int(call["epoch"]), missed=int(call["missed"]))
 try:
     answer = urllib.request.urlopen(urllib.request.Request(
@@ -255,7 +255,8 @@ class ScaleAct(harness.Case):
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.command", program), "--scale.max", "2",
-                                        "--scale.provision", "2m"))
+                                        "--scale.provision", "2m"),
+                          env={"ENGINE_KEY": "of another time", "ENGINE_ROOM": "kept"})
         load.nodes.append(node)
         hook.deaf = True
         load.want(8)
