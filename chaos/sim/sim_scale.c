@@ -355,6 +355,7 @@ carry_all_on(struct sim_world *w, uint32_t node)
         struct scale_facts facts = scale_seat_facts(
             seat, w->nodes[node].cluster, job, quorum_of(w), now);
         facts.ready = made != NULL && made->runs;
+        facts.reaches = true; /* some engine that nobody asked for */
         facts.idle = rng_below(&s->rng, 20) != 0 || !facts.ready;
         carry_on(w, node, job, scale_job_next(job, &facts, &times, now));
     }

@@ -136,6 +136,8 @@ look_at(struct control *control, const struct scale_job *job, uint64_t now_us)
                          job, control->node->scale.quorum, now_us);
 
     facts.ready = is_ready(control, &job->record, slot);
+    facts.reaches =
+        worker_set_count(&fleet_view_get(control->node->board)->eligible) != 0;
     facts.idle = is_idle(control, slot);
     return facts;
 }

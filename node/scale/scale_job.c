@@ -85,12 +85,14 @@ end_on(struct scale_job *job, const struct scale_facts *facts,
 }
 
 /* An engine that worked, and is no more: it takes nothing, though nobody drains
- * it, and nothing is in flight there, for as long as a new one may take to come. */
+ * it and others do, and nothing is in flight there, for as long as a new one may
+ * take to come. A node that reaches none may be what is ill. */
 static bool
 is_lost(struct scale_job *job, const struct scale_facts *facts,
         const struct scale_times *times, uint64_t now_us)
 {
-    bool dead = !facts->ready && facts->idle && !facts->drains;
+    bool dead =
+        !facts->ready && facts->reaches && facts->idle && !facts->drains;
 
     if (!dead) {
         job->idle_us = 0;

@@ -9,8 +9,8 @@
  *            answer says where the engine is; then it is added as a worker
  *   comes    until it takes requests
  *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
- *            requests, and nothing is in flight there on any node, for
- *            provision_ms; then it ends
+ *            requests while others do, and nothing is in flight there on any
+ *            node, for provision_ms; then it ends
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;
@@ -98,6 +98,7 @@ struct scale_facts {
     bool there;    /* the worker is in the list */
     bool drains;   /* it drains */
     bool ready;    /* it takes requests */
+    bool reaches;  /* this node knows any engine that does */
     bool idle;     /* nothing is in flight there, of any node */
 };
 

@@ -24,6 +24,7 @@ in(enum scale_state state)
     facts = (struct scale_facts){.acts = true,
                                  .kept = true,
                                  .all_know = true,
+                                 .reaches = true,
                                  .there = state != SCALE_ASKED,
                                  .drains = state >= SCALE_DRAINS};
 }
@@ -96,6 +97,11 @@ Test(node_scale_job, an_engine_that_is_lost_is_given_back)
 {
     in(SCALE_WORKS);
     facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    facts.reaches = false; /* nor does any other engine, for this node */
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    facts.reaches = true;
     cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
     cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
     facts.idle = false; /* another node has a request there */
