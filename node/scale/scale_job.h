@@ -10,7 +10,7 @@
  *   comes    until it takes requests
  *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
  *            requests while others do, and nothing is in flight there on any
- *            node, for provision_ms; then it ends
+ *            node, for provision_ms; then it ends, and drains before the call
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;
