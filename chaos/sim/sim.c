@@ -342,9 +342,10 @@ end(struct sim_world *w)
 void
 sim_run(const struct sim_options *options, struct sim_result *result)
 {
-    struct sim_world *w = calloc(1, sizeof *w);
+    struct sim_world *w = aligned_alloc(_Alignof(struct sim_world), sizeof *w);
 
     CHECK(w != NULL);
+    memset(w, 0, sizeof *w);
     memset(result, 0, sizeof *result);
     w->options = *options;
     w->result = result;

@@ -114,11 +114,13 @@ int
 intake_new(struct intake **out, const struct config *config, uv_async_t *wake,
            uint64_t seed)
 {
-    struct intake *intake = calloc(1, sizeof *intake);
+    struct intake *intake =
+        aligned_alloc(_Alignof(struct intake), sizeof *intake);
 
     if (intake == NULL) {
         return -ENOMEM;
     }
+    memset(intake, 0, sizeof *intake);
     intake->bell = -1;
     intake->epoll = -1;
     intake->events = config->events;

@@ -67,10 +67,12 @@ expectations_new(struct expectations **out,
     if (limits->bytes_max <= queue + proved) {
         return -EINVAL;
     }
-    struct expectations *e = calloc(1, sizeof(*e));
+    struct expectations *e =
+        aligned_alloc(_Alignof(struct expectations), sizeof(*e));
     if (e == NULL) {
         return -ENOMEM;
     }
+    memset(e, 0, sizeof(*e));
     e->ttl_us = limits->ttl_ms * UINT64_C(1000);
     e->proved_us = limits->proved_ms * UINT64_C(1000);
     int error = ring_init(&e->queue, queue);
