@@ -8,6 +8,7 @@
 
 #include "node/base/log.h"
 #include "node/control/admin.h"
+#include "node/control/control_cache.h"
 #include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_requests.h"
@@ -350,6 +351,9 @@ on_look(uv_check_t *look)
         hints_turn(&control->hints, snapshot_wall_ms());
     }
     control_limits_look(&control->limits, &control->hints, tells, now_us);
+    if (control->node->answers != NULL) {
+        control_cache_hear(control);
+    }
     tell_when_due(control, now_us);
     look_at_queue(control, now_us);
 }

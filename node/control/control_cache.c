@@ -5,6 +5,7 @@
 
 #include "node/answers/answers.h"
 #include "node/answers/answers_rule.h"
+#include "node/base/log.h"
 #include "node/control/admin_access.h"
 #include "node/text/json_pull.h"
 #include "node/text/prom_out.h"
@@ -139,7 +140,24 @@ control_cache_clear(struct control *control, struct httpd_request *request)
         return;
     }
     admin_access_log(&control->access, request, SLICE(""), NULL);
-    (void)snprintf(text, sizeof(text), "{\"cleared\":%u}\n",
-                   (unsigned)answers_clear(cache, &which));
+    uint32_t cleared = answers_clear(cache, &which);
+    uint32_t told = hints_tell_clear(&control->hints, &control->clears, &which,
+                                     control_now_us(control));
+    (void)snprintf(text, sizeof(text), "{\"cleared\":%u,\"peers_told\":%u}\n",
+                   (unsigned)cleared, (unsigned)told);
     httpd_answer(request, 200, "application/json", SLICE(""), slice_of(text));
+}
+
+void
+control_cache_hear(struct control *control)
+{
+    struct hints_clears_heard heard;
+
+    while (hints_hear_clear(&control->hints, &control->clears, &heard)) {
+        const char *by =
+            cluster_peer_name(control_cluster(control), heard.peer);
+        uint32_t cleared = answers_clear(control->node->answers, &heard.which);
+        LOG_INFO("answers_cleared", KV("by", by != NULL ? by : ""),
+                 KV("answers", cleared));
+    }
 }
