@@ -117,7 +117,10 @@
  * who leads the epoch (WHO), and yields to a living reader as long as it has
  * itself received nothing since, or the replica has moved. Without this rule,
  * two readers that both began in the middle would take over from each other
- * without end, and drop the state each time. What the follower reads in order
+ * without end, and drop the state each time. A follower answers, too, if its
+ * reading had the replica's last batch last, by its fingerprint: nobody may be
+ * able to lead the epoch of an engine that repeats nothing, and while that engine
+ * is silent, who begins to read it hears nothing. What the follower reads in order
  * to take over counts only against the epoch that was judged, not against an
  * epoch that arrived later. The same holds for a reader that lost batches for
  * good: other nodes' logs may have them. Only if no node has them does the

@@ -49,6 +49,27 @@ doubted(struct gossip *g, struct gossip_stream *s)
     }
 }
 
+/* This node only follows, and its reading had the replica's last batch as its own
+ * last one: while the engine is silent, nobody can know more of it. */
+static bool
+is_level(const struct gossip_stream *s)
+{
+    const struct gossip_reading *reading = &s->reading;
+    uint32_t print = 0;
+
+    return reading->print_pos == s->pos && !reading->differs &&
+           !reading->lost && !gossip_is_torn(s) &&
+           gossip_print_at(s, s->pos, &print) && print == reading->print;
+}
+
+/* Whether the epoch needs no better reader than this node's. */
+static bool
+is_read_well(const struct gossip_stream *s)
+{
+    return s->reading.live &&
+           (gossip_leads(s) ? s->pos >= s->reading.pos : is_level(s));
+}
+
 int
 gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in)
 {
@@ -70,12 +91,10 @@ gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in)
         return 0;
     } else if (what == WHO_LEADS) {
         s->reading.who_lives |= s->reading.who_asked;
-    } else if (!gossip_leads(s) || !s->reading.live) {
-        return 0;
-    } else if (what == WHO_DOUBTS) {
-        doubted(g, s);
-    } else if (s->pos >= s->reading.pos) {
+    } else if (what != WHO_DOUBTS && is_read_well(s)) {
         say(g, peer, s, id, WHO_LEADS);
+    } else if (what == WHO_DOUBTS && gossip_leads(s) && s->reading.live) {
+        doubted(g, s);
     }
     return 0;
 }

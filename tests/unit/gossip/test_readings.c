@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "index/base/rng.h"
 #include "lab.h"
 
 static struct lab lab;
@@ -372,6 +373,56 @@ Test(gossip_readings, a_partial_reading_yields_to_a_living_one)
     lab_run(&lab, 3 * config.judge_ms);
     cr_assert_eq(lab.nodes[0].rereads, 0);
     cr_assert(lab.nodes[0].held[32] && lab.nodes[1].held[32]);
+}
+
+/* An engine without a replay. Node 0 has read all of it, and does not any more;
+ * node 2 heard its last ten batches, node 1 begins to read and hears none. */
+static void
+leave_it_silent(uint64_t last_print)
+{
+    uint64_t room[16] = {0};
+    struct event_record *last = (struct event_record *)(void *)room;
+
+    lab_end(&lab);
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 2, 500, false);
+    for (uint32_t i = 0; i < 19; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        if (i >= 10) {
+            lab_read(&lab, 2, i, EVENT_STORE, i);
+        }
+    }
+    last->seq = 19;
+    gossip_local_record(lab.nodes[2].g, lab_stream, last, last_print, true,
+                        lab.now_us);
+    lab_read(&lab, 0, 19, EVENT_STORE, 19);
+    lab_run(&lab, 50);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 600, false);
+    lab_run(&lab, 10 * config.judge_ms);
+}
+
+Test(gossip_readings, who_hears_nothing_yields_to_who_heard_the_last_batch)
+{
+    leave_it_silent(rng_mix(19));
+    for (uint32_t at = 0; at < 3; at++) {
+        cr_assert_eq(lab.nodes[at].rereads, 0);
+        cr_assert_eq(lab_status(&lab, at).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, at), 20);
+    }
+    for (uint32_t at = 1; at < 3; at++) { /* nobody leads it any more */
+        lab_read(&lab, at, 20, EVENT_STORE, 20);
+    }
+    lab_run(&lab, 2 * config.judge_ms + 100);
+    cr_assert_gt(lab.nodes[1].rereads + lab.nodes[2].rereads, 0);
+}
+
+/* At the same position another batch was heard. */
+Test(gossip_readings, who_hears_nothing_yields_to_nobody_of_another_process)
+{
+    leave_it_silent(0xbad);
+    cr_assert_gt(lab.nodes[1].rereads, 0);
 }
 
 Test(gossip_readings, a_partial_reading_does_not_yield_to_a_deaf_one)
