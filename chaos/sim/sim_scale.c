@@ -352,9 +352,12 @@ carry_all_on(struct sim_world *w, uint32_t node)
     for (uint32_t i = 0; i < seat->count && !w->failed; i++) {
         struct scale_job *job = &seat->job[i];
         const struct sim_made *made = find_made(s, job->key);
+        bool ready =
+            made != NULL && made->runs && (made->blind >> node & 1) == 0;
+        scale_seat_reach(job, w->nodes[node].cluster, ready, now);
         struct scale_facts facts = scale_seat_facts(
             seat, w->nodes[node].cluster, job, quorum_of(w), now);
-        facts.ready = made != NULL && made->runs;
+        facts.ready = ready;
         facts.reaches = true; /* some engine that nobody asked for */
         facts.idle = rng_below(&s->rng, 20) != 0 || !facts.ready;
         carry_on(w, node, job, scale_job_next(job, &facts, &times, now));
@@ -379,6 +382,19 @@ check_one_acts(struct sim_world *w)
     }
 }
 
+/* Some nodes reach some engines no more, or all do:*/
+static void
+look_away(struct sim_world *w)
+{
+    struct sim_scale *s = w->scale;
+
+    s->sees_us = w->time.now_us + (1 + rng_below(&s->rng, 6000)) * SIM_MS;
+    for (uint32_t m = 0; m < s->made_count; m++) {
+        s->made[m].blind =
+            rng_below(&s->rng, 2) == 0 ? 0 : (uint32_t)rng_next(&s->rng);
+    }
+}
+
 void
 sim_scale_turn(struct sim_world *w, uint32_t node)
 {
@@ -391,6 +407,9 @@ sim_scale_turn(struct sim_world *w, uint32_t node)
     if (w->time.now_us >= s->moves_us && !s->exam) {
         s->desired = 1 + (uint32_t)rng_below(&s->rng, 4);
         s->moves_us = w->time.now_us + (1 + rng_below(&s->rng, 2000)) * SIM_MS;
+    }
+    if (w->time.now_us >= s->sees_us && !s->exam) {
+        look_away(w);
     }
     const struct scale_voting voting = {
         .quorum = quorum_of(w),
@@ -455,6 +474,22 @@ sim_scale_end(struct sim_world *w)
 
 /* The exam */
 
+/* Engines of a node that work, and take nothing. */
+static uint32_t
+count_drained(struct sim_world *w, uint32_t node)
+{
+    struct scale_seat *seat = &w->scale->seat[node];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < seat->count; i++) {
+        struct scale_facts facts =
+            scale_seat_facts(seat, w->nodes[node].cluster, &seat->job[i],
+                             quorum_of(w), sim_now(w, node));
+        count += seat->job[i].record.state == SCALE_WORKS && facts.drains;
+    }
+    return count;
+}
+
 /* Until as many engines as are wanted run and work, and no other; NULL: so it
  * is. */
 static const char *
@@ -482,6 +517,9 @@ judge(struct sim_world *w)
         running += made->runs && known;
     }
     for (uint32_t i = 0; i < w->nodes_count; i++) {
+        if (count_drained(w, i) != 0) {
+            return "an engine works and drains";
+        }
         if (count_working(&s->seat[i]) != s->desired ||
             s->seat[i].count != s->desired || running != s->desired) {
             return "there are not as many engines as are wanted";
@@ -506,6 +544,59 @@ want(struct sim_world *w, uint32_t desired)
     }
 }
 
+/* Each engine is reached by some node, and not by all: all stay. */
+static void
+reach_some(struct sim_world *w)
+{
+    struct sim_scale *s = w->scale;
+    uint32_t all = (UINT32_C(1) << w->nodes_count) - 1;
+    uint32_t made = s->made_count;
+    uint32_t ran = 0;
+    uint32_t run = 0;
+
+    for (uint32_t m = 0; m < s->made_count; m++) {
+        uint32_t sees = (uint32_t)rng_below(&s->rng, w->nodes_count);
+        s->made[m].blind = all & ~(UINT32_C(1) << sees);
+        ran += s->made[m].runs;
+    }
+    sim_run_until(w,
+                  w->time.now_us + UINT64_C(2) * times.provision_ms * SIM_MS);
+    for (uint32_t m = 0; m < s->made_count; m++) {
+        run += s->made[m].runs;
+    }
+    if (!w->failed && (run != ran || s->made_count != made)) {
+        sim_fail(w, "an engine is lost that some node reaches", 0, UINT32_MAX);
+    }
+}
+
+/* No node reaches one any more: it ends, and another one comes. */
+static void
+reach_none(struct sim_world *w)
+{
+    struct sim_scale *s = w->scale;
+    uint64_t until_us = w->time.now_us + EXAM_US;
+    struct sim_made *gone = NULL;
+
+    for (uint32_t m = 0; m < s->made_count; m++) {
+        bool known = s->made[m].runs && knows(w, 0, s->made[m].key);
+        s->made[m].blind = 0;
+        gone = known && (gone == NULL || rng_below(&s->rng, 2) == 0)
+                   ? &s->made[m]
+                   : gone;
+    }
+    if (gone == NULL || w->failed) {
+        return;
+    }
+    gone->blind = UINT32_MAX;
+    while (!w->failed && gone->runs && w->time.now_us < until_us) {
+        sim_run_until(w, w->time.now_us + POLL_US);
+    }
+    if (!w->failed && gone->runs) {
+        sim_fail(w, "an engine stays that no node reaches", 0, UINT32_MAX);
+    }
+    want(w, 3);
+}
+
 void
 sim_scale_exam(struct sim_world *w)
 {
@@ -516,7 +607,16 @@ sim_scale_exam(struct sim_world *w)
         return;
     }
     s->exam = true;
+    for (uint32_t m = 0; m < s->made_count; m++) {
+        s->made[m].blind = 0;
+    }
     want(w, 3);
+    if (!w->failed) {
+        reach_some(w);
+    }
+    if (!w->failed) {
+        reach_none(w);
+    }
     s->desired = 1;
     sim_run_until(w, w->time.now_us + rng_below(&s->rng, 4000000));
     while (!w->failed && actor < w->nodes_count &&

@@ -12,10 +12,12 @@
  * just started). None ends that some node has seen and has not seen drain (but
  * for nodes that started since, or that the caller has forgotten: after ten
  * minutes, or a jump of its clock). None is left without a job, unless all nodes
- * that knew it went.
+ * that knew it went. Nodes reach some engines and not others, which changes.
  *
- * The exam, once all is quiet: three engines are wanted, then one, while the
- * node that acts is killed; that many there are.
+ * The exam, once all is quiet: three engines are wanted. Each is reached by one
+ * node alone, and none ends; then one is reached by none, and another one comes in
+ * its place. Then one is wanted, while the node that acts is killed; that many
+ * there are.
  *
  * Role: core, private to the simulator. Thread: one owner. Limits: SIM_MADE_MAX
  * engines in a run; further ones are not asked for.
@@ -36,6 +38,7 @@ struct sim_made {
     bool runs;
     bool lost;         /* nobody who knew it is left */
     uint64_t there_us; /* it tells where it is from then on */
+    uint32_t blind;    /* bits of the nodes that do not reach it */
 };
 
 struct sim_scale_call {
@@ -59,6 +62,7 @@ struct sim_scale {
     uint32_t epoch; /* the highest that called */
     uint32_t desired;
     uint64_t moves_us;
+    uint64_t sees_us; /* who reaches what changes then */
     uint32_t made_count;
     struct sim_made made[SIM_MADE_MAX];
     struct sim_scale_call call[SIM_SCALE_CALLS];

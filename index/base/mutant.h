@@ -58,7 +58,8 @@
     X(GIVES_UP, gives_up, "a stream whose engine ended goes on nowhere")       \
     X(MINORITY, minority, "a node acts on engines without a quorum")           \
     X(NOT_KEPT, not_kept, "an engine is asked for before others know it")      \
-    X(NOT_SEEN, not_seen, "an engine ends that a node has not seen drain")
+    X(NOT_SEEN, not_seen, "an engine ends that a node has not seen drain")     \
+    X(SEES_ALONE, sees_alone, "an engine is lost that other nodes reach")
 
 enum mutant {
     MUTANT_NONE,

@@ -128,14 +128,17 @@ is_ready(const struct control *control, const struct scale_record *record,
 }
 
 static struct scale_facts ON_CONTROL
-look_at(struct control *control, const struct scale_job *job, uint64_t now_us)
+look_at(struct control *control, struct scale_job *job, uint64_t now_us)
 {
     uint32_t slot = fleet_find(control->fleet, slice_of(job->record.worker));
+    bool ready = is_ready(control, &job->record, slot);
+
+    scale_seat_reach(job, control_cluster(control), ready, now_us);
     struct scale_facts facts =
         scale_seat_facts(&control->scale.act.seat, control_cluster(control),
                          job, control->node->scale.quorum, now_us);
 
-    facts.ready = is_ready(control, &job->record, slot);
+    facts.ready = ready;
     facts.reaches =
         worker_set_count(&fleet_view_get(control->node->board)->eligible) != 0;
     facts.idle = is_idle(control, slot);
@@ -265,21 +268,19 @@ control_scale_turn(struct control *control)
     }
 }
 
-/* The word of a node that does not vote is none. */
 void
 control_scale_stop(struct control *control)
 {
     struct control_scale_act *act = &control->scale.act;
-    const struct scale_word none = {.holder = 0};
 
     if (!act->begun) {
         return;
     }
     control_scale_hang_up(control);
-    scale_words_tell(control_cluster(control), &none, control_now_us(control));
+    scale_seat_stop(&act->seat, control_cluster(control),
+                    control_now_us(control));
     act->begun = false;
     act->acted = false;
-    act->seat.count = 0;
     act->holder[0] = '\0';
 }
 

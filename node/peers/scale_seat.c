@@ -173,10 +173,24 @@ mend(struct scale_seat *seat, struct cluster *cluster, uint64_t now_us)
     }
 }
 
+/* What was never told is not taken back. */
+void
+scale_seat_reach(struct scale_job *job, struct cluster *cluster, bool ready,
+                 uint64_t now_us)
+{
+    const char *worker = job->record.worker;
+
+    if (worker[0] != '\0' && (ready || job->told) &&
+        scale_words_tell_reach(cluster, worker, ready, now_us)) {
+        job->told = ready;
+    }
+}
+
 /* What the list has no more is forgotten. */
 static void
-read_list(struct scale_seat *seat, const struct roster *roster, uint64_t now_us)
+read_list(struct scale_seat *seat, struct cluster *cluster, uint64_t now_us)
 {
+    const struct roster *roster = cluster_roster(cluster);
     struct roster_entry entry;
     struct scale_record record;
     char id[ROSTER_ID_MAX];
@@ -188,6 +202,7 @@ read_list(struct scale_seat *seat, const struct roster *roster, uint64_t now_us)
         if (roster_find(roster, id, &entry) && !entry.removed) {
             seat->job[kept++] = seat->job[i];
         } else {
+            scale_seat_reach(&seat->job[i], cluster, false, now_us);
             note_end(seat, seat->job[i].key);
         }
     }
@@ -215,8 +230,21 @@ scale_seat_turn(struct scale_seat *seat, struct cluster *cluster,
     turn.first = seat->words.first;
     scale_lease_turn(&seat->lease, &turn, now_us);
     scale_words_tell(cluster, &seat->lease.own, now_us);
-    read_list(seat, cluster_roster(cluster), now_us);
+    read_list(seat, cluster, now_us);
     mend(seat, cluster, now_us);
+}
+
+void
+scale_seat_stop(struct scale_seat *seat, struct cluster *cluster,
+                uint64_t now_us)
+{
+    const struct scale_word none = {.holder = 0};
+
+    for (uint32_t i = 0; i < seat->count; i++) {
+        scale_seat_reach(&seat->job[i], cluster, false, now_us);
+    }
+    seat->count = 0;
+    scale_words_tell(cluster, &none, now_us);
 }
 
 /* What was said in this turn is not known to anybody yet. */
@@ -239,6 +267,7 @@ scale_seat_facts(const struct scale_seat *seat, struct cluster *cluster,
         .all_know = same && words->all_know,
         .there = there,
         .drains = there && entry.draining,
+        .reached = there && scale_words_hear_reach(cluster, worker),
     };
 }
 

@@ -54,11 +54,20 @@ void scale_seat_init(struct scale_seat *seat, const char *name,
 void scale_seat_turn(struct scale_seat *seat, struct cluster *cluster,
                      const struct scale_voting *voting, uint64_t now_us);
 
-/* What is seen of a job; ready and idle are the caller's. */
+/* Tells the others whether a job's worker takes requests of this node; call it in
+ * each turn, on each node. */
+void scale_seat_reach(struct scale_job *job, struct cluster *cluster,
+                      bool ready, uint64_t now_us);
+
+/* What is seen of a job; ready, reaches and idle are the caller's. */
 struct scale_facts scale_seat_facts(const struct scale_seat *seat,
                                     struct cluster *cluster,
                                     const struct scale_job *job,
                                     uint32_t quorum, uint64_t now_us);
+
+/* Votes no more, and tells the others so; init begins anew. */
+void scale_seat_stop(struct scale_seat *seat, struct cluster *cluster,
+                     uint64_t now_us);
 
 /* Tells all nodes what is so of a job, new or known. 0 or an outcome of
  * roster_put(); ROSTER_E_SIZE also for a model of several lines. */

@@ -4,10 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "index/base/rng.h"
+
 #define WORD_ROW   UINT64_C(0x7363616c6577) /* "scalew": holder, epoch, round */
 #define DIGEST_ROW UINT64_C(0x7363616c6564) /* "scaled" */
+#define REACH_SALT UINT64_C(0x72656163680000) /* "reach" */
 
 _Static_assert(SCALE_VOTERS_MAX >= GOSSIP_PEERS_MAX, "a place for each peer");
+
+static uint64_t
+reach_row(const char *worker)
+{
+    return rng_mix(key_digest(slice_of(worker)) ^ REACH_SALT);
+}
 
 void
 scale_words_tell(struct cluster *cluster, const struct scale_word *word,
@@ -23,6 +32,23 @@ scale_words_tell(struct cluster *cluster, const struct scale_word *word,
 
     (void)gossip_gauge_set(gossip, WORD_ROW, &rows[0], now_us);
     (void)gossip_gauge_set(gossip, DIGEST_ROW, &rows[1], now_us);
+}
+
+bool
+scale_words_tell_reach(struct cluster *cluster, const char *worker,
+                       bool reaches, uint64_t now_us)
+{
+    const struct gossip_gauge row = {.inflight = reaches};
+
+    return gossip_gauge_set(cluster_gossip(cluster), reach_row(worker), &row,
+                            now_us);
+}
+
+bool
+scale_words_hear_reach(struct cluster *cluster, const char *worker)
+{
+    return gossip_gauge_others(cluster_gossip(cluster), reach_row(worker))
+               .inflight != 0;
 }
 
 static void

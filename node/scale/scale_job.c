@@ -84,15 +84,21 @@ end_on(struct scale_job *job, const struct scale_facts *facts,
                : SCALE_DO_NOTHING;
 }
 
-/* An engine that worked, and is no more: it takes nothing, though nobody drains
- * it and others do, and nothing is in flight there, for as long as a new one may
- * take to come. A node that reaches none may be what is ill. */
+static bool
+takes_requests(const struct scale_facts *facts)
+{
+    return facts->ready || (facts->reached && !MUTANT(SEES_ALONE));
+}
+
+/* An engine that worked, and is no more: it takes nothing of any node, though
+ * nobody drains it and others do, and nothing is in flight there, for as long as a
+ * new one may take to come. A node that reaches none may be what is ill. */
 static bool
 is_lost(struct scale_job *job, const struct scale_facts *facts,
         const struct scale_times *times, uint64_t now_us)
 {
-    bool dead =
-        !facts->ready && facts->reaches && facts->idle && !facts->drains;
+    bool dead = !takes_requests(facts) && facts->reaches && facts->idle &&
+                !facts->drains;
 
     if (!dead) {
         job->idle_us = 0;
@@ -131,9 +137,9 @@ scale_job_next(struct scale_job *job, const struct scale_facts *facts,
         return drain_on(job, facts, times, now_us);
     }
     if (state == SCALE_COMES) {
-        return facts->ready ? SCALE_DO_WORK
-               : late       ? SCALE_DO_DRAIN
-                            : SCALE_DO_NOTHING;
+        return takes_requests(facts) ? SCALE_DO_WORK
+               : late                ? SCALE_DO_DRAIN
+                                     : SCALE_DO_NOTHING;
     }
     if (is_lost(job, facts, times, now_us)) {
         return SCALE_DO_END;

@@ -7,10 +7,11 @@
  *
  *   asked    a call to provision, again and again with the same key, until an
  *            answer says where the engine is; then it is added as a worker
- *   comes    until it takes requests
+ *   comes    until it takes requests, of any node
  *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
- *            requests while others do, and nothing is in flight there on any
- *            node, for provision_ms; then it ends, and drains before the call
+ *            requests of any node that lives, while others do, and nothing is in
+ *            flight there, for provision_ms; then it ends, and drains before the
+ *            call
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;
@@ -88,6 +89,7 @@ struct scale_job {
     bool goes;         /* it was chosen */
     bool undone;       /* the list has what is not so any more */
     bool worked;       /* in the state before this one */
+    bool told;         /* to peers: it takes requests of this node */
 };
 
 /* What a node sees of a job, now. */
@@ -97,7 +99,8 @@ struct scale_facts {
     bool all_know; /* all nodes do, as far as any is known to live */
     bool there;    /* the worker is in the list */
     bool drains;   /* it drains */
-    bool ready;    /* it takes requests */
+    bool ready;    /* it takes requests, of this node */
+    bool reached;  /* ... of another one */
     bool reaches;  /* this node knows any engine that does */
     bool idle;     /* nothing is in flight there, of any node */
 };

@@ -248,6 +248,110 @@ class ScaleAct(harness.Case):
         self.assertEqual(hook.ended, [key], "and the other one is not")
         self.assertEqual(state(doubted), "circuit_half_open")
 
+    def hook_of_fakes(self, answer):
+        """A hook whose engines are FakeWorkers, and the list of those."""
+        made = []
+
+        def spawn(*_args):
+            worker = FakeWorker(self, answer, models=(MODEL,))
+            worker.kill = worker.close
+            made.append(types.SimpleNamespace(
+                ready=True, fake=worker, url=lambda _kind: worker.url, kill=worker.close))
+            return made[-1]
+
+        hook = Provisioner(types.SimpleNamespace(spawn=spawn, addCleanup=self.addCleanup))
+        hook.free.set()
+        return hook, made
+
+    def test_one_that_goes_is_drained_and_its_requests_are_answered(self):
+        load, probes, one = Load(self), [], threading.Lock()
+        came, held, free = threading.Event(), threading.Event(), threading.Event()
+
+        def answer(peer, request):
+            if request.target == "/own-health":
+                return peer.answer(200)
+            came.wait()
+            if one.acquire(blocking=False):
+                held.set()
+                free.wait()
+            peer.json({"choices": []})
+
+        def answer_first(peer, request):
+            if request.target == "/own-health":
+                probes.append(request)
+                return peer.answer(200)
+            came.wait()
+            peer.json({"choices": []})
+
+        hook, made = self.hook_of_fakes(answer)
+        first = FakeWorker(self, answer_first, models=(MODEL,))
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url,
+                          *self.options(self.by_hook(hook), "--scale.max", "2",
+                                        "--scale.provision", "10m", "--health.path", "/own-health"))
+        self.addCleanup(free.set)
+        self.addCleanup(came.set)
+        load.nodes.append(node)
+        load.want(8)
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
+        came.set()
+        harness.wait_until(held.is_set, "it has a request that lasts")
+        load.want(0)
+
+        def state():
+            listed = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+            return {w["id"]: w["state"] for w in listed}.get(made[0].fake.id)
+
+        harness.wait_until(lambda: self.states(node) != ["works"], "it is to go")
+        # For longer than it has to be idle.
+        seen = len(probes)
+        harness.wait_until(lambda: len(probes) > seen + 30, "time passes")
+        self.assertEqual((self.states(node), state(), hook.ended), (["drains"], "draining", []))
+        free.set()
+        harness.wait_until(lambda: hook.ended, "then it ends")
+        load.end()
+        self.assertEqual(load.failed, [])
+
+    def test_an_engine_is_lost_when_no_node_reaches_it(self):
+        blind, probes = set(), {"a": 0, "b": 0}
+
+        def answer(peer, request):
+            name = request.target.removeprefix("/health-")
+            probes[name] += 1
+            peer.answer(503 if name in blind else 200)
+
+        hook, made = self.hook_of_fakes(answer)
+        first = FakeWorker(self, lambda peer, _request: peer.answer(200), models=(MODEL,))
+        nodes = {}
+        for name in "ab":
+            joins = [w for p in nodes.values() for w in ("--join", p.ready["mesh"])]
+            nodes[name] = self.start(
+                "kvasir", "serve", "--name", name, "--mesh", "127.0.0.1:0", *joins, "--worker",
+                first.url, *self.options(self.by_hook(hook), "--scale.quorum", "2", "--scale.min",
+                                         "2", "--scale.max", "2", "--scale.provision", "3s",
+                                         "--health.path", f"/health-{name}"))
+
+        def state(name):
+            listed = harness.request(nodes[name].at("admin"), "GET", "/admin/workers").json()
+            return {w["id"]: w["state"] for w in listed}.get(made[0].fake.id)
+
+        harness.wait_until(lambda: all(self.states(p) == ["works"] for p in nodes.values()),
+                           "one came")
+        acts = harness.wait_until(lambda: [n for n, p in nodes.items() if self.told(p)["acts"]],
+                                  "one node acts")[0]
+        other = "b" if acts == "a" else "a"
+        blind.add(acts)
+        harness.wait_until(lambda: state(acts) == "unhealthy", "who acts does not reach it")
+        # For longer than scale.provision.
+        seen = probes[acts]
+        harness.wait_until(lambda: probes[acts] > seen + 30, "time passes")
+        self.assertEqual((hook.ended, state(other)), ([], "healthy"))
+        self.assertEqual(self.states(nodes[acts]), ["works"])
+        blind.add(other)
+        harness.wait_until(lambda: hook.ended, "nobody reaches it: it is given back")
+        blind.clear()
+        harness.wait_until(lambda: all(self.states(p) == ["works"] for p in nodes.values()),
+                           "another one came")
+
     def test_a_program_does_what_a_hook_does(self):
         hook, load = Provisioner(self, options=ENGINE), Load(self)
         hook.free.set()

@@ -119,6 +119,20 @@ Test(node_scale_job, an_engine_that_is_lost_is_given_back)
     cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
 }
 
+Test(node_scale_job, what_another_node_reaches_is_not_lost)
+{
+    in(SCALE_COMES);
+    facts.reached = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_WORK);
+    in(SCALE_WORKS);
+    facts.idle = facts.reached = true;
+    cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
+    facts.reached = false;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(SECOND), SCALE_DO_END);
+}
+
 Test(node_scale_job, one_that_was_lost_and_is_used_again_drains_before_it_ends)
 {
     in(SCALE_WORKS);
