@@ -131,9 +131,7 @@ admin_access_admits(struct admin_access *access, struct httpd_request *request)
     }
     LOG_WARNING("admin_refused", KV("by", (const char *)access->peer),
                 KV("method", head->method), KV("path", head->path),
-                KV("reason", refusal.code),
-                KV("hint", "an operator's command needs --token-file, a "
-                           "browser's page an address that is this node's"));
+                KV("reason", refusal.code), KV("hint", refusal.message));
     answer_refusal(request, &refusal);
     return false;
 }
