@@ -83,6 +83,7 @@ measure(const struct replay_world *world)
         .ready = worker_set_count(&fleet->on),
         .answers = fleet->answers,
         .late = fleet->late,
+        .room = SCALE_ANY_ROOM,
     };
     uint64_t kv = 0;
 

@@ -14,6 +14,8 @@
 
 static const struct scale_times times = {.provision_ms = 3000, .drain_ms = 300};
 
+static const char *const pools[] = {"cheap", "dear"};
+
 static uint32_t
 quorum_of(const struct sim_world *w)
 {
@@ -116,13 +118,15 @@ call(struct sim_world *w, uint32_t node, struct scale_job *job, bool provision)
     }
     scale_job_called(job);
     struct sim_scale_call *c = &s->call[at];
-    *c = (struct sim_scale_call){.used = true,
-                                 .provision = provision,
-                                 .node = node,
-                                 .life = w->nodes[node].life,
-                                 .epoch = s->seat[node].lease.own.epoch,
-                                 .begun_us = w->time.now_us,
-                                 .known = known_to(w, node)};
+    *c = (struct sim_scale_call){
+        .used = true,
+        .provision = provision,
+        .barren = s->barren && strcmp(job->record.pool, pools[0]) == 0,
+        .node = node,
+        .life = w->nodes[node].life,
+        .epoch = s->seat[node].lease.own.epoch,
+        .begun_us = w->time.now_us,
+        .known = known_to(w, node)};
     memcpy(c->key, job->key, sizeof c->key);
     bool lost = !w->quiet && rng_below(&s->rng, 8) == 0;
     c->answered = lost;
@@ -179,8 +183,9 @@ arrive(struct sim_world *w, struct sim_scale_call *c)
         made->runs = c->provision;
         made->lost = count_knowing(w, c->key, UINT32_MAX) == 0;
         bool never = !w->quiet && rng_below(&s->rng, 8) == 0;
-        made->there_us =
-            never ? SIM_NEVER : w->time.now_us + rng_below(&s->rng, 1500000);
+        made->there_us = never || c->barren
+                             ? SIM_NEVER
+                             : w->time.now_us + rng_below(&s->rng, 1500000);
         sim_saw(w, SIM_SAW_MADE, made->runs);
     } else if (!c->provision) {
         end_engine(w, made, c);
@@ -316,6 +321,34 @@ count_working(const struct scale_seat *seat)
     return count;
 }
 
+/* The name of the pool that is asked. */
+static const char *
+buy(struct sim_world *w, uint32_t node)
+{
+    const struct sim_scale *s = w->scale;
+    const struct scale_seat *seat = &s->seat[node];
+    struct scale_market market = {.pools = s->pools,
+                                  .places = 1,
+                                  .within_us = SCALE_ANY_WAY,
+                                  .money_milli = SCALE_MONEY_NO_END,
+                                  .provision_ms = times.provision_ms,
+                                  .now_us = sim_now(w, node)};
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < s->pools; i++) {
+        market.pool[i] = (struct scale_pool){
+            .engines = scale_seat_count(seat, NULL, pools[i]),
+            .max = i == 0 ? 2 : UINT32_MAX,
+            .price_milli = i,
+            .record = scale_seat_record_of(seat, pools[i])};
+    }
+    if (s->pools == 0) {
+        return "";
+    }
+    CHECK(scale_market_buy(&market, &at));
+    return pools[at];
+}
+
 /* As many as are wanted; one goes at a time. */
 static void
 wish(struct sim_world *w, uint32_t node)
@@ -330,7 +363,9 @@ wish(struct sim_world *w, uint32_t node)
         if (back != NULL) {
             carry_on(w, node, back, SCALE_DO_WORK);
         } else {
-            CHECK(scale_seat_ask(seat, w->nodes[node].cluster, "m", key,
+            const struct scale_order order = {.model = "m",
+                                              .pool = buy(w, node)};
+            CHECK(scale_seat_ask(seat, w->nodes[node].cluster, &order, key,
                                  sim_now(w, node)) == 0);
         }
     }
@@ -460,6 +495,9 @@ sim_scale_begin(struct sim_world *w)
     CHECK(w->scale != NULL);
     rng_init(&w->scale->rng, rng_mix(w->options.seed ^ 0x7363616c));
     w->scale->compares = rng_below(&w->scale->rng, 2) == 0;
+    uint64_t kind = rng_mix(w->options.seed ^ 0x706f6f6c);
+    w->scale->pools = (kind & 1) != 0 ? 2 : 0;
+    w->scale->barren = (kind & 3) == 3;
     w->config.roster.entries_max = 1024;
     w->faults &=
         ~(UINT64_C(1) << SIM_DAY); /* the list forgets who was removed */

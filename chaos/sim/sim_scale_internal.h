@@ -5,7 +5,9 @@
  * many engines there should be is drawn, and changes. What makes engines and ends
  * them is imitated: calls and answers take time, and some are lost; some
  * engines never tell where they are; in half of the worlds a call of a lower
- * epoch than was seen is refused. These engines serve no requests.
+ * epoch than was seen is refused. In half of the worlds there are two pools
+ * (scale_pool.h), and in half of these the cheaper one delivers nothing, ever.
+ * These engines serve no requests.
  *
  * What must hold. One node acts at most, looked at in each turn of each. No
  * engine is asked for that fewer than a quorum know of (but for nodes that have
@@ -45,6 +47,7 @@ struct sim_scale_call {
     char key[SCALE_KEY_MAX];
     bool used;
     bool provision;
+    bool barren;   /* it is about a pool that delivers nothing */
     bool answered; /* on its way back */
     bool well;
     bool named;
@@ -58,6 +61,8 @@ struct sim_scale_call {
 struct sim_scale {
     struct rng rng;
     bool compares; /* epochs */
+    uint32_t pools;
+    bool barren; /* the first, which is the cheaper one, delivers nothing */
     bool exam;
     uint32_t epoch; /* the highest that called */
     uint32_t desired;

@@ -478,6 +478,35 @@ put_limits(struct buf *out, const struct json_value *root)
     }
 }
 
+/* Where the next engine would be asked for, and why not elsewhere; nothing where
+ * pools have no names. */
+static void
+put_pools(struct buf *out, const struct json_value *group)
+{
+    uint32_t count = 0;
+    const struct json_value *rows = status_list(group, "pools", &count);
+    struct slice next = status_text(group, "next_pool");
+
+    buf_add_text(out, count != 0
+                          ? "\nPOOL                       ENGINES  PRICE "
+                            "MISSED MAY       OF\n"
+                          : "");
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice name = status_text(&rows[i], "name");
+        put_cell(out, name, 26);
+        buf_printf(out, "%7.0f %6.2f %6.0f ",
+                   status_number(&rows[i], "engines"),
+                   status_number(&rows[i], "price"),
+                   status_number(&rows[i], "missed"));
+        put_cell(out,
+                 slice_equal(name, next) ? SLICE("next")
+                                         : status_text(&rows[i], "may"),
+                 9);
+        status_put(out, status_text(group, "model"));
+        buf_add_text(out, "\n");
+    }
+}
+
 /* How many engines each model should have; nothing while nobody judges that. */
 static void
 put_scale(struct buf *out, const struct json_value *root)
@@ -498,6 +527,9 @@ put_scale(struct buf *out, const struct json_value *root)
             status_number(&rows[i], "desired"));
         status_put(out, status_text(&rows[i], "why"));
         buf_add_text(out, "\n");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        put_pools(out, &rows[i]);
     }
 }
 

@@ -31,6 +31,7 @@
 #include "mesh/mesh.h"
 #include "node/base/log.h"
 #include "node/limits/limits_rate.h"
+#include "node/scale/scale_pool.h"
 #include "node/text/ranges.h"
 #include "node/text/url.h"
 
@@ -223,6 +224,25 @@ enum config_scale_mode {
     CONFIG_SCALE_ACT,
 };
 
+/* Where engines are made, and by what: one of hook, command and kubernetes. */
+struct config_scale_pool {
+    char name[SCALE_POOL_MAX]; /* "": of the keys of scale itself */
+    struct url hook; /* what makes engines and ends them; no host: none */
+    char token_file[CONFIG_FILE_MAX]; /* what is shown to it; "": nothing */
+    char command[CONFIG_FILE_MAX];    /* the same as a program; "": none */
+    char kubernetes[CONFIG_TEXT_MAX]; /* [NAMESPACE/]NAME; "": none */
+    char worker[CONFIG_TEXT_MAX];     /* its pods as workers; see there */
+    char island[CONFIG_LABEL_MAX];    /* of its engines; "": not told */
+    uint32_t min;                     /* of a model's engines there */
+    uint32_t max;                     /* 0: as many as scale.max allows */
+    uint32_t price_milli;             /* of an engine an hour */
+};
+
+struct config_scale_pools {
+    uint32_t count;
+    struct config_scale_pool pool[SCALE_POOLS_MAX];
+};
+
 /* How many engines there should be: see node/scale/scale.h. */
 struct config_scale {
     uint32_t mode; /* enum config_scale_mode */
@@ -230,16 +250,13 @@ struct config_scale {
     uint32_t max;
     uint32_t target_permille;
     uint32_t step;
-    uint32_t price_milli; /* of an engine an hour */
     uint32_t budget_milli;
     uint32_t provision_ms;
     uint32_t cool_down_ms;
-    struct url hook; /* what makes engines and ends them; no host: none */
-    char token_file[CONFIG_FILE_MAX]; /* what is shown to it; "": nothing */
-    char command[CONFIG_FILE_MAX];    /* the same as a program; "": none */
-    char kubernetes[CONFIG_TEXT_MAX]; /* [NAMESPACE/]NAME; "": none */
-    char worker[CONFIG_TEXT_MAX];     /* its pods as workers; see there */
-    uint32_t quorum;                  /* of nodes, without which none acts */
+    struct config_scale_pool own; /* where none has a name */
+    struct config_scale_pools pools;
+    uint32_t within_ms; /* of the requests' island; 0: any */
+    uint32_t quorum;    /* of nodes, without which none acts */
 };
 
 /* Requests of one session go to one worker. */

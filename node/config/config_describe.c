@@ -5,6 +5,7 @@
 #include "node/config/config_limits_internal.h"
 #include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
+#include "node/config/config_pools_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_slos_internal.h"
 #include "node/config/config_value_internal.h"
@@ -47,6 +48,7 @@ want_of(enum config_type type, struct slice text)
         [CONFIG_SLOS] = config_slos_want,
         [CONFIG_LIMITS] = config_limits_want,
         [CONFIG_LINKS] = config_links_want,
+        [CONFIG_POOLS] = config_pools_want,
     };
 
     if (type < sizeof wants / sizeof *wants && wants[type] != NULL) {
@@ -138,6 +140,7 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_SLOS:
     case CONFIG_LIMITS:
     case CONFIG_LINKS:
+    case CONFIG_POOLS:
     case CONFIG_RATE:
         buf_add_text(out, want_of(key->type, text));
         break;
@@ -165,6 +168,7 @@ config_type_word(enum config_type type)
         [CONFIG_SLOS] = "SLOS",         [CONFIG_CHOICES] = "CHOICES",
         [CONFIG_SAMPLE] = "SHARE",      [CONFIG_ISLAND] = "ISLAND",
         [CONFIG_LINKS] = "LINKS",       [CONFIG_LIMITS] = "LIMITS",
+        [CONFIG_POOLS] = "POOLS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -58,6 +58,8 @@ static const char *const live_keys[] = {
     "scale.command",
     "scale.kubernetes",
     "scale.worker",
+    "scale.pools",
+    "scale.within",
     "scale.quorum",
     "limits.connections_max",
     "limits.client_connections_max",

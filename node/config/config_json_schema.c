@@ -187,6 +187,7 @@ put_value(struct json_out *json, const struct config_key *key)
     case CONFIG_SLOS:
     case CONFIG_LIMITS:
     case CONFIG_LINKS:
+    case CONFIG_POOLS:
         put_type(json, "string", NULL);
         break;
     }

@@ -172,6 +172,10 @@ config_print_reference(struct buf *out)
     for (size_t i = 0; i < config_schema_worker.count; i++) {
         print_reference_row(&config_schema_worker.keys[i], NULL, false, out);
     }
+    buf_add_text(out, "\n# scale.pools: the keys of NAME[,KEY=VALUE]...\n");
+    for (size_t i = 0; i < config_schema_pool.count; i++) {
+        print_reference_row(&config_schema_pool.keys[i], NULL, false, out);
+    }
     print_words("\n# words\n", config_words_meaning, out);
 }
 

@@ -9,13 +9,48 @@
 
 #define NUMBER "{}" /* in scale.worker */
 
+uint32_t
+config_scale_count(const struct config_scale *scale)
+{
+    return scale->pools.count != 0 ? scale->pools.count : 1;
+}
+
+const struct config_scale_pool *
+config_scale_at(const struct config_scale *scale, uint32_t at)
+{
+    CHECK(at < config_scale_count(scale));
+    return scale->pools.count != 0 ? &scale->pools.pool[at] : &scale->own;
+}
+
+const struct config_scale_pool *
+config_scale_find(const struct config_scale *scale, const char *name)
+{
+    for (uint32_t i = 0; i < config_scale_count(scale); i++) {
+        const struct config_scale_pool *pool = config_scale_at(scale, i);
+        if (strcmp(pool->name, name) == 0) {
+            return pool;
+        }
+    }
+    return NULL;
+}
+
+const char *
+config_scale_pool_by(const struct config_scale_pool *pool)
+{
+    return pool->hook.host[0] != '\0'    ? "hook"
+           : pool->command[0] != '\0'    ? "command"
+           : pool->kubernetes[0] != '\0' ? "kubernetes"
+                                         : "";
+}
+
 const char *
 config_scale_by(const struct config_scale *scale)
 {
-    return scale->hook.host[0] != '\0'    ? "scale.hook"
-           : scale->command[0] != '\0'    ? "scale.command"
-           : scale->kubernetes[0] != '\0' ? "scale.kubernetes"
-                                          : "";
+    return scale->pools.count != 0            ? "scale.pools"
+           : scale->own.hook.host[0] != '\0'  ? "scale.hook"
+           : scale->own.command[0] != '\0'    ? "scale.command"
+           : scale->own.kubernetes[0] != '\0' ? "scale.kubernetes"
+                                              : "";
 }
 
 /* Of a name in the API: it goes into a path as it is. */
@@ -33,10 +68,10 @@ is_name(struct slice s)
 }
 
 bool
-config_scale_kube(const struct config_scale *scale, struct slice *space,
+config_scale_kube(const struct config_scale_pool *pool, struct slice *space,
                   struct slice *name)
 {
-    struct slice text = slice_of(scale->kubernetes);
+    struct slice text = slice_of(pool->kubernetes);
 
     *space = SLICE("");
     *name = text;
@@ -49,10 +84,10 @@ config_scale_kube(const struct config_scale *scale, struct slice *space,
 }
 
 void
-config_scale_worker(const struct config_scale *scale, uint32_t number,
+config_scale_worker(const struct config_scale_pool *pool, uint32_t number,
                     struct buf *out)
 {
-    const char *at = scale->worker;
+    const char *at = pool->worker;
     const char *next = strstr(at, NUMBER);
 
     while (next != NULL) {
@@ -65,27 +100,30 @@ config_scale_worker(const struct config_scale *scale, uint32_t number,
 }
 
 static void
-check_kube(const struct config_scale *scale, struct config_errors *errors)
+check_kube(const struct config_scale_pool *pool, struct config_errors *errors)
 {
-    struct config_place place = {.source = "scale.kubernetes"};
+    bool named = pool->name[0] != '\0';
+    struct config_place place = {.source = named ? "scale.pools"
+                                                 : "scale.kubernetes"};
     struct config_worker worker;
     struct slice space;
     struct slice name;
     struct buf text;
 
-    if (!config_scale_kube(scale, &space, &name)) {
+    if (!config_scale_kube(pool, &space, &name)) {
         config_error(errors, &place,
                      "expected the name of a StatefulSet, or NAMESPACE/NAME");
     }
-    place.source = "scale.worker";
-    if (strstr(scale->worker, NUMBER) == NULL) {
+    place.source = named ? "scale.pools" : "scale.worker";
+    if (strstr(pool->worker, NUMBER) == NULL) {
         config_error(errors, &place,
-                     "scale.kubernetes needs it, with " NUMBER
-                     " where a pod's number is");
+                     "%s needs %s, with " NUMBER " where a pod's number is",
+                     named ? "kubernetes of a pool" : "scale.kubernetes",
+                     named ? "its worker" : "it");
         return;
     }
     buf_init(&text, 4096);
-    config_scale_worker(scale, 0, &text);
+    config_scale_worker(pool, 0, &text);
     if (config_parse_worker(buf_slice(&text), place.source, &worker, errors) ==
             0 &&
         worker.url.host[0] == '\0') {
@@ -94,27 +132,62 @@ check_kube(const struct config_scale *scale, struct config_errors *errors)
     buf_fini(&text);
 }
 
+static uint32_t
+ways_of(const struct config_scale_pool *pool)
+{
+    return (uint32_t)(pool->hook.host[0] != '\0') +
+           (uint32_t)(pool->command[0] != '\0') +
+           (uint32_t)(pool->kubernetes[0] != '\0');
+}
+
+static void
+check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
+{
+    const struct config_place place = {.source = "scale.pools"};
+
+    if (pool->kubernetes[0] != '\0') {
+        check_kube(pool, errors);
+    }
+    if (pool->name[0] == '\0') {
+        return;
+    }
+    if (ways_of(pool) != 1) {
+        config_error(errors, &place,
+                     "pool %s needs one of hook, command and kubernetes",
+                     pool->name);
+    }
+    if (pool->max != 0 && pool->min > pool->max) {
+        config_error(errors, &place, "pool %s has a min over its max",
+                     pool->name);
+    }
+}
+
 void
 config_scale_check(const struct config *config, struct config_errors *errors)
 {
     const struct config_scale *scale = &config->scale;
     bool meshed =
         config->mesh.listen.host[0] != '\0' || config->mesh.join.count != 0;
-    uint32_t ways = (uint32_t)(scale->hook.host[0] != '\0') +
-                    (uint32_t)(scale->command[0] != '\0') +
-                    (uint32_t)(scale->kubernetes[0] != '\0');
+    uint32_t own = ways_of(&scale->own);
     struct config_place place = {.source = "scale.mode"};
 
-    if (scale->kubernetes[0] != '\0') {
-        check_kube(scale, errors);
+    for (uint32_t i = 0; i < config_scale_count(scale); i++) {
+        check_pool(config_scale_at(scale, i), errors);
+    }
+    if (scale->pools.count != 0 && own != 0) {
+        place.source = "scale.pools";
+        config_error(errors, &place,
+                     "expected either pools, or one of scale.hook, "
+                     "scale.command and scale.kubernetes");
+        place.source = "scale.mode";
     }
     if (scale->mode != CONFIG_SCALE_ACT) {
         return;
     }
-    if (ways != 1) {
+    if (scale->pools.count == 0 && own != 1) {
         config_error(errors, &place,
-                     "act needs one of scale.hook, scale.command and "
-                     "scale.kubernetes");
+                     "act needs one of scale.hook, scale.command, "
+                     "scale.kubernetes and scale.pools");
     }
     if (meshed && scale->quorum < 2) {
         config_error(errors, &place,

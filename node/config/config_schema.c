@@ -22,6 +22,7 @@
 
 #define AT(member)        offsetof(struct config, member)
 #define AT_WORKER(member) offsetof(struct config_worker, member)
+#define AT_POOL(member)   offsetof(struct config_scale_pool, member)
 
 static const char *const policy_choices[] = {
     [ELECT_KVASIR] = "kvasir",
@@ -228,7 +229,7 @@ static const struct config_key node_keys[] = {
      "What a request's way between two islands costs, in time, both ways round: eu~us=80ms is for all islands below eu and below us, eu~eu=5ms for any two below eu; the row with the longest names counts. Greater times keep more requests inside. Links that no row names cost what the node measures: the round trip to that island's workers, less that to its own."},
 
     {"scale.mode", CONFIG_CHOICE, AT(scale.mode), "off", 0, 0, scale_choices,
-     "Whether to judge how many engines each model should have. dry_run: /admin/scale, the status, metrics and the log (scale_wants) say what would be done and why; nothing is done. Of a mesh one node logs it. act: one node of the mesh at a time has engines made, and those ended that were made so, by scale.hook, scale.command or scale.kubernetes; all nodes need the same scale."},
+     "Whether to judge how many engines each model should have. dry_run: /admin/scale, the status, metrics and the log (scale_wants) say what would be done and why; nothing is done. Of a mesh one node logs it. act: one node of the mesh at a time has engines made, and those ended that were made so, by scale.hook, scale.command, scale.kubernetes or those of scale.pools; all nodes need the same scale."},
     {"scale.min", CONFIG_COUNT, AT(scale.min), "1", 1, WORKERS_MAX, NULL,
      "Engines that a model has at least; at most scale.max. Models that share engines count as one."},
     {"scale.max", CONFIG_COUNT, AT(scale.max), "16", 1, WORKERS_MAX, NULL,
@@ -237,24 +238,28 @@ static const struct config_key node_keys[] = {
      "Part of the requests that an engine is good for (its limit, or what keeps slo.itl) that should be in flight there."},
     {"scale.step", CONFIG_COUNT, AT(scale.step), "2", 1, WORKERS_MAX, NULL,
      "Engines that are asked for at one time; they go one by one."},
-    {"scale.price", CONFIG_RATIO, AT(scale.price_milli), "0", 0, 1000000000, NULL,
-     "What an engine costs an hour, in any currency."},
+    {"scale.price", CONFIG_RATIO, AT(scale.own.price_milli), "0", 0, 1000000000, NULL,
+     "What an engine costs an hour, in any currency; one of scale.pools has a price of its own."},
     {"scale.budget", CONFIG_RATIO, AT(scale.budget_milli), "0", 0, 4000000000, NULL,
      "What all engines together may cost an hour; more are not asked for, and those that are there stay. 0: any."},
     {"scale.provision", CONFIG_DURATION, AT(scale.provision_ms), "5m", 1000, 24 * HOUR, NULL,
      "How long a new engine takes from asking for it to its first answer: so far ahead the trend of the load is followed, and so long those that were asked for are waited for."},
     {"scale.cool_down", CONFIG_DURATION, AT(scale.cool_down_ms), "10m", 1000, 24 * HOUR, NULL,
      "How long one engine fewer must have been enough, and nothing have changed, before one goes. It drains then for timeouts.drain at most."},
-    {"scale.hook", CONFIG_WEB, AT(scale.hook), "", 0, 0, NULL,
+    {"scale.hook", CONFIG_WEB, AT(scale.own.hook), "", 0, 0, NULL,
      "URL that makes engines and ends them, for mode act. Change it, or its like below, while no engine is asked for. It gets POSTs of {\"action\":\"provision\", \"key\":..., \"epoch\":..., \"by\":..., \"model\":..., \"worker\":\"\", \"missed\":...}, again and again with the same key until an answer of 2xx has {\"worker\":\"URL[,KEY=VALUE]...\"}, as --worker has it; and, once an engine has drained, of action terminate with its worker's id, until an answer is 2xx. A lower epoch than was seen before comes from a node that was cut off. missed: engines in a row that took no requests within scale.provision."},
-    {"scale.token_file", CONFIG_FILE, AT(scale.token_file), "", 0, 0, NULL,
+    {"scale.token_file", CONFIG_FILE, AT(scale.own.token_file), "", 0, 0, NULL,
      "File whose first word goes to scale.hook as a Bearer token. It is read for each call."},
-    {"scale.command", CONFIG_FILE, AT(scale.command), "", 0, 0, NULL,
+    {"scale.command", CONFIG_FILE, AT(scale.own.command), "", 0, 0, NULL,
      "Program in place of scale.hook: it is started as PROGRAM provision KEY, and PROGRAM terminate KEY, with what else the hook is told in its environment (ENGINE_ACTION, ENGINE_KEY, ENGINE_EPOCH, ENGINE_BY, ENGINE_MODEL, ENGINE_WORKER, ENGINE_MISSED). Exit code 0 is an answer of 2xx; the first word that it prints, if any, is the worker. After 60 s (scale.provision, where that is less) it is killed, with what it started in its process group."},
-    {"scale.kubernetes", CONFIG_TEXT, AT(scale.kubernetes), "", 0, 0, NULL,
+    {"scale.kubernetes", CONFIG_TEXT, AT(scale.own.kubernetes), "", 0, 0, NULL,
      "StatefulSet in place of scale.hook: [NAMESPACE/]NAME, of engines that serve one model. Its replicas are set, one up or down at a time, through its scale sub-resource, by the API server and the account of kubernetes.*, which needs get and update of statefulsets/scale. Nothing else may scale it; pods that it has already are taken in first. The pod with the highest number goes first, whatever its cache holds."},
-    {"scale.worker", CONFIG_TEXT, AT(scale.worker), "", 0, 0, NULL,
+    {"scale.worker", CONFIG_TEXT, AT(scale.own.worker), "", 0, 0, NULL,
      "What a pod of scale.kubernetes is as a worker: URL[,KEY=VALUE]..., as --worker has it, where {} is the pod's number: http://vllm-{}.vllm.ml:8000."},
+    {"scale.pools", CONFIG_POOLS, AT(scale.pools), "none", 0, 0, NULL,
+     "Where engines are made, in place of scale.hook and its like: NAME[,KEY=VALUE]... for each place, blanks between them; the keys are below. The next engine is asked of the cheapest that is within scale.within, has fewer than its max, and fits scale.budget. One whose engine does not come within scale.provision is asked last for as long, twice as long each time, for an hour at most. An engine's worker gets pool=NAME and the pool's island, where it does not say others. Of engines that hold about as little the dearest goes first. Pools that have engines keep their name and what makes them."},
+    {"scale.within", CONFIG_DURATION, AT(scale.within_ms), "0", 0, 10 * MINUTE, NULL,
+     "How far a pool of scale.pools may be, by island.links or as measured, from an island in which nodes get requests (island.name of theirs). The island with most requests for each engine that is so near is served first. A pool that no link is known to gets no engines but those of its min; one without an island is near to all. 0: any."},
     {"scale.quorum", CONFIG_COUNT, AT(scale.quorum), "1", 1, MEMBERS_MAX, NULL,
      "Nodes that must be in touch for one of them to act: more than half of all that the mesh ever has at one time (2 of 2 or 3, 3 of 4 or 5). While fewer are, engines stay as they are."},
 
@@ -514,6 +519,27 @@ static const struct config_key node_keys[] = {
      "Requests that one worker gets at one time, from all nodes as far as this one knows. While all that may take a request have so many, it waits here (timeouts.queue): by priority, and tenants of one priority in turns by tokens. 0: as many as it runs, and some more, from when its metrics show that others wait there."},
 };
 
+static const struct config_key pool_keys[] = {
+    {"hook", CONFIG_WEB, AT_POOL(hook), "", 0, 0, NULL,
+     "As scale.hook; one of hook, command and kubernetes. The call has \"pool\":NAME."},
+    {"token_file", CONFIG_FILE, AT_POOL(token_file), "", 0, 0, NULL,
+     "As scale.token_file, for its hook."},
+    {"command", CONFIG_FILE, AT_POOL(command), "", 0, 0, NULL,
+     "As scale.command; it has ENGINE_POOL in its environment."},
+    {"kubernetes", CONFIG_TEXT, AT_POOL(kubernetes), "", 0, 0, NULL,
+     "As scale.kubernetes."},
+    {"island", CONFIG_ISLAND, AT_POOL(island), "", 0, 0, NULL,
+     "Where its engines are: cloud/region/zone. See island.name."},
+    {"price", CONFIG_RATIO, AT_POOL(price_milli), "0", 0, 1000000000, NULL,
+     "What an engine costs there an hour."},
+    {"min", CONFIG_COUNT, AT_POOL(min), "0", 0, WORKERS_MAX, NULL,
+     "Engines that a model has there at least, within scale.max and scale.budget."},
+    {"max", CONFIG_COUNT, AT_POOL(max), "0", 0, WORKERS_MAX, NULL,
+     "Engines that a model has there at most; 0: as many as scale.max allows."},
+    {"worker", CONFIG_TEXT, AT_POOL(worker), "", 0, 0, NULL,
+     "As scale.worker; the last key, as all that follows is part of it."},
+};
+
 static const struct config_key worker_keys[] = {
     {"url", CONFIG_WEB, AT_WORKER(url), "", 0, 0, NULL,
      "Where its OpenAI API is; required. With https its certificate must be for the url's host, by an authority of tls.workers_ca_file. A /v1 at its end is left out, because requests bring their own."},
@@ -549,11 +575,17 @@ static const struct config_key worker_keys[] = {
 #define LEN(array) (sizeof(array) / sizeof(array)[0])
 
 _Static_assert(LEN(worker_keys) == CONFIG_WORKER_FROM + 1, "from is the last");
+_Static_assert(LEN(pool_keys) == CONFIG_POOL_WORKER + 1, "worker is the last");
 _Static_assert(LEN(node_keys) <= CONFIG_KEYS_MAX, "room for all keys");
 
 const struct config_schema config_schema_node = {
     .keys = node_keys,
     .count = LEN(node_keys),
+};
+
+const struct config_schema config_schema_pool = {
+    .keys = pool_keys,
+    .count = LEN(pool_keys),
 };
 
 const struct config_schema config_schema_worker = {

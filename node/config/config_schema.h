@@ -61,12 +61,14 @@ enum config_type {
                        none */
     CONFIG_LINKS, /* struct config_links: ISLAND~ISLAND=80ms between blanks, or
                        none */
+    CONFIG_POOLS, /* struct config_scale_pools: NAME,KEY=VALUE,... between
+                     blanks, or none */
 };
 
 struct config_key {
     const char *name;
     enum config_type type;
-    size_t offset;        /* into struct config or struct config_worker */
+    size_t offset; /* into struct config, config_worker, config_scale_pool */
     const char *fallback; /* the default as text; "": absent */
     uint64_t min;         /* in the stored unit */
     uint64_t max;
@@ -85,6 +87,8 @@ struct config_schema {
 };
 
 extern const struct config_schema config_schema_node;
+extern const struct config_schema config_schema_pool; /* of scale.pools */
+#define CONFIG_POOL_WORKER 8 /* the row of its worker, the last one */
 extern const struct config_schema config_schema_worker;
 #define CONFIG_WORKER_URL  0  /* the row of its url */
 #define CONFIG_WORKER_FROM 13 /* of its from */

@@ -9,6 +9,7 @@
 #include "node/config/config_limits_internal.h"
 #include "node/config/config_links_internal.h"
 #include "node/config/config_models_internal.h"
+#include "node/config/config_pools_internal.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_slos_internal.h"
 #include "node/config/config_value_internal.h"
@@ -495,6 +496,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return config_choices_read(key->choices, text, (void *)to) == NULL;
     case CONFIG_LINKS:
         return config_links_read(text, (void *)to) == NULL;
+    case CONFIG_POOLS:
+        return config_pools_read(text, (void *)to) == NULL;
     case CONFIG_SAMPLE:
         return set_sample(key, text, to);
     case CONFIG_RATE:
@@ -637,6 +640,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_LINKS:
         config_links_print((const void *)at, out);
+        break;
+    case CONFIG_POOLS:
+        config_pools_print((const void *)at, out);
         break;
     case CONFIG_SAMPLE:
         print_sample((const void *)at, out);

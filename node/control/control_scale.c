@@ -143,38 +143,60 @@ blocks_of(const struct node_shared *node, uint32_t worker)
     return blocks;
 }
 
-/* Whether a worker may go: such as were asked for, where somebody acts; of a
- * StatefulSet's pods the last one. */
-static bool ON_CONTROL
-may_go(struct control *control, const char *id)
+/* Whether its pool has more of the group than it must. */
+static bool
+is_spared(const struct config_scale *config, const struct scale_market *market,
+          const char *pool)
 {
-    const struct config_scale *config = &control->node->scale;
-    struct scale_seat *seat = &control->scale.act.seat;
-    const struct scale_job *job = scale_seat_find_worker(seat, id);
+    for (uint32_t i = 0; i < market->pools; i++) {
+        if (strcmp(config_scale_at(config, i)->name, pool) == 0) {
+            return market->pool[i].engines > market->pool[i].min;
+        }
+    }
+    return true;
+}
 
-    return config->mode != CONFIG_SCALE_ACT ||
-           (job != NULL && (config->kubernetes[0] == '\0' ||
-                            job == scale_seat_find_last(seat)));
+/* Whether a worker may go: such as were asked for, where somebody acts; of a
+ * StatefulSet's pods the last one; of a pool what is beyond its min. */
+static bool ON_CONTROL
+may_go(const struct control_scale_world *world,
+       const struct scale_market *market, uint32_t slot)
+{
+    const char *id = fleet_view_get(world->board)->worker[slot]->id;
+    const struct scale_job *job = scale_seat_find_worker(world->seat, id);
+    const char *name = control_scale_pool_of(world, slot);
+    const struct config_scale_pool *pool =
+        config_scale_find(world->config, name);
+
+    if (!is_spared(world->config, market, name)) {
+        return false;
+    }
+    return world->config->mode != CONFIG_SCALE_ACT ||
+           (job != NULL &&
+            (pool == NULL || pool->kubernetes[0] == '\0' ||
+             job == scale_seat_find_last(world->seat, job->record.pool)));
 }
 
 /* Who would go of these; "": nobody may. */
 static void ON_CONTROL
-find_victim(struct control_scale_group *group, struct control *control,
-            const struct fleet_view *view, const struct worker_set *set)
+find_victim(struct control_scale_group *group, const struct node_shared *node,
+            const struct control_scale_world *world,
+            const struct worker_set *set)
 {
-    const struct node_shared *node = control->node;
+    const struct fleet_view *view = fleet_view_get(world->board);
     struct scale_engine engines[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     size_t count = 0;
 
     fleet_board_loads(node->board, set, load, NULL);
     WORKER_SET_EACH (slot, set) {
-        const char *id = view->worker[slot]->id;
-        if (may_go(control, id)) {
-            engines[count++] =
-                (struct scale_engine){.id = id,
-                                      .blocks = blocks_of(node, slot),
-                                      .requests = load[slot]};
+        if (may_go(world, &group->market, slot)) {
+            engines[count++] = (struct scale_engine){
+                .id = view->worker[slot]->id,
+                .blocks = blocks_of(node, slot),
+                .requests = load[slot],
+                .price_milli = control_scale_price(
+                    world->config, control_scale_pool_of(world, slot))};
         }
     }
     if (count != 0) {
@@ -183,16 +205,18 @@ find_victim(struct control_scale_group *group, struct control *control,
     }
 }
 
+/* lack: engines that pools need for their mins. */
 static struct scale_config
-rule_of(const struct config_scale *config)
+rule_of(const struct config_scale *config, uint32_t engines, uint32_t lack)
 {
+    uint32_t min = lack != 0 && engines + lack > config->min ? engines + lack
+                                                             : config->min;
+
     return (struct scale_config){
-        .min = config->min,
+        .min = min < config->max ? min : config->max,
         .max = config->max,
         .target_permille = config->target_permille,
         .step = config->step,
-        .price_milli = config->price_milli,
-        .budget_milli = config->budget_milli,
         .provision_ms = config->provision_ms,
         .cool_down_ms = config->cool_down_ms,
     };
@@ -210,30 +234,58 @@ tell(const struct control_scale *scale, struct control_scale_group *group,
         return;
     }
     if (changes || group->told != 0) {
-        LOG_INFO("scale_wants", KV("model", group->model),
-                 KV("engines", group->signals.engines),
-                 KV("desired", choice->desired),
-                 KV("why", scale_why_name(choice->why)),
-                 KV("needed_permille", choice->need_milli),
-                 KV("victim", group->victim), KV("hint", hint));
+        LOG_INFO(
+            "scale_wants", KV("model", group->model),
+            KV("engines", group->signals.engines),
+            KV("desired", choice->desired),
+            KV("why", scale_why_name(choice->why)),
+            KV("needed_permille", choice->need_milli),
+            KV("victim", group->victim),
+            KV("pool",
+               choice->desired > group->signals.engines ? group->next : ""),
+            KV("hint", hint));
     }
     group->told = changes ? choice->desired : 0;
 }
 
+/* What may be bought for the group, and where the next one would be. */
+static void
+look_at_market(struct control_scale_group *group,
+               const struct control_scale_world *world,
+               const struct worker_set *set)
+{
+    const struct config_scale *config = world->config;
+    struct scale_signals *s = &group->signals;
+    struct scale_market copy;
+    uint32_t at = 0;
+
+    control_scale_market(world, group->model, set, &group->market);
+    s->room = scale_market_room(
+        &group->market, config->max > s->engines ? config->max - s->engines : 0,
+        &s->poor);
+    copy = group->market;
+    bool any = scale_market_buy(&copy, &at);
+    (void)snprintf(group->next, sizeof(group->next), "%s",
+                   any ? config_scale_at(config, at)->name : "");
+}
+
 static void ON_CONTROL
 look_at(struct control *control, struct control_scale_group *group,
-        const struct worker_set *set, uint64_t now_us)
+        const struct control_scale_world *world, const struct worker_set *set)
 {
     const struct node_shared *node = control->node;
-    const struct fleet_view *view = fleet_view_get(node->board);
-    const struct scale_config rule = rule_of(&node->scale);
     bool acts = node->scale.mode == CONFIG_SCALE_ACT;
 
     group->seen = true;
     group->victim[0] = '\0';
-    scale_look(&group->group, &rule, &group->signals, now_us, &group->choice);
+    look_at_market(group, world, set);
+    const struct scale_config rule =
+        rule_of(&node->scale, group->signals.engines,
+                scale_market_lack(&group->market));
+    scale_look(&group->group, &rule, &group->signals, world->now_us,
+               &group->choice);
     if (group->choice.desired < group->signals.engines) {
-        find_victim(group, control, view, set);
+        find_victim(group, node, world, set);
     }
     tell(&control->scale, group,
          acts ? "engines are asked for, or given back"
@@ -241,7 +293,8 @@ look_at(struct control *control, struct control_scale_group *group,
     const struct scale_wish wish = {.model = group->model,
                                     .engines = group->signals.engines,
                                     .desired = group->choice.desired,
-                                    .victim = group->victim};
+                                    .victim = group->victim,
+                                    .market = &group->market};
     if (acts) {
         control_scale_wish(control, &wish);
     }
@@ -302,9 +355,16 @@ look_at_all(struct control *control, uint64_t now_us)
     struct worker_set kin[WORKERS_MAX];
     uint64_t shed = shed_so_far(node);
     struct worker_set stays = find_staying(&scale->act.seat, view);
-    uint32_t all =
-        worker_set_count(&stays) + scale_seat_coming(&scale->act.seat, NULL);
+    const struct control_scale_world world = {.config = &node->scale,
+                                              .island = &node->island,
+                                              .board = node->board,
+                                              .seat = &scale->act.seat,
+                                              .places = &scale->places,
+                                              .stays = &stays,
+                                              .now_us = now_us};
 
+    scale_places_hear(control_cluster(control), node->island.name,
+                      control->hints.rate_milli / 1000, &scale->places);
     scale->left_out = 0;
     fleet_view_kin(view, kin);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
@@ -318,9 +378,8 @@ look_at_all(struct control *control, uint64_t now_us)
         group->signals = measure(scale, node->board, view, &set);
         group->signals.engines +=
             scale_seat_coming(&scale->act.seat, group->model);
-        group->signals.others = all - group->signals.engines;
         group->signals.shed = (uint32_t)(shed - scale->shed);
-        look_at(control, group, &set, now_us);
+        look_at(control, group, &world, &set);
     }
     scale->shed = shed;
 }
@@ -348,8 +407,21 @@ control_scale_look(struct control *control, uint64_t now_us)
     memset(scale->late, 0, sizeof(scale->late));
 }
 
+/* The pool of the next engine, and all of them; nothing where none has a
+ * name. */
 static void
-put_group(struct json_out *json, const struct control_scale_group *group)
+put_market(const struct config_scale *config,
+           const struct control_scale_group *group, struct json_out *json)
+{
+    if (config->pools.count != 0) {
+        json_out_put_text(json, "next_pool", group->next);
+        control_scale_put_pools(config, &group->market, json);
+    }
+}
+
+static void
+put_group(const struct config_scale *config,
+          const struct control_scale_group *group, struct json_out *json)
 {
     const struct scale_signals *s = &group->signals;
 
@@ -362,6 +434,7 @@ put_group(struct json_out *json, const struct control_scale_group *group)
     json_out_put_milli(json, "needed", group->choice.need_milli);
     json_out_put_milli(json, "needed_soon", group->choice.soon_milli);
     json_out_put_text(json, "victim", group->victim);
+    put_market(config, group, json);
     json_out_put_uint(json, "requests", s->requests);
     json_out_put_uint(json, "waiting", s->waiting);
     json_out_put_uint(json, "queued", s->queued);
@@ -388,7 +461,7 @@ control_scale_put(const struct control_scale *scale,
     json_out_key(json, "groups");
     json_out_array_begin(json);
     for (uint32_t i = 0; i < scale->count; i++) {
-        put_group(json, &scale->group[i]);
+        put_group(config, &scale->group[i], json);
     }
     json_out_array_end(json);
     json_out_put_text(json, "by", acts ? config_scale_by(config) : "");
@@ -416,6 +489,7 @@ control_scale_explain(const struct control_scale *scale,
         json_out_put_uint(json, "desired", group->choice.desired);
         json_out_put_text(json, "why", scale_why_name(group->choice.why));
         json_out_put_text(json, "actor", scale->actor);
+        put_market(config, group, json);
         json_out_object_end(json);
     }
 }
@@ -435,6 +509,47 @@ put_gauge(const struct control_scale *scale, const char *name, const char *help,
     }
 }
 
+/* Engines of each pool by model. */
+static void
+put_pools(const struct control_scale *scale, const struct config_scale *config,
+          struct buf *out)
+{
+    static const char name[] = "kvasir_scale_pool_engines";
+
+    prom_out_head(out, name, "gauge",
+                  "Engines of a pool that are there or come");
+    for (uint32_t i = 0; i < scale->count; i++) {
+        const struct scale_market *market = &scale->group[i].market;
+        for (uint32_t k = 0; k < config->pools.count && k < market->pools;
+             k++) {
+            buf_printf(out, "%s{model=\"", name);
+            prom_out_label(out, scale->group[i].model);
+            buf_add_text(out, "\",pool=\"");
+            prom_out_label(out, config->pools.pool[k].name);
+            buf_printf(out, "\"} %" PRIu32 "\n", market->pool[k].engines);
+        }
+    }
+}
+
+/* Engines in a row that did not come, by pool. */
+static void
+put_misses(const struct control_scale *scale, const struct config_scale *config,
+           struct buf *out)
+{
+    static const char name[] = "kvasir_scale_pool_missed";
+
+    prom_out_head(out, name, "gauge",
+                  "Engines in a row that were asked of a pool and took no "
+                  "requests within scale.provision");
+    for (uint32_t k = 0; k < config->pools.count; k++) {
+        const char *pool = config->pools.pool[k].name;
+        buf_printf(out, "%s{pool=\"", name);
+        prom_out_label(out, pool);
+        buf_printf(out, "\"} %" PRIu32 "\n",
+                   scale_seat_record_of(&scale->act.seat, pool).missed);
+    }
+}
+
 void
 control_scale_put_metrics(const struct control_scale *scale,
                           const struct config_scale *config, struct buf *out)
@@ -449,6 +564,10 @@ control_scale_put_metrics(const struct control_scale *scale,
     put_gauge(scale, "kvasir_scale_engines_desired",
               "Engines that there should be, within the bounds of scale", false,
               out);
+    if (config->pools.count != 0) {
+        put_pools(scale, config, out);
+        put_misses(scale, config, out);
+    }
     if (config->mode == CONFIG_SCALE_ACT) {
         control_scale_put_act_metrics(&scale->act, out);
     }

@@ -11,7 +11,8 @@
  * it logs (scale_wants). With `act` it is the one that holds the lease, and asks
  * for engines and gives them back (control_scale_act.h); engines that were asked
  * for and do not take requests yet count as there, and only such as were asked
- * for are given back.
+ * for are given back. Of which pool the next engine is asked says the market of
+ * the group (control_scale_pools.h).
  *
  * Role: core, but for the log. Owns: nothing. Thread: control. Limits:
  * CONTROL_SCALE_GROUPS_MAX groups; further ones are left out and counted.
@@ -28,6 +29,7 @@
 #include "mesh/mesh.h"
 #include "node/config/config.h"
 #include "node/control/control_scale_act.h"
+#include "node/control/control_scale_pools.h"
 #include "node/control/control_slo.h"
 #include "node/route/shared.h"
 #include "node/scale/scale.h"
@@ -44,6 +46,8 @@ struct control_scale_group {
     struct scale_choice choice;
     uint32_t told;               /* engines that were logged; 0: none yet */
     char victim[FLEET_ID_BYTES]; /* who would go; "": nobody */
+    struct scale_market market;
+    char next[SCALE_POOL_MAX]; /* the pool that the next one would be of; "" */
 };
 
 /* All zero at first. */
@@ -57,6 +61,7 @@ struct control_scale {
     uint64_t shed;                 /* in all, at the last look */
     uint32_t answers[WORKERS_MAX]; /* by slot, since the last look */
     uint32_t late[WORKERS_MAX];
+    struct scale_places places;
     struct control_scale_act act;
 };
 

@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "node/base/log.h"
+#include "node/config/config_scale.h"
 #include "node/control/control.h"
 #include "node/control/control_roster.h"
+#include "node/peers/scale_places.h"
 #include "node/text/prom_out.h"
 
 _Static_assert(SCALE_MODEL_MAX >= FACT_MODEL_MAX, "a group's name fits");
@@ -153,12 +155,12 @@ give_up(struct control *control, const struct scale_job *job)
     if (scale_job_is_coming(job)) {
         act->missed++;
         act->missed_in_row++;
-        LOG_WARNING("scale_missed", KV("key", job->key),
-                    KV("model", job->record.model),
-                    KV("worker", job->record.worker),
-                    KV("hint", "an engine that was asked for took no requests "
-                               "within scale.provision: it is given back, and "
-                               "another one asked for where it is needed"));
+        LOG_WARNING(
+            "scale_missed", KV("key", job->key), KV("model", job->record.model),
+            KV("worker", job->record.worker), KV("pool", job->record.pool),
+            KV("hint", "an engine that was asked for took no requests "
+                       "within scale.provision: it is given back, and "
+                       "another one asked for where it is needed"));
     }
 }
 
@@ -256,6 +258,11 @@ control_scale_turn(struct control *control)
 
     control_scale_calls_look(control);
     uint64_t now_us = control_now_us(control);
+    if (control->node->scale.mode != CONFIG_SCALE_OFF &&
+        control->node->scale.within_ms != 0) {
+        scale_places_tell(control_cluster(control), control->node->island.name,
+                          now_us);
+    }
     if (control->node->scale.mode != CONFIG_SCALE_ACT) {
         control_scale_stop(control);
         return;
@@ -287,11 +294,20 @@ control_scale_stop(struct control *control)
 /* What a group wants */
 
 static bool ON_CONTROL
-ask_for_one(struct control *control, const char *model)
+ask_for_one(struct control *control, const char *model,
+            struct scale_market *market)
 {
     struct control_scale_act *act = &control->scale.act;
-    char key[SCALE_KEY_MAX];
-    int outcome = scale_seat_ask(&act->seat, control_cluster(control), model,
+    const struct config_scale *config = &control->node->scale;
+    char key[SCALE_KEY_MAX] = "";
+    uint32_t at = 0;
+
+    if (!scale_market_buy(market, &at)) {
+        return false;
+    }
+    const struct config_scale_pool *pool = config_scale_at(config, at);
+    const struct scale_order order = {.model = model, .pool = pool->name};
+    int outcome = scale_seat_ask(&act->seat, control_cluster(control), &order,
                                  key, control_now_us(control));
 
     if (outcome != 0) {
@@ -301,7 +317,8 @@ ask_for_one(struct control *control, const char *model)
         return false;
     }
     act->asked++;
-    LOG_INFO("scale_asks", KV("key", key), KV("model", model));
+    LOG_INFO("scale_asks", KV("key", key), KV("model", model),
+             KV("pool", pool->name));
     return true;
 }
 
@@ -309,6 +326,7 @@ void
 control_scale_wish(struct control *control, const struct scale_wish *wish)
 {
     struct control_scale_act *act = &control->scale.act;
+    struct scale_market market = *wish->market;
     uint32_t more =
         wish->desired > wish->engines ? wish->desired - wish->engines : 0;
 
@@ -320,7 +338,7 @@ control_scale_wish(struct control *control, const struct scale_wish *wish)
             scale_seat_find_draining(&act->seat, wish->model);
         if (back != NULL) {
             carry_on(control, back, SCALE_DO_WORK);
-        } else if (!ask_for_one(control, wish->model)) {
+        } else if (!ask_for_one(control, wish->model, &market)) {
             break;
         }
     }
@@ -347,6 +365,7 @@ control_scale_put_jobs(const struct control_scale_act *act,
         json_out_put_text(json, "key", job->key);
         json_out_put_text(json, "model", job->record.model);
         json_out_put_text(json, "worker", job->record.worker);
+        json_out_put_text(json, "pool", job->record.pool);
         json_out_put_text(json, "state", scale_state_name(job->record.state));
         json_out_put_uint(json, "number", job->record.number);
         json_out_put_uint(json, "fails", job->fails);

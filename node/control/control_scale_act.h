@@ -18,6 +18,7 @@
  *   by      that node's name
  *   model   that the engine is to serve
  *   worker  its id, once it is known; "" before
+ *   pool    that it is of (scale_pool.h); "": the only one
  *   missed  engines in a row for this model that were asked for and did not
  *           take requests in time: another place may have some
  *
@@ -74,6 +75,7 @@ struct scale_wish {
     uint32_t engines; /* as they were counted */
     uint32_t desired;
     const char *victim; /* the worker that goes where fewer are desired; "" */
+    const struct scale_market *market; /* what may be bought; borrowed */
 };
 
 /* Votes, and carries jobs on: once a second. */

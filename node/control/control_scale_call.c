@@ -21,7 +21,7 @@ scale_call_lack(const struct httpc_answer *answer)
 /* The engine that an answer names. NULL, or what is wrong with it. */
 static const char *ON_CONTROL
 read_worker(const struct control *control, const char *text,
-            struct config_worker *worker)
+            const struct config_scale_pool *pool, struct config_worker *worker)
 {
     struct config_errors errors;
     char denied[CONFIG_DENIED_MAX];
@@ -31,6 +31,12 @@ read_worker(const struct control *control, const char *text,
         config_parse_worker(slice_of(text), "scale", worker, &errors) == 0 &&
         worker->url.host[0] != '\0';
     config_errors_fini(&errors);
+    if (good && worker->pool[0] == '\0') {
+        memcpy(worker->pool, pool->name, sizeof(pool->name));
+    }
+    if (good && worker->island[0] == '\0') {
+        memcpy(worker->island, pool->island, sizeof(pool->island));
+    }
     return !good ? "its worker makes no sense"
            : config_access_denies(&control->node->config->workers_deny, worker,
                                   denied)
@@ -40,20 +46,21 @@ read_worker(const struct control *control, const char *text,
 
 /* NULL: it is a good one; else why not. */
 static const char *ON_CONTROL
-take(struct control *control, const struct scale_job *job, bool provision,
+take(const struct scale_call *call, const struct scale_job *job,
      const struct scale_said *said)
 {
+    struct control *control = call->control;
     struct config_worker worker;
-    bool named = provision && said->worker[0] != '\0';
+    bool named = call->provision && said->worker[0] != '\0';
     const char *why = said->why;
 
     if (why == NULL && named) {
-        why = read_worker(control, said->worker, &worker);
+        why = read_worker(control, said->worker, &call->pool, &worker);
     }
     if (why != NULL) {
         return why;
     }
-    return control_scale_answered(control, job, provision,
+    return control_scale_answered(control, job, call->provision,
                                   named ? &worker : NULL)
                ? NULL
                : "its worker could not be taken in";
@@ -71,15 +78,16 @@ scale_call_end(struct scale_call *call, const struct scale_said *said)
     if (!waited) {
         return;
     }
-    const char *why = take(control, job, call->provision, said);
+    const char *why = take(call, job, said);
     scale_job_answered(job, why == NULL, control_now_us(control));
     if (why != NULL) {
         act->calls_failed++;
         LOG_WARNING("scale_call_failed", KV("key", job->key),
                     KV("action", call->provision ? "provision" : "terminate"),
-                    KV("by", config_scale_by(&control->node->scale)),
-                    KV("why", why), KV("status", said->status),
-                    KV("said", said->more), KV("fails", job->fails),
+                    KV("by", config_scale_pool_by(&call->pool)),
+                    KV("pool", job->record.pool), KV("why", why),
+                    KV("status", said->status), KV("said", said->more),
+                    KV("fails", job->fails),
                     KV("hint", "it is called again with the same key"));
     }
 }
@@ -87,11 +95,17 @@ scale_call_end(struct scale_call *call, const struct scale_said *said)
 static const char *ON_CONTROL
 begin(struct scale_call *call, const struct scale_job *job)
 {
-    const struct config_scale *config = &call->control->node->scale;
+    const struct config_scale_pool *pool =
+        config_scale_find(&call->control->node->scale, job->record.pool);
 
-    return config->command[0] != '\0'      ? scale_call_run(call, job)
-           : config->kubernetes[0] != '\0' ? scale_call_kube(call, job)
-                                           : scale_call_post(call, job);
+    if (pool == NULL) {
+        return "scale.pools has no such pool";
+    }
+    call->pool = *pool;
+    return pool->command[0] != '\0'      ? scale_call_run(call, job)
+           : pool->kubernetes[0] != '\0' ? scale_call_kube(call, job)
+           : pool->hook.host[0] != '\0'  ? scale_call_post(call, job)
+                                         : "nothing makes engines there";
 }
 
 static bool

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "index/base/role.h"
+#include "node/config/config.h"
 #include "node/http/httpc.h"
 #include "node/scale/scale_job.h"
 
@@ -42,7 +43,8 @@ struct scale_call {
     bool provision;
     struct httpc *http; /* NULL: none is under way */
     struct scale_run run;
-    uint32_t number; /* of a pod */
+    struct config_scale_pool pool; /* whose engine it is, as the call began */
+    uint32_t number;               /* of a pod */
 };
 
 struct scale_said {

@@ -92,6 +92,7 @@ put_body(const struct control *control, const struct scale_job *job,
     json_out_put_text(&json, "by", control->node->config->name);
     json_out_put_text(&json, "model", job->record.model);
     json_out_put_text(&json, "worker", job->record.worker);
+    json_out_put_text(&json, "pool", job->record.pool);
     json_out_put_uint(&json, "missed", act->missed_in_row);
     json_out_object_end(&json);
 }
@@ -100,24 +101,24 @@ const char *
 scale_call_post(struct scale_call *call, const struct scale_job *job)
 {
     const struct control *control = call->control;
-    const struct config_scale *config = &control->node->scale;
+    const struct config_scale_pool *pool = &call->pool;
     char bytes[BODY_MAX];
     char token[TOKEN_MAX];
     char headers[TOKEN_MAX + 128];
     struct buf body = buf_over(bytes, sizeof(bytes));
 
     put_body(control, job, call->provision, &body);
-    read_token(config->token_file, token);
+    read_token(pool->token_file, token);
     (void)snprintf(headers, sizeof(headers),
                    "Content-Type: application/json\r\n%s%s%s",
                    token[0] != '\0' ? "Authorization: Bearer " : "", token,
                    token[0] != '\0' ? "\r\n" : "");
     const struct httpc_request request = {
-        .host = config->hook.host,
-        .port = config->hook.port,
-        .tls = config->hook.tls ? control_tls_of_workers(control->node) : NULL,
+        .host = pool->hook.host,
+        .port = pool->hook.port,
+        .tls = pool->hook.tls ? control_tls_of_workers(control->node) : NULL,
         .method = "POST",
-        .target = config->hook.path[0] != '\0' ? config->hook.path : "/",
+        .target = pool->hook.path[0] != '\0' ? pool->hook.path : "/",
         .headers = slice_of(headers),
         .body = buf_slice(&body),
         .timeout_ms = SCALE_CALL_MS,

@@ -30,8 +30,8 @@ ask(struct scale_call *call, struct slice body,
         .done = done,
     };
 
-    if (!config_scale_kube(&node->scale, &place.space, &name)) {
-        return "scale.kubernetes makes no sense";
+    if (!config_scale_kube(&call->pool, &place.space, &name)) {
+        return "the name of the StatefulSet makes no sense";
     }
     (void)snprintf(rest, sizeof(rest), "statefulsets/%.*s/scale", (int)name.len,
                    name.ptr);
@@ -77,15 +77,17 @@ end(struct scale_call *call, const char *why, const struct httpc_answer *answer)
     struct buf worker = buf_over(spec, sizeof(spec) - 1);
     bool answered = answer != NULL && answer->outcome == HTTPC_OK;
 
-    config_scale_worker(&call->control->node->scale, call->number, &worker);
+    config_scale_worker(&call->pool, call->number, &worker);
     spec[worker.len] = '\0';
-    scale_call_end(call, &(struct scale_said){
-                             .why = why != NULL     ? why
-                                    : worker.failed ? "scale.worker is too long"
-                                                    : NULL,
-                             .status = answered ? (int)answer->head->status : 0,
-                             .worker = spec,
-                             .more = ""});
+    scale_call_end(
+        call,
+        &(struct scale_said){
+            .why = why != NULL     ? why
+                   : worker.failed ? "what its pods are as workers is too long"
+                                   : NULL,
+            .status = answered ? (int)answer->head->status : 0,
+            .worker = spec,
+            .more = ""});
 }
 
 static void
@@ -133,7 +135,8 @@ find_twin(const struct scale_seat *seat, const struct scale_job *job)
 {
     for (uint32_t i = 0; i < seat->count; i++) {
         const struct scale_job *other = &seat->job[i];
-        if (other != job && other->record.number == job->record.number) {
+        if (other != job && other->record.number == job->record.number &&
+            strcmp(other->record.pool, job->record.pool) == 0) {
             return other;
         }
     }
@@ -156,9 +159,11 @@ bool
 scale_call_kube_waits(struct control *control, const struct scale_job *job)
 {
     const struct scale_job *last =
-        scale_seat_find_last(&control->scale.act.seat);
+        scale_seat_find_last(&control->scale.act.seat, job->record.pool);
+    const struct config_scale_pool *pool =
+        config_scale_find(&control->node->scale, job->record.pool);
 
-    return control->node->scale.kubernetes[0] != '\0' && last != NULL &&
+    return pool != NULL && pool->kubernetes[0] != '\0' && last != NULL &&
            last->record.number > job->record.number;
 }
 

@@ -17,7 +17,7 @@
 #include "node/control/control.h"
 #include "node/control/control_scale_call.h"
 
-#define WORDS 7U /* of the environment that are added */
+#define WORDS 8U /* of the environment that are added */
 #define WORD  128U
 #define LINE  256U /* of its errors, in the log */
 
@@ -80,6 +80,7 @@ say_words(const struct scale_call *call, const struct scale_job *job,
     (void)snprintf(words[5], WORD, "ENGINE_WORKER=%s", job->record.worker);
     (void)snprintf(words[6], WORD, "ENGINE_MISSED=%" PRIu64,
                    act->missed_in_row);
+    (void)snprintf(words[7], WORD, "ENGINE_POOL=%s", job->record.pool);
 }
 
 /* 0 or an errno. */
@@ -182,7 +183,7 @@ scale_call_run(struct scale_call *call, const struct scale_job *job)
     }
     say_words(call, job, words);
     fill(environment, words);
-    memcpy(program, call->control->node->scale.command, sizeof(program));
+    memcpy(program, call->pool.command, sizeof(program));
     (void)snprintf(action, sizeof(action), "%s",
                    call->provision ? "provision" : "terminate");
     memcpy(key, job->key, sizeof(key));

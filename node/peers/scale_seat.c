@@ -56,12 +56,15 @@ scale_seat_find_draining(struct scale_seat *seat, const char *model)
 }
 
 struct scale_job *
-scale_seat_find_last(struct scale_seat *seat)
+scale_seat_find_last(struct scale_seat *seat, const char *pool)
 {
     struct scale_job *last = NULL;
 
     for (uint32_t i = 0; i < seat->count; i++) {
         struct scale_job *job = &seat->job[i];
+        if (strcmp(job->record.pool, pool) != 0) {
+            continue;
+        }
         bool after = last == NULL || job->record.number > last->record.number ||
                      (job->record.number == last->record.number &&
                       last->record.worker[0] == '\0');
@@ -71,13 +74,16 @@ scale_seat_find_last(struct scale_seat *seat)
 }
 
 static uint32_t
-free_number(const struct scale_seat *seat)
+free_number(const struct scale_seat *seat, const char *pool)
 {
     bool taken[SCALE_JOBS_MAX + 1] = {false};
     uint32_t number = 0;
 
     for (uint32_t i = 0; i < seat->count; i++) {
         uint32_t other = seat->job[i].record.number;
+        if (strcmp(seat->job[i].record.pool, pool) != 0) {
+            continue;
+        }
         taken[other < SCALE_JOBS_MAX ? other : SCALE_JOBS_MAX] = true;
     }
     while (taken[number] && number < SCALE_JOBS_MAX) {
@@ -97,6 +103,68 @@ scale_seat_coming(const struct scale_seat *seat, const char *model)
                  (model == NULL || strcmp(job->record.model, model) == 0);
     }
     return count;
+}
+
+uint32_t
+scale_seat_count(const struct scale_seat *seat, const char *model,
+                 const char *pool)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < seat->count; i++) {
+        const struct scale_job *job = &seat->job[i];
+        bool stays = scale_job_is_coming(job) ||
+                     (job->record.state == SCALE_WORKS && !job->goes);
+        count += stays && strcmp(job->record.pool, pool) == 0 &&
+                 (model == NULL || strcmp(job->record.model, model) == 0);
+    }
+    return count;
+}
+
+struct scale_record_of
+scale_seat_record_of(const struct scale_seat *seat, const char *pool)
+{
+    for (uint32_t i = 0; i < seat->records; i++) {
+        if (strcmp(seat->record[i].pool, pool) == 0) {
+            return seat->record[i].record;
+        }
+    }
+    return (struct scale_record_of){.missed = 0};
+}
+
+static struct scale_record_of *
+find_record(struct scale_seat *seat, const char *pool)
+{
+    uint32_t at = 0;
+    uint32_t oldest = 0;
+
+    while (at < seat->records && strcmp(seat->record[at].pool, pool) != 0) {
+        oldest = seat->record[at].record.missed_us <
+                         seat->record[oldest].record.missed_us
+                     ? at
+                     : oldest;
+        at++;
+    }
+    if (at == seat->records) {
+        at = at < SCALE_POOLS_MAX ? seat->records++ : oldest;
+        seat->record[at] = (struct scale_seat_record){.record = {.missed = 0}};
+        (void)snprintf(seat->record[at].pool, SCALE_POOL_MAX, "%s", pool);
+    }
+    return &seat->record[at].record;
+}
+
+/* An engine comes no more: it did, or was given up. */
+static void
+note_outcome(struct scale_seat *seat, const struct scale_job *job,
+             uint64_t now_us)
+{
+    struct scale_record_of *record = find_record(seat, job->record.pool);
+
+    if (job->record.state == SCALE_WORKS) {
+        scale_record_came(record);
+    } else {
+        scale_record_missed(record, now_us);
+    }
 }
 
 static bool
@@ -138,7 +206,11 @@ hear(struct scale_seat *seat, const char *key,
         (void)snprintf(job->key, sizeof job->key, "%s", key);
     }
     lease->seen = record->epoch > lease->seen ? record->epoch : lease->seen;
+    bool comes = job->since_us != 0 && scale_job_is_coming(job);
     scale_job_heard(job, record, now_us);
+    if (comes && !scale_job_is_coming(job)) {
+        note_outcome(seat, job, now_us);
+    }
     if (back) { /* the same on all nodes that know of its end */
         job->record.state = SCALE_ENDS;
         job->record.epoch++;
@@ -289,10 +361,11 @@ scale_seat_say(struct scale_seat *seat, struct cluster *cluster,
 
 int
 scale_seat_ask(struct scale_seat *seat, struct cluster *cluster,
-               const char *model, char key[SCALE_KEY_MAX], uint64_t now_us)
+               const struct scale_order *order, char key[SCALE_KEY_MAX],
+               uint64_t now_us)
 {
     struct scale_record record = {.state = SCALE_ASKED,
-                                  .number = free_number(seat)};
+                                  .number = free_number(seat, order->pool)};
 
     if (seat->count == SCALE_JOBS_MAX) {
         return ROSTER_E_FULL;
@@ -303,7 +376,8 @@ scale_seat_ask(struct scale_seat *seat, struct cluster *cluster,
     }
     (void)snprintf(key, SCALE_KEY_MAX, "%" PRIu32 "-%" PRIu32,
                    seat->lease.own.epoch, ++seat->made);
-    (void)snprintf(record.model, sizeof record.model, "%s", model);
+    (void)snprintf(record.model, sizeof record.model, "%s", order->model);
+    (void)snprintf(record.pool, sizeof record.pool, "%s", order->pool);
     return scale_seat_say(seat, cluster, key, &record, now_us);
 }
 

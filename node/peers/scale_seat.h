@@ -8,6 +8,10 @@
  * again; all put the same, so they agree. A job that comes back after its end
  * ends once more.
  *
+ * What comes of the engines that are asked of a pool (scale_pool.h) each node
+ * reads from the states of their jobs, so who takes over knows which pools
+ * back off, but for those that missed before it was there.
+ *
  * Role: core. Owns: nothing. Thread: control. Limits: SCALE_JOBS_MAX jobs;
  * further ones are counted and wait. Errors: outcomes of the roster.
  */
@@ -22,6 +26,7 @@
 #include "node/peers/scale_words.h"
 #include "node/scale/scale_job.h"
 #include "node/scale/scale_lease.h"
+#include "node/scale/scale_pool.h"
 
 #define SCALE_JOBS_MAX  256U
 #define SCALE_ENDED_MAX 64U /* keys that are remembered */
@@ -37,6 +42,13 @@ struct scale_seat {
     /* The latest keys that were ended: a ring. */
     char ended[SCALE_ENDED_MAX][SCALE_KEY_MAX];
     uint32_t ended_next;
+    /* Of pools that engines were asked of; where there are too many, the one
+     * that missed longest ago makes room. */
+    struct scale_seat_record {
+        char pool[SCALE_POOL_MAX];
+        struct scale_record_of record;
+    } record[SCALE_POOLS_MAX];
+    uint32_t records;
 };
 
 struct scale_voting {
@@ -75,12 +87,18 @@ int scale_seat_say(struct scale_seat *seat, struct cluster *cluster,
                    const char *key, const struct scale_record *record,
                    uint64_t now_us) MUST_CHECK;
 
-/* Says that an engine for the model is asked for: key is its own, and its number
- * the lowest that no job has. Outcomes as above; ROSTER_E_FULL also beyond
+/* What is asked for, and of whom. */
+struct scale_order {
+    const char *model;
+    const char *pool; /* "": the only one */
+};
+
+/* Says that an engine is asked for: key is its own, and its number the lowest
+ * that no job of the pool has. Outcomes as above; ROSTER_E_FULL also beyond
  * SCALE_JOBS_MAX. */
 int scale_seat_ask(struct scale_seat *seat, struct cluster *cluster,
-                   const char *model, char key[SCALE_KEY_MAX], uint64_t now_us)
-    MUST_CHECK;
+                   const struct scale_order *order, char key[SCALE_KEY_MAX],
+                   uint64_t now_us) MUST_CHECK;
 
 /* The engine is gone: so is its job. 0 or an outcome of roster_remove(). */
 int scale_seat_forget(const struct scale_job *job, struct cluster *cluster,
@@ -93,12 +111,22 @@ struct scale_job *scale_seat_find_worker(struct scale_seat *seat,
 struct scale_job *scale_seat_find_draining(struct scale_seat *seat,
                                            const char *model);
 
-/* The job with the highest number; of equals one whose worker is known. */
-struct scale_job *scale_seat_find_last(struct scale_seat *seat);
+/* The pool's job with the highest number; of equals one whose worker is
+ * known. */
+struct scale_job *scale_seat_find_last(struct scale_seat *seat,
+                                       const char *pool);
 
 /* Engines of a model (NULL: of all) that were asked for and take no requests
  * yet. */
 uint32_t scale_seat_coming(const struct scale_seat *seat, const char *model);
+
+/* Engines of a model (NULL: of all) at a pool, that are there or come. */
+uint32_t scale_seat_count(const struct scale_seat *seat, const char *model,
+                          const char *pool);
+
+/* What came of the engines that were asked of a pool. */
+struct scale_record_of scale_seat_record_of(const struct scale_seat *seat,
+                                            const char *pool);
 
 /* Whether this node acts now. */
 static inline bool

@@ -20,6 +20,7 @@ scale_why_name(enum scale_why why)
         [SCALE_LEAST] = "least",
         [SCALE_MOST] = "most",
         [SCALE_BUDGET] = "budget",
+        [SCALE_ROOM] = "pools",
         [SCALE_COMING] = "coming",
         [SCALE_IDLE] = "idle",
         [SCALE_COOLS] = "cools",
@@ -158,16 +159,17 @@ forecast(const struct scale_group *group, uint64_t now_us, uint32_t ahead_ms)
     return slope > 0 && then > 0 ? bounded((uint64_t)then) : 0;
 }
 
-/* Engines that the money allows this group; UINT32_MAX: any number. */
+/* Engines that there may be; and what bounds them. */
 static uint32_t
-affordable(const struct scale_config *config, const struct scale_signals *s)
+most_of(const struct scale_config *config, const struct scale_signals *s,
+        enum scale_why *why)
 {
-    if (config->budget_milli == 0 || config->price_milli == 0) {
-        return UINT32_MAX;
-    }
-    uint32_t all = config->budget_milli / config->price_milli;
+    uint64_t bought = (uint64_t)s->engines + s->room;
 
-    return all > s->others ? all - s->others : 0;
+    *why = bought >= config->max ? SCALE_MOST
+           : s->poor             ? SCALE_BUDGET
+                                 : SCALE_ROOM;
+    return bought < config->max ? (uint32_t)bought : config->max;
 }
 
 static void
@@ -175,14 +177,14 @@ look_up(struct scale_group *group, const struct scale_config *config,
         const struct scale_signals *s, uint32_t wanted, uint64_t now_us,
         struct scale_choice *choice)
 {
-    uint32_t money = affordable(config, s);
-    uint32_t most = config->max < money ? config->max : money;
+    enum scale_why bound;
+    uint32_t most = most_of(config, s, &bound);
     uint64_t wait_us = config->provision_ms * UINT64_C(1000);
     bool waits = group->asked_us != 0 && now_us - group->asked_us < wait_us;
 
     CHECK(wanted > s->engines);
     if (most <= s->engines) {
-        choice->why = config->max <= money ? SCALE_MOST : SCALE_BUDGET;
+        choice->why = bound;
         return;
     }
     if (waits) { /* what was asked for is still wanted, and no more */
@@ -243,8 +245,9 @@ scale_look(struct scale_group *group, const struct scale_config *config,
         group->engines = s->engines;
     }
     if (s->engines < config->min) {
-        choice->desired = config->min;
-        choice->why = SCALE_LEAST;
+        uint32_t most = most_of(config, s, &choice->why);
+        choice->desired = config->min < most ? config->min : most;
+        choice->why = choice->desired > s->engines ? SCALE_LEAST : choice->why;
         return;
     }
     if (s->ready == 0) {
@@ -274,9 +277,13 @@ scale_look(struct scale_group *group, const struct scale_config *config,
     look_up(group, config, s, wanted, now_us, choice);
 }
 
+/* Of two that hold little. */
 static bool
 goes_before(const struct scale_engine *a, const struct scale_engine *b)
 {
+    if (a->price_milli != b->price_milli) {
+        return a->price_milli > b->price_milli;
+    }
     if (a->blocks != b->blocks) {
         return a->blocks < b->blocks;
     }
@@ -289,11 +296,23 @@ goes_before(const struct scale_engine *a, const struct scale_engine *b)
 size_t
 scale_victim(const struct scale_engine *engines, size_t count)
 {
-    size_t victim = 0;
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    size_t victim = count;
 
     CHECK(count > 0);
-    for (size_t i = 1; i < count; i++) {
-        victim = goes_before(&engines[i], &engines[victim]) ? i : victim;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t blocks = engines[i].blocks;
+        least = blocks < least ? blocks : least;
+        most = blocks > most ? blocks : most;
     }
+    uint64_t little = least + most * SCALE_NEAR / 1000;
+    for (size_t i = 0; i < count; i++) {
+        if (engines[i].blocks <= little &&
+            (victim == count || goes_before(&engines[i], &engines[victim]))) {
+            victim = i;
+        }
+    }
+    CHECK(victim < count);
     return victim;
 }

@@ -33,11 +33,14 @@
  * a limit nor the caches say how much that is. Between the two nothing changes, so a load that swings about
  * one number moves nothing.
  *
- * `min` and `max` bound each group, `budget` what all of them cost an hour.
- * Engines that are above it stay: nothing is taken away while it is needed.
+ * `min` and `max` bound each group; `room` what may be bought, where that is and
+ * what it costs (scale_pool.h). Engines that are above it stay: nothing is
+ * taken away while it is needed.
  *
- * Which engine goes: the one that holds least in its cache, then the one with
- * the fewest requests, then the last by id.
+ * Which engine goes: the dearest of those that hold little more in their caches
+ * than the one that holds least (SCALE_NEAR of what the fullest one holds); of
+ * equals that which holds least, then the one with the fewest requests, then the
+ * last by id.
  *
  * Role: core. Owns: nothing. Thread: one owner per group. Limits: SCALE_SAMPLES.
  * Errors: none. Time is an argument, in us, and never goes back.
@@ -56,14 +59,14 @@
 #define SCALE_LATE_LEAST 5U   /* first tokens */
 #define SCALE_SPARE      850U /* permille of what fewer engines can do */
 #define SCALE_NEED_MAX   UINT32_C(1000000) /* thousandths of an engine */
+#define SCALE_NEAR       100U              /* permille */
+#define SCALE_ANY_ROOM   UINT32_MAX
 
 struct scale_config {
     uint32_t min; /* engines of a group */
     uint32_t max;
     uint32_t target_permille; /* of what an engine can have in flight; not 0 */
     uint32_t step;            /* engines asked for at one time */
-    uint32_t price_milli;     /* of one engine an hour */
-    uint32_t budget_milli;    /* of all engines an hour; 0: no bound */
     uint32_t provision_ms; /* from asking for an engine to its first answer */
     uint32_t cool_down_ms; /* before one is taken away */
 };
@@ -81,7 +84,8 @@ struct scale_signals {
     uint32_t answers;     /* whose first token was judged since the last look */
     uint32_t late;        /* of these, after slo.ttft */
     uint32_t shed;        /* refused since the last look for want of room */
-    uint32_t others;      /* engines of other groups, for the budget */
+    uint32_t room;        /* engines that may be bought, now */
+    bool poor;            /* the budget allows no more than that */
 };
 
 /* What decided; names by scale_why_name(). */
@@ -97,6 +101,7 @@ enum scale_why {
     SCALE_LEAST,  /* min */
     SCALE_MOST,   /* more are needed than max allows */
     SCALE_BUDGET, /* more are needed than the budget allows */
+    SCALE_ROOM,   /* more are needed than the pools have */
     SCALE_COMING, /* more are needed, and those asked for have not had their time */
     SCALE_IDLE,  /* one fewer is enough */
     SCALE_COOLS, /* one fewer is enough, but not for long enough */
@@ -142,6 +147,7 @@ struct scale_engine {
     const char *id;
     uint64_t blocks; /* in its cache */
     uint32_t requests;
+    uint32_t price_milli;
 };
 
 /* The position of the one that goes; count is not 0. */

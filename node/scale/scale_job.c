@@ -206,6 +206,9 @@ scale_record_put(const struct scale_record *record, struct buf *out)
     if (record->worker[0] != '\0') {
         buf_printf(out, "worker=%s\n", record->worker);
     }
+    if (record->pool[0] != '\0') {
+        buf_printf(out, "pool=%s\n", record->pool);
+    }
 }
 
 static bool
@@ -267,6 +270,8 @@ scale_record_get(struct slice bytes, struct scale_record *record)
             good = set_text(record->model, sizeof record->model, value);
         } else if (slice_equal(key, SLICE("worker"))) {
             good = set_text(record->worker, sizeof record->worker, value);
+        } else if (slice_equal(key, SLICE("pool"))) {
+            good = set_text(record->pool, sizeof record->pool, value);
         }
     }
     return good && stated;

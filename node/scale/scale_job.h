@@ -46,6 +46,7 @@
 
 #include "index/base/buf.h"
 #include "index/base/check.h"
+#include "node/scale/scale_pool.h"
 
 #define SCALE_KEY_MAX       32U /* with its NUL; so are the others */
 #define SCALE_MODEL_MAX     64U
@@ -72,9 +73,11 @@ struct scale_record {
     enum scale_state state;
     char model[SCALE_MODEL_MAX];   /* of its group */
     char worker[SCALE_WORKER_MAX]; /* its id; "": not known yet */
+    char pool[SCALE_POOL_MAX];     /* where it is made; "": the only one */
     uint32_t epoch;                /* of who said it */
-    uint32_t number; /* its place among engines; no two have the same, but
-                        where two nodes acted before they knew each other */
+    uint32_t number; /* its place among engines of the pool; no two have the
+                        same, but where two nodes acted before they knew each
+                        other */
 };
 
 /* All zero but the key and the record at first. */

@@ -61,6 +61,44 @@ class Scale(Proxy):
                             "it is measured")
         self.assertEqual((group["desired"], group["why"]), (2, "budget"))
 
+    def test_engines_are_bought_where_nodes_get_requests(self):
+        worker, nodes, join = self.workers(1)[0], [], ()
+        show(worker, running=4, waiting=9)
+        for island in ("here", "there"):
+            nodes.append(self.start(
+                "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--mesh",
+                "127.0.0.1:0", *join, "--name", island, "--island.name", island, "--worker",
+                worker.url, "--scale.mode", "dry_run", "--scale.within", "20ms",
+                "--island.links", "here~there=90ms", "--scale.pools",
+                "near,command=/a,island=here,price=1 far,command=/a,island=there,price=2", *FAST))
+            join = ("--join", nodes[0].ready["mesh"])
+
+        def bought(asked):
+            for _ in range(5):
+                harness.request(asked.at("serve"), "POST", "/v1/chat/completions", {
+                    "model": "m", "messages": [{"role": "user", "content": "hello"}]})
+            groups = [harness.request(node.at("admin"), "GET", "/admin/scale").json()["groups"]
+                      for node in nodes]
+            return [group[0]["next_pool"] if group else "" for group in groups]
+
+        harness.wait_until(lambda: bought(nodes[1]) == ["far", "far"], "the dear one is there")
+        harness.wait_until(lambda: bought(nodes[0]) == ["near", "near"], "now it is here", 60)
+        harness.wait_until(lambda: any("pool=near" in node.log() or '"pool":"near"' in node.log()
+                                       or "pool=far" in node.log() or '"pool":"far"' in node.log()
+                                       for node in nodes), "it is logged")
+
+    def test_a_pool_has_its_min_and_is_not_spared_for_others(self):
+        workers = self.workers(2)
+        for worker in workers:
+            show(worker, running=0, waiting=0)
+        node = self.serve(*(f"{w.url},pool=a" for w in workers), count=2, options=(
+            "--scale.mode", "dry_run", "--scale.pools",
+            "a,command=/a,price=2,min=1 b,command=/a,price=1,min=2", *FAST))
+        group = self.judged(node, lambda g: g["why"] == "least", "b has too few")
+        self.assertEqual((group["desired"], group["next_pool"]), (4, "b"))
+        self.assertEqual([(p["name"], p["engines"], p["may"]) for p in group["pools"]],
+                         [("a", 2, "open"), ("b", 0, "least")])
+
     def test_it_is_off_unless_it_is_asked_for(self):
         node = self.serve(*self.workers(1))
         told = harness.request(node.at("admin"), "GET", "/admin/scale").json()

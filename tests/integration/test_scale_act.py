@@ -20,7 +20,7 @@ ENGINE = ("--max-running", "4")
 PROGRAM = f"""#!{sys.executable}
 import json, os, sys, urllib.error, urllib.request
 call = {{name: os.environ["ENGINE_" + name.upper()]
-        for name in ("action", "key", "epoch", "by", "model", "worker", "missed")}}
+        for name in ("action", "key", "epoch", "by", "model", "worker", "missed", "pool")}}
 assert sys.argv[1:] == [call["action"], call["key"]]
 assert sys.stdin.read() == "" and os.environ["ENGINE_ROOM"] == "kept"
 call.update(epoch=int(call["epoch"]), missed=int(call["missed"]))
@@ -100,8 +100,8 @@ class Load:
 
 
 class ScaleAct(harness.Case):
-    def program(self, text):
-        path = self.folder / "engines"
+    def program(self, text, name="engines"):
+        path = self.folder / name
         path.write_text(text)
         path.chmod(0o755)
         return str(path)
@@ -385,6 +385,58 @@ class ScaleAct(harness.Case):
         self.assertIn("status 500", node.log())
         self.assertNotIn("and more", node.log())
 
+    def test_what_a_pool_does_not_deliver_is_asked_for_in_the_next(self):
+        hooks = {"cheap": Provisioner(self, never=1000), "dear": Provisioner(self, options=ENGINE),
+                 "moon": Provisioner(self)}
+        load, pools = Load(self), []
+        for (name, hook), where in zip(hooks.items(), ("price=1,island=here", "price=3,max=2,island=there",
+                                                       "price=0.5,island=moon")):
+            hook.free.set()
+            program = self.program(PROGRAM.replace("URL", hook.url), name)
+            pools.append(f"{name},command={program},{where}")
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(("--scale.pools", " ".join(pools)), "--scale.max", "2",
+                                        "--scale.provision", "3s", "--scale.within", "50ms",
+                                        "--island.name", "here", "--island.links",
+                                        "here~there=20ms here~moon=500ms"),
+                          env={"ENGINE_ROOM": "kept"})
+        load.nodes.append(node)
+        load.want(8)
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came", 60)
+        self.assertEqual({c["pool"] for c in hooks["cheap"].calls}, {"cheap"})
+        self.assertEqual({c["pool"] for c in hooks["dear"].calls}, {"dear"})
+        self.assertEqual(hooks["moon"].calls, [], "it is too far")
+        told = self.told(node)
+        self.assertEqual((told["by"], told["jobs"][0]["pool"]), ("scale.pools", "dear"))
+        worker = next(w for w in harness.request(node.at("admin"), "GET", "/admin/workers").json()
+                      if w["id"] == told["jobs"][0]["worker"])
+        self.assertEqual(worker["labels"], {"island": "there", "pool": "dear"})
+        harness.wait_until(lambda: len(load.workers) == 2, "and takes requests")
+
+        def rows_told():
+            shown = harness.request(node.at("admin"), "POST", "/admin/explain", {
+                "model": MODEL, "messages": [{"role": "user", "content": "hello"}]}).json()
+            rows = {row["name"]: row for row in shown["scale"]["pools"]}
+            return rows if rows["dear"]["engines"] == 1 else None
+
+        rows = harness.wait_until(rows_told, "a look has seen it")
+        self.assertEqual(rows["moon"]["may"], "far")
+        self.assertEqual((rows["cheap"]["missed"], rows["cheap"]["way_ms"]), (1, 0))
+        self.assertEqual((rows["dear"]["engines"], rows["dear"]["missed"], rows["dear"]["way_ms"]),
+                         (1, 0, 20))
+        found = harness.metrics(node.at("admin"))
+        self.assertEqual(found['kvasir_scale_pool_missed{pool="cheap"}'], 1)
+        self.assertEqual(found[f'kvasir_scale_pool_engines{{model="{MODEL}",pool="dear"}}'], 1)
+        page = self.run_once("kvasir", "status", "--admin", node.ready["admin"]).stdout
+        self.assertIn("\nPOOL", page)
+        harness.wait_until(lambda: list(hooks["cheap"].ended), "what did not come is given back")
+        load.want(0)
+        harness.wait_until(lambda: self.states(node) == [], "and what came, too", 60)
+        load.end()
+        self.assertEqual((load.failed, hooks["dear"].engines), ([], {}))
+        self.assertEqual([h.wrong for h in hooks.values()], [[], [], []])
+
     def test_a_program_that_hangs_is_killed_and_nobody_waits_for_it(self):
         load, pids = Load(self), self.folder / "pids"
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
@@ -453,7 +505,7 @@ class ScaleAct(harness.Case):
     def test_who_acts_needs_somebody_to_ask_and_in_a_mesh_a_quorum(self):
         hook = ("--scale.hook", "http://h:1")
         kube = ("--scale.kubernetes", "ml/vllm")
-        one_of = "act needs one of scale.hook, scale.command and scale.kubernetes"
+        one_of = "act needs one of scale.hook, scale.command, scale.kubernetes and scale.pools"
         for options, fault in (((), one_of), ((*hook, "--scale.command", "/x"), one_of),
                                ((*kube, "--scale.worker", "http://v:1"), "with {} where"),
                                ((*kube, "--scale.worker", "h-{}"), "scale.worker"),

@@ -57,6 +57,7 @@ try_bounds(const struct config_schema *schema)
 Test(node_config_schema, both_bounds_of_each_key_are_values_of_it)
 {
     try_bounds(&config_schema_node);
+    try_bounds(&config_schema_pool);
     try_bounds(&config_schema_worker);
 }
 

@@ -24,7 +24,8 @@ busy(uint32_t engines, uint32_t requests)
     return (struct scale_signals){.engines = engines,
                                   .ready = engines,
                                   .requests = requests,
-                                  .capacity = 10};
+                                  .capacity = 10,
+                                  .room = SCALE_ANY_ROOM};
 }
 
 static enum scale_why
@@ -184,27 +185,33 @@ Test(node_scale, what_never_comes_is_asked_for_again)
     cr_expect_eq(asked, 4);
 }
 
-Test(node_scale, min_max_and_budget_bound_it)
+Test(node_scale, min_max_and_what_may_be_bought_bound_it)
 {
     config.min = 3;
     cr_expect_eq(look(busy(1, 0)), SCALE_LEAST);
     cr_expect_eq(choice.desired, 3);
     cr_expect_eq(look(busy(20, 400)), SCALE_MOST);
     cr_expect_eq(choice.desired, 20);
-    config.price_milli = 2500;
-    config.budget_milli = 25000; /* ten of them */
     struct scale_signals s = busy(5, 60);
-    s.others = 4;
+    s.room = 1;
+    s.poor = true;
     cr_expect_eq(look(s), SCALE_REQUESTS);
     cr_expect_eq(choice.desired, 6);
     s = busy(6, 80);
-    s.others = 4;
+    s.room = 0;
+    s.poor = true;
     cr_expect_eq(look(s), SCALE_BUDGET);
     cr_expect_eq(choice.desired, 6);
-    s = busy(6, 60);
-    s.others = 12; /* all are over it: nothing is taken away */
-    cr_expect_eq(look(s), SCALE_BUDGET);
+    s.poor = false;
+    cr_expect_eq(look(s), SCALE_ROOM);
     cr_expect_eq(choice.desired, 6);
+    s = busy(1, 0);
+    s.room = 1; /* nor for the least */
+    cr_expect_eq(look(s), SCALE_LEAST);
+    cr_expect_eq(choice.desired, 2);
+    s.room = 0;
+    cr_expect_eq(look(s), SCALE_ROOM);
+    cr_expect_eq(choice.desired, 1);
 }
 
 Test(node_scale, one_goes_when_fewer_were_enough_for_long_enough)
@@ -335,10 +342,22 @@ Test(node_scale, a_day_goes_up_once_and_down_once)
 Test(node_scale, who_holds_least_goes)
 {
     const struct scale_engine engines[] = {
-        {"a", 700, 1}, {"b", 90, 5}, {"c", 90, 2}, {"d", 90, 2}};
+        {"a", 700, 1, 0}, {"b", 90, 5, 0}, {"c", 90, 2, 0}, {"d", 90, 2, 0}};
 
     cr_expect_eq(scale_victim(engines, 1), 0);
     cr_expect_eq(scale_victim(engines, 2), 1);
     cr_expect_eq(scale_victim(engines, 3), 2);
     cr_expect_eq(scale_victim(engines, 4), 3);
+}
+
+Test(node_scale, of_those_that_hold_little_the_dearest_goes)
+{
+    struct scale_engine engines[] = {{"a", 1000, 0, 9000},
+                                     {"b", 300, 0, 1000},
+                                     {"c", 400, 5, 2000},
+                                     {"d", 401, 0, 3000}};
+
+    cr_expect_eq(scale_victim(engines, 4), 2, "a tenth of 1,000 is no matter");
+    engines[2].price_milli = 1000;
+    cr_expect_eq(scale_victim(engines, 4), 1, "but of equals it is");
 }
