@@ -57,7 +57,7 @@ class Cache:
         self.blocks_max = blocks_max
         self.name = self.random.getrandbits(40) << 20
         self.topics = collections.OrderedDict()  # topic: blocks; oldest use first
-        self.first_topic = self.random.randrange(1 << 10) * TOPICS
+        self.first_topic = seed % (1 << 10) * TOPICS  # of no other process of a world
         self.next_topic = self.first_topic
         self.talked_of = []
         self.popular = []
