@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "chaos/load/load_options_internal.h"
-#include "chaos/load/load_stats_internal.h"
+#include "chaos/load/load_stats.h"
 #include "index/base/buf.h"
 
 struct load_report {

@@ -111,15 +111,6 @@ say_failed(const struct load_user *user, const struct load_end *end,
                 KV("fault", user->sse.fault), KV_FAULT("error", error));
 }
 
-static struct slice
-header_of(const struct http_head *head, struct slice name)
-{
-    const struct http_header *header =
-        head == NULL ? NULL : http_head_find_name(head, name);
-
-    return header == NULL ? (struct slice){.ptr = NULL} : header->value;
-}
-
 /* The request is over; head and error are what is known of its answer. */
 static void
 end_request(struct load_user *user, enum load_outcome outcome,
@@ -128,8 +119,8 @@ end_request(struct load_user *user, enum load_outcome outcome,
     struct load_run *run = user->run;
     struct load_end end = {
         .outcome = outcome,
-        .worker = header_of(head, SLICE("x-kvasir-worker")),
-        .node = header_of(head, SLICE("x-kvasir-node")),
+        .worker = load_header_of(head, SLICE("x-kvasir-worker")),
+        .node = load_header_of(head, SLICE("x-kvasir-node")),
         .at_us = now_us() - run->started_us,
         .has_first = user->first_us != 0,
         .first_us = user->first_us - user->sent_us,
@@ -154,31 +145,6 @@ end_request(struct load_user *user, enum load_outcome outcome,
     } else {
         think(user);
     }
-}
-
-static enum load_outcome
-judge(const struct load_user *user, const struct httpc_answer *answer)
-{
-    switch (answer->outcome) {
-    case HTTPC_OK:
-        CHECK(answer->head != NULL);
-        if (answer->head->status / 100 != 2) {
-            return LOAD_STATUS;
-        }
-        return user->sse.done ? LOAD_ANSWERED : LOAD_NO_DONE;
-    case HTTPC_RESOLVE:
-    case HTTPC_CONNECT:
-    case HTTPC_TLS:
-        return LOAD_CONNECT;
-    case HTTPC_TIMEOUT:
-        return LOAD_TIMEOUT;
-    case HTTPC_CLOSED:
-        return LOAD_SEVERED;
-    case HTTPC_BAD:
-    case HTTPC_TOO_LARGE:
-        return LOAD_BAD;
-    }
-    return LOAD_BAD;
 }
 
 static void send_once(struct load_user *user);
@@ -212,7 +178,8 @@ on_done(void *context, const struct httpc_answer *answer)
         send_once(user);
         return;
     }
-    end_request(user, judge(user, answer), answer->head, answer->error);
+    end_request(user, load_outcome_of(answer, user->sse.done), answer->head,
+                answer->error);
 }
 
 static void

@@ -20,8 +20,8 @@
 #include "chaos/load/load_options_internal.h"
 #include "chaos/load/load_report_internal.h"
 #include "chaos/load/load_script_internal.h"
-#include "chaos/load/load_sse_internal.h"
-#include "chaos/load/load_stats_internal.h"
+#include "chaos/load/load_sse.h"
+#include "chaos/load/load_stats.h"
 #include "index/base/check.h"
 #include "node/node.h"
 

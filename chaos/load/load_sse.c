@@ -1,5 +1,5 @@
-/* The chunks of a streamed chat answer, out of the events they come in. */
-#include "chaos/load/load_sse_internal.h"
+/* The chunks of a streamed answer, out of the events they come in. */
+#include "chaos/load/load_sse.h"
 
 void
 load_sse_init(struct load_sse *sse, size_t text_bytes_max)
@@ -60,14 +60,22 @@ enter(struct json_pull *pull, enum pull_token wanted)
 }
 
 static void
+read_content(struct load_sse *sse, struct json_pull *pull)
+{
+    if (enter(pull, PULL_STRING) && pull->text.len != 0) {
+        buf_add_slice(&sse->text, pull->text);
+        sse->deltas++;
+    }
+}
+
+static void
 read_delta(struct load_sse *sse, struct json_pull *pull)
 {
     while (json_pull_next(pull) == PULL_KEY) {
-        if (!json_pull_is(pull, SLICE("content"))) {
+        if (json_pull_is(pull, SLICE("content"))) {
+            read_content(sse, pull);
+        } else {
             skip(pull);
-        } else if (enter(pull, PULL_STRING) && pull->text.len != 0) {
-            buf_add_slice(&sse->text, pull->text);
-            sse->deltas++;
         }
     }
 }
@@ -76,7 +84,9 @@ static void
 read_choice(struct load_sse *sse, struct json_pull *pull)
 {
     while (json_pull_next(pull) == PULL_KEY) {
-        if (!json_pull_is(pull, SLICE("delta"))) {
+        if (json_pull_is(pull, SLICE("text"))) {
+            read_content(sse, pull);
+        } else if (!json_pull_is(pull, SLICE("delta"))) {
             skip(pull);
         } else if (enter(pull, PULL_OBJECT)) {
             read_delta(sse, pull);

@@ -1,5 +1,5 @@
 /* Outcomes and times of requests, counted and sorted. */
-#include "chaos/load/load_stats_internal.h"
+#include "chaos/load/load_stats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +17,40 @@ load_outcome_name(enum load_outcome outcome)
 
     CHECK(outcome < LOAD_OUTCOMES);
     return names[outcome];
+}
+
+enum load_outcome
+load_outcome_of(const struct httpc_answer *answer, bool done)
+{
+    switch (answer->outcome) {
+    case HTTPC_OK:
+        CHECK(answer->head != NULL);
+        if (answer->head->status / 100 != 2) {
+            return LOAD_STATUS;
+        }
+        return done ? LOAD_ANSWERED : LOAD_NO_DONE;
+    case HTTPC_RESOLVE:
+    case HTTPC_CONNECT:
+    case HTTPC_TLS:
+        return LOAD_CONNECT;
+    case HTTPC_TIMEOUT:
+        return LOAD_TIMEOUT;
+    case HTTPC_CLOSED:
+        return LOAD_SEVERED;
+    case HTTPC_BAD:
+    case HTTPC_TOO_LARGE:
+        return LOAD_BAD;
+    }
+    return LOAD_BAD;
+}
+
+struct slice
+load_header_of(const struct http_head *head, struct slice name)
+{
+    const struct http_header *header =
+        head == NULL ? NULL : http_head_find_name(head, name);
+
+    return header == NULL ? (struct slice){.ptr = NULL} : header->value;
 }
 
 int
@@ -59,32 +93,31 @@ ended(const struct load_stats *stats)
     return sum;
 }
 
-/* The row of that name: a new one if there is room, otherwise the last one. */
-static struct load_worker *
-find_row(struct load_table *table, struct slice name)
+uint32_t
+load_table_row(struct load_table *table, struct slice name)
 {
     if (name.len > LOAD_WORKER_BYTES_MAX) {
         name.len = LOAD_WORKER_BYTES_MAX;
     }
     for (uint32_t i = 0; i < table->count; i++) {
         if (slice_equal(slice_of(table->row[i].name), name)) {
-            return &table->row[i];
+            return i;
         }
     }
     if (table->count == LOAD_WORKERS_MAX) {
-        return &table->row[LOAD_WORKERS_MAX - 1];
+        return LOAD_WORKERS_MAX - 1;
     }
-    struct load_worker *row = &table->row[table->count++];
+    struct load_worker *row = &table->row[table->count];
     memcpy(row->name, name.ptr, name.len);
     row->name[name.len] = '\0';
-    return row;
+    return table->count++;
 }
 
 static void
 charge(struct load_table *table, struct slice name, enum load_outcome outcome)
 {
     if (name.len != 0) {
-        struct load_worker *row = find_row(table, name);
+        struct load_worker *row = &table->row[load_table_row(table, name)];
         row->requests++;
         row->failed += outcome != LOAD_ANSWERED;
     }

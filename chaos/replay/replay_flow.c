@@ -60,6 +60,12 @@ waved(const struct replay_setup *setup, uint64_t at_us)
     return (uint64_t)high;
 }
 
+uint64_t
+replay_arrival_us(const struct replay_setup *setup, uint64_t at_us)
+{
+    return waved(setup, at_us * 1000 / setup->load_permille);
+}
+
 int
 replay_flow_begin(struct replay_world *world)
 {
@@ -71,9 +77,8 @@ replay_flow_begin(struct replay_world *world)
          i < world->load->count && error == 0 && !setup->sequential; i++) {
         const struct replay_request *r = &world->load->requests[i];
         if (r->after == REPLAY_NONE) {
-            uint64_t at_us = r->at_us * 1000 / setup->load_permille;
-            error =
-                replay_schedule(world, waved(setup, at_us), KIND_ARRIVE, i, 0);
+            error = replay_schedule(world, replay_arrival_us(setup, r->at_us),
+                                    KIND_ARRIVE, i, 0);
         }
     }
     if (setup->sequential) {

@@ -50,6 +50,9 @@ replay_now(const struct replay_world *world)
 /* Schedules all arrivals, and what happens at intervals. 0 or -ENOMEM. */
 int replay_flow_begin(struct replay_world *world) MUST_CHECK;
 
+/* When a request comes that comes at_us at load x1; pauses are no such times. */
+uint64_t replay_arrival_us(const struct replay_setup *setup, uint64_t at_us);
+
 /* In a sequential replay the request after this one, which is over, is next. */
 int replay_next_in_sequence(struct replay_world *world, uint32_t number)
     MUST_CHECK;

@@ -1,4 +1,5 @@
 /* kvasir-replay: a load through the simulator, policy by policy. See --help. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,13 @@
 #include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_options.h"
+#include "chaos/replay/replay_real.h"
 #include "chaos/replay/replay_report.h"
 #include "chaos/replay/replay_trace.h"
 
 #define TRACE_BYTES_MAX  ((size_t)2 << 30)
 #define RESULT_BYTES_MAX ((size_t)16 << 20)
+#define HEADERS_MAX      ((size_t)1 << 20)
 
 enum {
     EXIT_FINE = 0,
@@ -127,21 +130,93 @@ print(const struct replay_options *options, const struct replay_report *report)
                       : complain("result", strerror(-error), EXIT_FAILED);
 }
 
+/* The lines of a file, each ending in CRLF, as heads have them. */
 static int
-replay(const struct replay_options *options, const struct replay_load *load)
+read_headers(const char *path, struct buf *out)
 {
-    uint32_t count = options->loads_count * options->policies_count;
-    struct replay_row *rows = calloc(count, sizeof(*rows));
-    struct replay_bounds bounds;
+    struct buf bytes;
 
-    if (rows == NULL ||
-        replay_bound(
+    buf_init(&bytes, HEADERS_MAX);
+    int error = whole_file_read(path, &bytes);
+    for (size_t i = 0, from = 0; error == 0 && i <= bytes.len; i++) {
+        bool ends = i == bytes.len || bytes.ptr[i] == '\n';
+        size_t len = i - from;
+        if (!ends) {
+            continue;
+        }
+        len -= len > 0 && bytes.ptr[i - 1] == '\r';
+        if (len > 0) {
+            buf_add(out, bytes.ptr + from, len);
+            buf_add_text(out, "\r\n");
+        }
+        from = i + 1;
+    }
+    buf_fini(&bytes);
+    return error == 0 ? EXIT_FINE
+                      : complain(path, strerror(-error), EXIT_USAGE);
+}
+
+/* The row of real nodes: count is filled, and row. */
+static int
+play_real(const struct replay_options *options, const struct replay_load *load,
+          struct replay_count *count, char *model, struct replay_row *row)
+{
+    struct replay_setup setup = replay_options_setup(
+        options, REPLAY_KVASIR, options->loads_permille[0]);
+    struct replay_real_setup real = {
+        .nodes = options->nodes_at,
+        .nodes_count = options->nodes_at_count,
+        .model = options->model,
+        .open_max = (uint32_t)options->open_max,
+    };
+    char fault[REPLAY_REAL_FAULT_MAX] = "";
+    struct buf headers;
+
+    buf_init(&headers, 2 * HEADERS_MAX);
+    int code = options->headers_file != NULL
+                   ? read_headers(options->headers_file, &headers)
+                   : EXIT_FINE;
+    if (code == EXIT_FINE) {
+        real.headers = buf_slice(&headers);
+        int outcome = replay_real_run(&real, &setup, load, count, model, fault);
+        if (outcome == REPLAY_REAL_E_NODE) {
+            code = complain("--nodes-at", fault, EXIT_FAILED);
+        } else if (outcome == REPLAY_REAL_E_STOPPED) {
+            code = complain("real", "stopped by a signal", EXIT_FAILED);
+        } else if (outcome < 0) {
+            code = complain("real", strerror(-outcome), EXIT_FAILED);
+        }
+        row->load_permille = options->loads_permille[0];
+        row->real = count;
+        replay_count_result(count, options->real_engines, &row->result);
+    }
+    buf_fini(&headers);
+    return code;
+}
+
+static int
+report_all(const struct replay_options *options, const struct replay_load *load,
+           struct replay_row *rows, uint32_t count)
+{
+    struct replay_bounds bounds;
+    struct replay_count real = {.load = NULL};
+    char model[REPLAY_REAL_MODEL_MAX];
+    int code = EXIT_FINE;
+
+    if (replay_bound(
             load, (uint32_t)options->block_tokens,
             options->kv_tokens / options->block_tokens * options->engines,
             &bounds) < 0 ||
         play(options, load, rows) < 0) {
-        free(rows);
         return complain("replay", "out of memory", EXIT_FAILED);
+    }
+    if (options->nodes_at_count > 0) {
+        struct replay_setup setup =
+            replay_options_setup(options, REPLAY_KVASIR, 1000);
+        if (replay_count_init(&real, &setup, load) != 0) {
+            return complain("replay", "out of memory", EXIT_FAILED);
+        }
+        code = play_real(options, load, &real, model, &rows[count - 1]);
     }
     struct replay_report report = {
         .load =
@@ -159,8 +234,28 @@ replay(const struct replay_options *options, const struct replay_load *load)
                       : NULL,
         .rows = rows,
         .rows_count = count,
+        .nodes_at = options->node_list,
+        .model = model,
     };
-    int code = print(options, &report);
+    if (code == EXIT_FINE || real.stats.sent > 0) {
+        int printed = print(options, &report);
+        code = code == EXIT_FINE ? printed : code;
+    }
+    replay_count_fini(&real);
+    return code;
+}
+
+static int
+replay(const struct replay_options *options, const struct replay_load *load)
+{
+    uint32_t count = options->loads_count * options->policies_count +
+                     (options->nodes_at_count > 0);
+    struct replay_row *rows = calloc(count, sizeof(*rows));
+
+    if (rows == NULL) {
+        return complain("replay", "out of memory", EXIT_FAILED);
+    }
+    int code = report_all(options, load, rows, count);
     free(rows);
     return code;
 }
@@ -181,6 +276,7 @@ main(int argc, char **argv)
     if (options.help) {
         return flags_print(replay_options_help) ? EXIT_FINE : EXIT_FAILED;
     }
+    (void)signal(SIGPIPE, SIG_IGN);
     replay_load_init(&load, &limits);
     int code = make_load(&options, &load);
     if (code == EXIT_FINE) {

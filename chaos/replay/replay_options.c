@@ -20,9 +20,21 @@ static const struct flag table[] = {
     {"workload", FLAG_TEXT, AT(workload_name), 0, 0, "NAME", NULL,
      "generated requests, one of those listed below;\n"
      "b2b unless --trace is given"},
-    {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
-     "kvasir,slo,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,prefix_hash,consistent_hashing,cache_aware,composite,dynamo,all_seeing_greedy,soonest,sticky",
-     "policies to compare, separated by commas"},
+    {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST", REPLAY_POLICY_LIST,
+     "policies to compare, separated by commas; with\n"
+     "--nodes-at none unless this is given"},
+    {"nodes-at", FLAG_TEXT, AT(node_list), 0, 0, "LIST", NULL,
+     "play in real time against real nodes, HOST:PORT of\n"
+     "each, separated by commas; instead of --nodes"},
+    {"model", FLAG_TEXT, AT(model), 0, 0, "NAME", NULL,
+     "what to ask real nodes for; default: the first model\n"
+     "that they have"},
+    {"headers", FLAG_ANY, AT(headers_file), 0, 0, "FILE", NULL,
+     "further lines of each real request's head, such as\n"
+     "a key, or an operator's x-kvasir-token"},
+    {"open-max", FLAG_COUNT, AT(open_max), 1, 65536, "N", "1024",
+     "real requests at one time; further ones wait here,\n"
+     "and their times go on"},
     {"sequential", FLAG_SWITCH, AT(sequential), 0, 0, NULL, NULL,
      "no time: one request after the other, at one node,\n"
      "each answered by one token"},
@@ -320,6 +332,44 @@ find_names(struct replay_options *o, char *fault, size_t size)
     return 0;
 }
 
+/* Real nodes take the place of --nodes, and have policies of their own. */
+static int
+read_nodes(struct replay_options *o, char *fault, size_t size)
+{
+    const char *list = o->node_list;
+    struct slice word;
+
+    while (next_word(&list, &word)) {
+        if (o->nodes_at_count == REPLAY_NODES_MAX) {
+            (void)snprintf(fault, size, "--nodes-at: %u at most",
+                           REPLAY_NODES_MAX);
+            return FLAGS_E_BAD;
+        }
+        const char *wanted =
+            url_parse_peer(word, &o->nodes_at[o->nodes_at_count++]);
+        if (wanted != NULL) {
+            (void)snprintf(fault, size, "--nodes-at: expected %s, not %.*s",
+                           wanted, (int)word.len, word.ptr);
+            return FLAGS_E_BAD;
+        }
+    }
+    if (o->nodes_at_count == 0) {
+        return 0;
+    }
+    if (o->loads_count > 1 || o->svg != NULL) {
+        (void)snprintf(fault, size,
+                       "--nodes-at: one --load, and no --svg: what one load "
+                       "leaves in caches the next would find");
+        return FLAGS_E_BAD;
+    }
+    o->nodes = o->nodes_at_count;
+    o->real_engines = (uint32_t)o->engines;
+    if (strcmp(o->policy_list, REPLAY_POLICY_LIST) == 0) {
+        o->policies_count = 0;
+    }
+    return 0;
+}
+
 static void
 fill_cluster(struct replay_options *o)
 {
@@ -382,6 +432,9 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
     if (r == 0) {
         r = read_islands(options, fault, fault_size);
     }
+    if (r == 0) {
+        r = read_nodes(options, fault, fault_size);
+    }
     fill_cluster(options);
     if (r == 0) {
         r = check_islands(options, fault, fault_size);
@@ -411,6 +464,7 @@ static const char manual_head[] =
     "\n"
     "usage: kvasir replay [--FLAG VALUE]...\n"
     "       zstd -dc TRACE.zst | kvasir replay --trace -\n"
+    "       kvasir replay --nodes-at HOST:PORT,HOST:PORT [--policy kvasir]\n"
     "\n";
 
 static const char manual_tail[] =
@@ -465,6 +519,31 @@ static const char manual_tail[] =
     "many of\n"
     "these took back the one before.\n"
     "\n"
+    "With --nodes-at a row `real` has what these nodes made of the same "
+    "requests, in\n"
+    "real time; with one seed each goes to the same node as in the "
+    "simulation.\n"
+    "Prompts are sent as token ids to /v1/completions, answers streamed, "
+    "as long as\n"
+    "the load has them (ignore_eos). promised: x-kvasir-overlap, which "
+    "nodes send\n"
+    "with --placement-headers on, or to an operator; cached: what usage "
+    "says; TTFT\n"
+    "and E2E: from the moment a request was due; imbalance: over "
+    "--engines, or those\n"
+    "that answered. What an engine says is not the load's answer, so next "
+    "turns find\n"
+    "none of it in a cache. A request that fails is counted, and its next "
+    "turns are\n"
+    "not sent: connect, timeout (10 min), status (not 2xx), severed "
+    "(closed too\n"
+    "early), no_done (no [DONE]), bad (no such stream), stopped (by SIGINT "
+    "or\n"
+    "SIGTERM). With --policy rows of simulated nodes stand before it: give "
+    "these the\n"
+    "--engines, --kv-tokens, --block-tokens and --timing of the real ones.\n"
+    "--sequential sends one request after the other.\n"
+    "\n"
     "With --islands a second table has the requests that stayed on their "
     "island\n"
     "(inside) and those that left it (across). --link-ms 0: nodes do not know "
@@ -487,9 +566,19 @@ static const char manual_tail[] =
     "ttft_p50_ms, _p99_), pool_threshold, within_slo (requests), busy_ms (of\n"
     "all engines), took_ms, output_tokens_per_s, requests_per_s, imbalance,\n"
     "most_open; with --islands inside and across; engine_ms, engines_most,\n"
-    "scale_changes, scale_turns.\n"
+    "scale_changes, scale_turns; with --nodes-at nodes_at and model. The row "
+    "`real`\n"
+    "has 0 where only a simulation knows, and failed, failures (by kind), "
+    "not_sent,\n"
+    "placed (answers that told what was held), nodes and workers (id, "
+    "requests,\n"
+    "failed).\n"
     "\n"
-    "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
+    "Exit codes: 0 fine, whatever failed at real nodes; 1 failed while "
+    "running, a\n"
+    "real node did not answer at the start, or stopped by a signal; 2 bad "
+    "usage or\n"
+    "trace.\n";
 
 void
 replay_options_help(struct buf *out)

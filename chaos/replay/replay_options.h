@@ -20,6 +20,12 @@
 
 #define REPLAY_LOADS_MAX 32U
 
+/* What --policy is by default: all but split. */
+#define REPLAY_POLICY_LIST                                                    \
+    "kvasir,slo,shares,belief,round_robin,least_load,random,power_of_two,"    \
+    "rendezvous,prefix_hash,consistent_hashing,cache_aware,composite,dynamo," \
+    "all_seeing_greedy,soonest,sticky"
+
 struct replay_options {
     const char *trace; /* file, "-" for stdin, or NULL */
     const char *workload_name;
@@ -30,6 +36,10 @@ struct replay_options {
     const char *svg; /* file, or NULL */
     const char *island_list;
     const char *scaler_name;
+    const char *node_list;    /* NULL: nothing is real */
+    const char *model;        /* of real nodes; NULL: their first */
+    const char *headers_file; /* for real nodes, or NULL */
+    uint64_t open_max;
     uint64_t scale_max; /* 0: four times engines */
     uint64_t provision_s;
     uint64_t cool_down_s;
@@ -73,6 +83,10 @@ struct replay_options {
     uint32_t loads_count;
     uint16_t speed_permille[WORKERS_MAX];
     enum replay_scaler scaler;
+    struct url nodes_at[REPLAY_NODES_MAX];
+    uint32_t nodes_at_count;
+    uint32_t
+        real_engines; /* --engines, if it was given with --nodes-at; or 0 */
     uint32_t islands;
     uint32_t island_weight[REPLAY_ISLANDS_MAX];
 };

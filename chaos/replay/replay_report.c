@@ -60,6 +60,12 @@ put_share(struct buf *out, uint64_t part, uint64_t of)
     buf_printf(out, " %3" PRIu64 ".%02" PRIu64, share / 100, share % 100);
 }
 
+static const char *
+name_of(const struct replay_row *row)
+{
+    return row->real != NULL ? "real" : replay_policy_name(row->policy);
+}
+
 static uint32_t
 mode_percent(const struct replay_result *result, enum replay_mode mode)
 {
@@ -90,7 +96,7 @@ put_row(struct buf *out, const struct replay_row *row)
 
     buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s",
                row->load_permille / 1000, row->load_permille % 1000 / 10,
-               replay_policy_name(row->policy));
+               name_of(row));
     put_share(out, r->promised_tokens, r->prompt_tokens);
     put_share(out, r->cached_tokens, r->prompt_tokens);
     put_time(out, r->ttft_p50_us);
@@ -99,12 +105,16 @@ put_row(struct buf *out, const struct replay_row *row)
     put_time(out, r->whole_p50_us);
     put_time(out, r->whole_p99_us);
     put_share(out, r->within_slo, r->sent);
-    buf_printf(out,
-               " %8" PRIu64 " %4" PRIu64 ".%" PRIu64 " %7" PRIu64 "  %2" PRIu32
-               ".%02" PRIu32 " %5" PRIu32,
-               replay_output_rate(r), rate / 1000, rate % 1000 / 100,
-               r->busy_us / 1000000, r->imbalance_permille / 1000,
-               r->imbalance_permille % 1000 / 10, r->peak);
+    buf_printf(out, " %8" PRIu64 " %4" PRIu64 ".%" PRIu64,
+               replay_output_rate(r), rate / 1000, rate % 1000 / 100);
+    if (row->real != NULL) {
+        buf_add_text(out, "       -");
+    } else {
+        buf_printf(out, " %7" PRIu64, r->busy_us / 1000000);
+    }
+    buf_printf(out, "  %2" PRIu32 ".%02" PRIu32 " %5" PRIu32,
+               r->imbalance_permille / 1000, r->imbalance_permille % 1000 / 10,
+               r->peak);
     put_modes(out, row);
 }
 
@@ -138,7 +148,7 @@ put_islands(struct buf *out, const struct replay_report *report)
         any = true;
         buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s       ",
                    row->load_permille / 1000, row->load_permille % 1000 / 10,
-                   replay_policy_name(row->policy));
+                   name_of(row));
         put_side(out, &r->inside, r->finished);
         buf_add_text(out, "        ");
         put_side(out, &r->across, r->finished);
@@ -164,7 +174,7 @@ put_scaled(struct buf *out, const struct replay_report *report)
         uint64_t hours = s->engine_us / 36000000; /* hundredths */
         buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-17s %7s",
                    row->load_permille / 1000, row->load_permille % 1000 / 10,
-                   replay_policy_name(row->policy), report->scaler);
+                   name_of(row), report->scaler);
         buf_printf(out,
                    " %4" PRIu64 ".%02" PRIu64 " %6" PRIu32 " %7" PRIu32
                    " %5" PRIu32 " ",
@@ -175,23 +185,78 @@ put_scaled(struct buf *out, const struct replay_report *report)
     }
 }
 
+static void
+put_names(struct buf *out, const char *what, const struct load_table *table)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct load_worker *row = &table->row[i];
+        buf_printf(out, "  %s %s: %" PRIu64 " requests", what, row->name,
+                   row->requests);
+        if (row->failed > 0) {
+            buf_printf(out, ", %" PRIu64 " failed", row->failed);
+        }
+        buf_add_text(out, "\n");
+    }
+}
+
+/* What came of requests at real nodes, where there are such. */
+static void
+put_real(struct buf *out, const struct replay_report *report,
+         const struct replay_count *real)
+{
+    const struct load_stats *stats = &real->stats;
+    uint64_t failed = load_stats_failed(stats);
+
+    buf_printf(out,
+               "\nreal: model %s at %s\n  %" PRIu64 " sent, %" PRIu64
+               " answered, %" PRIu64 " failed",
+               report->model, report->nodes_at, stats->sent,
+               stats->ended[LOAD_ANSWERED], failed);
+    for (unsigned i = LOAD_ANSWERED + 1; i < LOAD_OUTCOMES; i++) {
+        if (stats->ended[i] > 0) {
+            buf_printf(out, ", %s %" PRIu64,
+                       load_outcome_name((enum load_outcome)i),
+                       stats->ended[i]);
+        }
+    }
+    buf_printf(out, ", %" PRIu64 " not sent\n", report->requests - stats->sent);
+    put_names(out, "node", &stats->nodes);
+    put_names(out, "worker", &stats->workers);
+    if (real->told < stats->ended[LOAD_ANSWERED]) {
+        buf_printf(out,
+                   "  %" PRIu64 " answers told nothing of their placement: "
+                   "nodes do with --placement-headers on, or to an operator "
+                   "(--headers)\n",
+                   stats->ended[LOAD_ANSWERED] - real->told);
+    }
+}
+
+static void
+put_head(struct buf *out, const struct replay_report *report)
+{
+    buf_printf(out, "%s: %" PRIu64 " requests, %" PRIu32 " nodes", report->load,
+               report->requests, report->nodes);
+    if (report->rows[0].real == NULL) {
+        buf_printf(out, ", %" PRIu32 " engines (%s) of %" PRIu32 " KV tokens",
+                   report->engines, report->timing, report->kv_tokens);
+    }
+    buf_printf(out,
+               ", seed %" PRIu64 "\nprompts share %" PRIu32 ".%" PRIu32
+               " %% of their blocks with earlier prompts; clairvoyant "
+               "eviction over pooled memory would find %" PRIu32 ".%02" PRIu32
+               " %% of their tokens\n\n",
+               report->seed, report->sharing_permille / 10,
+               report->sharing_permille % 10, report->bound_share / 100,
+               report->bound_share % 100);
+}
+
 void
 replay_report_table(const struct replay_report *report, struct buf *out)
 {
     uint64_t refused = 0;
 
-    buf_printf(out,
-               "%s: %" PRIu64 " requests, %" PRIu32 " nodes, %" PRIu32
-               " engines (%s) of %" PRIu32 " KV tokens, seed %" PRIu64 "\n",
-               report->load, report->requests, report->nodes, report->engines,
-               report->timing, report->kv_tokens, report->seed);
-    buf_printf(out,
-               "prompts share %" PRIu32 ".%" PRIu32
-               " %% of their blocks with earlier prompts; clairvoyant "
-               "eviction over pooled memory would find %" PRIu32 ".%02" PRIu32
-               " %% of their tokens\n\n",
-               report->sharing_permille / 10, report->sharing_permille % 10,
-               report->bound_share / 100, report->bound_share % 100);
+    CHECK(report->rows_count > 0);
+    put_head(out, report);
     buf_add_text(
         out, "load  policy            promi- cached    TTFT ms              "
              "   ITL ms      E2E ms           within   output   reqs     GPU "
@@ -205,10 +270,16 @@ replay_report_table(const struct replay_report *report, struct buf *out)
             buf_add_text(out, "\n");
         }
         put_row(out, &report->rows[i]);
-        refused = report->rows[i].result.refused;
+        if (report->rows[i].real == NULL) {
+            refused = report->rows[i].result.refused;
+        }
     }
     put_islands(out, report);
     put_scaled(out, report);
+    const struct replay_row *last = &report->rows[report->rows_count - 1];
+    if (last->real != NULL) {
+        put_real(out, report, last->real);
+    }
     if (refused > 0) {
         buf_printf(out,
                    "\n%" PRIu64 " requests were refused: longer than an "
@@ -232,12 +303,47 @@ put_json_side(struct json_out *json, const char *name,
 }
 
 static void
+put_json_names(struct json_out *json, const char *key,
+               const struct load_table *table)
+{
+    json_out_key(json, key);
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < table->count; i++) {
+        json_out_object_begin(json);
+        json_out_put_text(json, "id", table->row[i].name);
+        json_out_put_uint(json, "requests", table->row[i].requests);
+        json_out_put_uint(json, "failed", table->row[i].failed);
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
+static void
+put_json_real(struct json_out *json, const struct replay_count *real)
+{
+    const struct load_stats *stats = &real->stats;
+
+    json_out_put_uint(json, "failed", load_stats_failed(stats));
+    json_out_key(json, "failures");
+    json_out_object_begin(json);
+    for (unsigned i = LOAD_ANSWERED + 1; i < LOAD_OUTCOMES; i++) {
+        json_out_put_uint(json, load_outcome_name((enum load_outcome)i),
+                          stats->ended[i]);
+    }
+    json_out_object_end(json);
+    json_out_put_uint(json, "not_sent", real->load->count - stats->sent);
+    json_out_put_uint(json, "placed", real->told);
+    put_json_names(json, "nodes", &stats->nodes);
+    put_json_names(json, "workers", &stats->workers);
+}
+
+static void
 put_json_row(struct json_out *json, const struct replay_row *row)
 {
     const struct replay_result *r = &row->result;
 
     json_out_object_begin(json);
-    json_out_put_text(json, "policy", replay_policy_name(row->policy));
+    json_out_put_text(json, "policy", name_of(row));
     json_out_put_milli(json, "load", row->load_permille);
     json_out_put_uint(json, "sent", r->sent);
     json_out_put_uint(json, "finished", r->finished);
@@ -282,6 +388,9 @@ put_json_row(struct json_out *json, const struct replay_row *row)
         put_json_side(json, "inside", &r->inside);
         put_json_side(json, "across", &r->across);
     }
+    if (row->real != NULL) {
+        put_json_real(json, row->real);
+    }
     json_out_key(json, "modes");
     json_out_object_begin(json);
     for (unsigned i = 0; i < REPLAY_MODES; i++) {
@@ -307,6 +416,10 @@ replay_report_json(const struct replay_report *report, struct buf *out)
     json_out_put_uint(&json, "requests", report->requests);
     json_out_put_milli(&json, "sharing", report->sharing_permille);
     json_out_put_milli(&json, "bound", report->bound_share / 10);
+    if (report->nodes_at != NULL) {
+        json_out_put_text(&json, "nodes_at", report->nodes_at);
+        json_out_put_text(&json, "model", report->model);
+    }
     json_out_key(&json, "rows");
     json_out_array_begin(&json);
     for (uint32_t i = 0; i < report->rows_count; i++) {

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "chaos/replay/replay_count.h"
 #include "chaos/replay/replay_world.h"
 #include "index/base/buf.h"
 
@@ -17,6 +18,7 @@ struct replay_row {
     enum replay_policy policy;
     uint32_t load_permille;
     struct replay_result result;
+    const struct replay_count *real; /* NULL: simulated, by the policy */
 };
 
 struct replay_report {
@@ -34,6 +36,8 @@ struct replay_report {
     uint32_t rows_count;
     const char
         *scaler; /* NULL: engines are fixed, and nothing is said of them */
+    const char *nodes_at; /* of the real row, HOST:PORT,...; NULL: none */
+    const char *model;    /* that these were asked for */
 };
 
 /* A table for people, one line per policy. */

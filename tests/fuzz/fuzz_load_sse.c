@@ -2,7 +2,7 @@
  * stand inside the quotes of the next request. */
 #include <string.h>
 
-#include "chaos/load/load_sse_internal.h"
+#include "chaos/load/load_sse.h"
 #include "index/base/rng.h"
 #include "node/node.h"
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "chaos/load/load_chat_internal.h"
-#include "chaos/load/load_sse_internal.h"
-#include "chaos/load/load_stats_internal.h"
+#include "chaos/load/load_sse.h"
+#include "chaos/load/load_stats.h"
 #include "failing_alloc.h"
 
 static bool

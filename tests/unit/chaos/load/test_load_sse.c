@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/load/load_sse_internal.h"
+#include "chaos/load/load_sse.h"
 
 #define CHUNK(content)                                                      \
     "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":" \
@@ -77,6 +77,17 @@ Test(chaos_load_sse, pieces_may_end_anywhere)
         cr_assert_eq(load_sse_feed(&sse, (struct slice){whole + at, 1}), 0);
     }
     assert_whole();
+}
+
+Test(chaos_load_sse, a_completion_has_its_text_in_the_choice)
+{
+    cr_assert_eq(feed("data: {\"choices\":[{\"text\":\"a\",\"index\":0},"
+                      "{\"text\":\"x\"}]}\n\n"
+                      "data: {\"choices\":[{\"text\":\"\"}]}\n\n"
+                      "data: {\"choices\":[{\"text\":\"b\"}]}\n\n"),
+                 0);
+    cr_assert(said("ab"));
+    cr_assert_eq(sse.deltas, 2);
 }
 
 Test(chaos_load_sse, the_role_alone_is_not_a_token)

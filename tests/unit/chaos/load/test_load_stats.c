@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chaos/load/load_stats_internal.h"
+#include "chaos/load/load_stats.h"
 
 static struct load_stats stats;
 

@@ -128,6 +128,25 @@ Test(chaos_replay_options, engines_come_and_go_by_a_rule)
                 "all_seeing_greedy, soonest and sticky; see --policy");
 }
 
+Test(chaos_replay_options, real_nodes_have_policies_of_their_own)
+{
+    cr_assert_eq(parse("--nodes-at 10.0.0.1:80,[::1]:81 --nodes 7"), 0);
+    cr_assert_eq(options.nodes_at_count, 2);
+    cr_assert_str_eq(options.nodes_at[1].host, "::1");
+    cr_assert_eq(options.nodes_at[1].port, 81);
+    cr_assert_eq(options.nodes, 2);
+    cr_assert_eq(options.policies_count, 0);
+    cr_assert_eq(options.real_engines, 0);
+    cr_assert_eq(options.engines, 8);
+    cr_assert_eq(parse("--nodes-at a:1 --policy kvasir,random --engines 3"), 0);
+    cr_assert_eq(options.policies_count, 2);
+    cr_assert_eq(options.real_engines, 3);
+    must_refuse("--nodes-at a:1,b", "--nodes-at: expected HOST:PORT, not b");
+    must_refuse("--nodes-at a:1 --svg x",
+                "--nodes-at: one --load, and no --svg: what one load leaves in "
+                "caches the next would find");
+}
+
 Test(chaos_replay_options, a_workload_brings_its_cluster)
 {
     cr_assert_eq(parse("--workload x37"), 0);

@@ -1,9 +1,9 @@
 /*
- * Reads a streamed chat answer: server-sent events in pieces of any size, each
- * a chat.completion.chunk, `[DONE]` at the end.
+ * Reads a streamed answer to a chat or a completion: server-sent events in
+ * pieces of any size, each a chunk, `[DONE]` at the end.
  *
  * Of the events (sse_read.h) only `data` matters here. Of a chunk: the content
- * of the first choice, and the usage. The content is kept as it stands between
+ * (a completion's text) of the first choice, and the usage. The content is kept as it stands between
  * its quotes, with its escapes, because the next turn sends it back inside
  * quotes.
  *
@@ -11,8 +11,8 @@
  * LOAD_SSE_EVENT_BYTES_MAX, and text_bytes_max of load_sse_init().
  * Errors: sticky, a static text in `fault`.
  */
-#ifndef CHAOS_LOAD_SSE_INTERNAL_H
-#define CHAOS_LOAD_SSE_INTERNAL_H
+#ifndef CHAOS_LOAD_SSE_H
+#define CHAOS_LOAD_SSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,16 +10,17 @@
  * load_stats_init(), LOAD_WORKERS_MAX names; requests of further ones are
  * counted under the last. Errors: -ENOMEM at the start only.
  */
-#ifndef CHAOS_LOAD_STATS_INTERNAL_H
-#define CHAOS_LOAD_STATS_INTERNAL_H
+#ifndef CHAOS_LOAD_STATS_H
+#define CHAOS_LOAD_STATS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/load/load_sse_internal.h"
+#include "chaos/load/load_sse.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/node.h"
 
 #define LOAD_WORKERS_MAX      256
 #define LOAD_WORKER_BYTES_MAX 128  /* of a name, which is truncated to it */
@@ -39,6 +40,12 @@ enum load_outcome {
 
 /* "answered", "connect", "timeout", ... Static text. */
 const char *load_outcome_name(enum load_outcome outcome);
+
+/* How a call ended; done: its stream came up to [DONE]. */
+enum load_outcome load_outcome_of(const struct httpc_answer *answer, bool done);
+
+/* The value of a header; empty: there is none, or no head. */
+struct slice load_header_of(const struct http_head *head, struct slice name);
 
 /* How one request ended. */
 struct load_end {
@@ -110,6 +117,10 @@ void load_stats_retry(struct load_stats *stats, uint64_t at_us);
 
 /* Counts a request that has ended; end is borrowed for the call. */
 void load_stats_end(struct load_stats *stats, const struct load_end *end);
+
+/* The row of that name, which is not empty: a new one if there is room,
+ * otherwise the last one. Good until load_stats_sort(). */
+uint32_t load_table_row(struct load_table *table, struct slice name);
 
 /* Of the requests sent: all that failed, for whatever reason. */
 uint64_t load_stats_failed(const struct load_stats *stats);
