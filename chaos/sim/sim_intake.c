@@ -619,8 +619,7 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node,
                             sim_now(w, node));
             pump(w, node, engine);
         } else if (r->on) {
-            kv_stream_reread(r->decoder.stream, "asked for", event->what >> 1,
-                             sim_now(w, node));
+            decoder_reread(&r->decoder, event->what >> 1, sim_now(w, node));
             pump(w, node, engine);
         }
         break;

@@ -431,6 +431,33 @@ decoder_take(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     }
 }
 
+/* The engine is known to hold nothing: that is told once more. */
+static bool
+answer_empty(struct decoder *decoder, uint64_t ask)
+{
+    struct event_words *words = &decoder->tools->words;
+    struct kv_out last = {.kind = KV_OUT_APPLY};
+
+    if (!decoder->has_ledger ||
+        ledger_blocks(decoder->tools->ledger, decoder->ledger_stream) != 0 ||
+        !kv_stream_empty_answers(decoder->stream, ask, &last.seq,
+                                 &last.fingerprint)) {
+        return false;
+    }
+    clear(decoder, words);
+    tell_begin(decoder, ask, "holds nothing");
+    tell(decoder, &last, words);
+    return true;
+}
+
+void
+decoder_reread(struct decoder *decoder, uint64_t ask, uint64_t now_us)
+{
+    if (!answer_empty(decoder, ask)) {
+        kv_stream_reread(decoder->stream, "asked for", ask, now_us);
+    }
+}
+
 /* Another life */
 
 void

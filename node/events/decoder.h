@@ -136,6 +136,10 @@ struct decoder {
 void decoder_take(struct decoder *decoder, const struct kv_out *out,
                   uint64_t now_us);
 
+/* Asks the stream to read again (kv_stream_reread()), under this question's
+ * number. */
+void decoder_reread(struct decoder *decoder, uint64_t ask, uint64_t now_us);
+
 /*
  * Appends to out what is needed to continue from here in another process,
  * beside the ledger: DECODER_BYTES_MAX at most, as numbers with a version of

@@ -549,8 +549,7 @@ intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove)
     if (prove) {
         kv_stream_prove(rank->decoder.stream, ask, rank->intake->now_us);
     } else {
-        kv_stream_reread(rank->decoder.stream, "asked for", ask,
-                         rank->intake->now_us);
+        decoder_reread(&rank->decoder, ask, rank->intake->now_us);
     }
     pump(rank);
 }

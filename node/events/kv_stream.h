@@ -57,6 +57,8 @@
  * the reading began, so that an earlier reading is never taken for an answer.
  * While a question waits for its turn (readings again are rare), a batch that
  * clears the cache answers it: a replay may be too short for that batch by then.
+ * Without a replay, a question that comes while the engine is known to hold
+ * nothing is answered at once: to begin again would forget that.
  *
  * Outputs are pulled after each call, before the next one: an APPLY points at
  * bytes of the call that caused it, or at held messages, valid until the next
@@ -175,6 +177,12 @@ void kv_stream_cleared(struct kv_stream *stream);
  * A question that came after all that proves the process stays. */
 bool kv_stream_cleared_answers(struct kv_stream *stream, uint64_t *ask)
     MUST_CHECK;
+
+/* There is no replay, and all that came is known to come to nothing. True: that
+ * answers the question; an epoch begins whose last batch so far is *seq, of that
+ * fingerprint. False: nothing was done. */
+bool kv_stream_empty_answers(struct kv_stream *stream, uint64_t ask,
+                             uint64_t *seq, uint64_t *fingerprint) MUST_CHECK;
 
 /* How far the reading is: enough to continue from there in another process. */
 #define KV_STREAM_FINGERPRINTS 16U

@@ -103,6 +103,23 @@ kv_stream_cleared_answers(struct kv_stream *stream, uint64_t *ask)
     return asked;
 }
 
+bool
+kv_stream_empty_answers(struct kv_stream *stream, uint64_t ask, uint64_t *seq,
+                        uint64_t *fingerprint)
+{
+    if (!kv_stream_unaided(stream) || !stream->linked || !stream->complete ||
+        stream->reread != NULL || ask <= stream->ask) {
+        return false;
+    }
+    CHECK(!stream->blank && !stream->dead);
+    stream->ask = ask;
+    stream->ask_told = ask;
+    stream->proving = false;
+    *seq = stream->next_seq - 1;
+    *fingerprint = stream->recent[*seq % KV_STREAM_RECENT].fingerprint;
+    return true;
+}
+
 /* Proof */
 
 static void

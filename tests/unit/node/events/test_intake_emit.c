@@ -19,7 +19,8 @@ struct rig {
     uint64_t ask; /* that the last one answers */
     uint32_t gaps;
     uint32_t records;
-    bool last; /* the last record was its batch's */
+    bool last;    /* the last record was its batch's */
+    bool cleared; /* ... and said that the cache is cleared */
 };
 
 static struct rig rig;
@@ -169,6 +170,8 @@ told(void)
             blocks = blocks_in(record, blocks);
             rig.records++;
             rig.last = item->last;
+            rig.cleared = record->words_count == 1 &&
+                          event_op_kind(record->words[0]) == EVENT_CLEAR;
         }
         ring_consume(&rig.intake.items);
     }
@@ -226,6 +229,69 @@ Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
     cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
     store(1, 2);
     cr_assert_eq(told(), 2, "names of before are free again");
+}
+
+static void
+ask_once(uint64_t ask)
+{
+    (void)told();
+    rig.begins = 0;
+    rig.records = 0;
+    decoder_reread(&rig.rank->decoder, ask, 2);
+    carry_out();
+}
+
+Test(node_intake_emit, a_cleared_cache_that_was_told_answers_a_question)
+{
+    store(1, 3);
+    say("AllBlocksCleared");
+    for (uint64_t ask = 1; ask <= 3; ask++) { /* however many there are */
+        ask_once(ask);
+        cr_assert_eq(told(), 0);
+        cr_assert_eq(rig.begins, 1);
+        cr_assert_eq(rig.ask, ask);
+        cr_assert_eq(rig.records, 1);
+        cr_assert(rig.cleared && rig.last);
+        cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
+    }
+    store(1, 2);
+    cr_assert_eq(told(), 2);
+    cr_assert_eq(rig.gaps, 0);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
+}
+
+/* What the engine stored since cannot be told once more. */
+Test(node_intake_emit, what_came_after_a_clear_is_forgotten_by_a_question)
+{
+    say("AllBlocksCleared");
+    store(1, 2);
+    ask_once(1);
+    store(3, 1);
+    cr_assert_eq(told(), 0, "its parent is not known any more");
+    cr_assert_eq(rig.begins, 1);
+    cr_assert_eq(rig.ask, 1);
+    cr_assert_not(rig.cleared);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_PARTIAL);
+}
+
+/* Who knows a part does not know that the rest is nothing; nor does who was
+ * disconnected. */
+Test(node_intake_emit, a_question_is_not_answered_by_what_is_not_known)
+{
+    rig.seq = 5;
+    say(NULL);
+    ask_once(1);
+    (void)told();
+    cr_assert_not(rig.cleared);
+    say("AllBlocksCleared");
+    kv_stream_disconnected(rig.rank->decoder.stream, 2);
+    kv_stream_connected(rig.rank->decoder.stream, 2);
+    carry_out();
+    (void)told();
+    rig.cleared = false;
+    ask_once(2);
+    (void)told();
+    cr_assert_not(rig.cleared);
 }
 
 /* The second question so soon after the first one has to wait. */
