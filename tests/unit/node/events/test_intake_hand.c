@@ -3,6 +3,7 @@
 
 #include "index/base/rng.h"
 #include "node/events/intake_internal.h"
+#include "tests/unit/node/events/reader_words.h"
 
 #define NAMES 20000U
 
@@ -38,31 +39,6 @@ teardown(void)
 
 TestSuite(node_intake_hand, .init = setup, .fini = teardown);
 
-/* What a reader of batches 0 to 9 told. */
-static void
-put_reader(struct names *table)
-{
-    const struct kv_stream_config stream = {.has_replay = true,
-                                            .replay_timeout_ms = 1000,
-                                            .replay_rounds = 5,
-                                            .probe_interval_ms = 1000,
-                                            .retry_ms = 100,
-                                            .pending_bytes_max = 1 << 20};
-    struct kv_stream_image was = {.process = 7,
-                                  .next_seq = 10,
-                                  .complete = true,
-                                  .fingerprints_count = 1};
-    struct kv_counters counters = {.batches = {0}};
-    struct decoder reading = {.whole = true, .process = 7};
-
-    cr_assert_eq(kv_stream_new(&reading.stream, &stream, &counters, 1, 1), 0);
-    cr_assert(kv_stream_resume(reading.stream, &was));
-    table->reader_known = true;
-    table->reader_count = decoder_reader(&reading, table->reader);
-    cr_assert_gt(table->reader_count, 0);
-    kv_stream_free(reading.stream);
-}
-
 static struct decoder_hand *
 make_hand(uint32_t count)
 {
@@ -78,7 +54,8 @@ make_hand(uint32_t count)
                                     .has_parent = i % 512 != 0};
         cr_assert_eq(names_fill(&table, &room, &block), 0);
     }
-    put_reader(&table);
+    table.reader_known = true;
+    table.reader_count = reader_words(7, table.reader);
     names_twin_init(&twin);
     cr_assert(names_twin_copy(&twin, &table, SIZE_MAX));
     names_clear(&table, &room);

@@ -6,6 +6,7 @@
 #include "index/base/rng.h"
 #include "node/events/intake_internal.h"
 #include "node/ingest/ingest_internal.h"
+#include "tests/unit/node/events/reader_words.h"
 
 static struct lab lab;
 static struct gossip_config config;
@@ -141,29 +142,14 @@ static struct fleet_worker worker = {.generation = 1};
 static void
 read_as_decoder(void)
 {
-    const struct kv_stream_config stream = {.has_replay = true,
-                                            .replay_timeout_ms = 1000,
-                                            .replay_rounds = 5,
-                                            .probe_interval_ms = 1000,
-                                            .retry_ms = 100,
-                                            .pending_bytes_max = 1 << 20};
-    struct kv_stream_image was = {.process = 77,
-                                  .next_seq = 10,
-                                  .complete = true,
-                                  .fingerprints_count = 1};
-    struct kv_counters counters = {.batches = {0}};
-    struct decoder reading = {.whole = true, .process = 77};
     uint64_t words[NAMES_READER_MAX];
     uint64_t room[sizeof(struct event_record) / 8 + NAMES_READER_MAX + 16] = {
         0};
     struct event_record *record = (struct event_record *)(void *)room;
     struct names_said said = {.last = 0};
 
-    cr_assert_eq(kv_stream_new(&reading.stream, &stream, &counters, 1, 1), 0);
-    cr_assert(kv_stream_resume(reading.stream, &was));
     words_init(&said.words, NAMES_READER_MAX + 8);
-    names_say_reader(&said, words, decoder_reader(&reading, words));
-    kv_stream_free(reading.stream);
+    names_say_reader(&said, words, reader_words(77, words));
     record->seq = 200;
     record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
     memcpy(record->words, said.words.word, said.words.count * sizeof *words);
