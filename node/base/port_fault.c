@@ -258,7 +258,8 @@ port_fault_hint(int error)
     switch (error) {
     case -EADDRINUSE:
         return "stop the holder (ss -ltnp shows it to root), or choose another "
-               "port: listen, admin, admin.metrics, mesh.listen";
+               "port: listen, admin, admin.metrics, extproc.listen, "
+               "mesh.listen";
     case -EADDRNOTAVAIL:
         return "this machine has no such address: `ip address` lists those "
                "that it has, and 0.0.0.0 is all of them";

@@ -90,6 +90,17 @@ sock_secure(struct sock *sock, const struct sock_tls_context *context)
 }
 
 int
+sock_secure_h2(struct sock *sock, const struct sock_tls_context *context)
+{
+    int error = sock_secure(sock, context);
+
+    if (error == 0) {
+        sock_tls_speak_h2(sock->tls);
+    }
+    return error;
+}
+
+int
 sock_secure_to(struct sock *sock, const struct sock_tls_context *context,
                const char *host, struct sock_tls_kept *kept)
 {

@@ -56,6 +56,10 @@ int sock_open(struct sock *sock, uv_loop_t *loop, int fd,
 int sock_secure(struct sock *sock, const struct sock_tls_context *context)
     MUST_CHECK;
 
+/* The same, of a port that speaks HTTP/2 alone. */
+int sock_secure_h2(struct sock *sock, const struct sock_tls_context *context)
+    MUST_CHECK;
+
 /* The client's side, to a server that must be this host; kept: its last session,
  * until the sock is closed, or NULL. sock_shake() comes before all else. 0 or
  * -ENOMEM. */

@@ -54,6 +54,14 @@ sock_tls_accept(const struct sock_tls_context *context, int fd)
     return tls;
 }
 
+void
+sock_tls_speak_h2(struct sock_tls *tls)
+{
+    static char h2[] = "h2"; /* any pointer: choose_protocol() looks for one */
+
+    (void)SSL_set_app_data(tls->ssl, h2);
+}
+
 /* Its certificate must be for this host; the name is said in the first message
  * (SNI), where addresses have no place (RFC 6066). */
 static bool

@@ -4,7 +4,8 @@
  * its first reads; a client's comes first, so that a server whose certificate
  * is wrong gets no byte of a request.
  *
- * TLS 1.2 or later. ALPN chooses http/1.1, and refuses who offers other
+ * TLS 1.2 or later. ALPN chooses http/1.1 (or h2, where that alone is spoken), and
+ * refuses who offers other
  * protocols alone (RFC 7301). Clients of 1.3 may resume their sessions within
  * the hour, on any lane, with fresh keys, until the files are read again; so
  * this side does where its owner keeps them. None is renegotiated, and 1.3's
@@ -70,6 +71,9 @@ int64_t sock_tls_expiry(const struct sock_tls_context *context);
 /* The server's side of a connection; fd stays the caller's. NULL: no memory. */
 struct sock_tls *sock_tls_accept(const struct sock_tls_context *context, int fd)
     MUST_CHECK;
+
+/* Its ALPN chooses h2, not http/1.1. Before anything was read. */
+void sock_tls_speak_h2(struct sock_tls *tls);
 
 /* A server's last session, which the next connection to it may resume. All zero:
  * none. It belongs to one thread. */

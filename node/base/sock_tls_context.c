@@ -10,12 +10,15 @@ static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                 const unsigned char *in, unsigned in_len, void *unused)
 {
-    static const unsigned char ours[] = "\x08http/1.1";
+    static const unsigned char http1[] = "\x08http/1.1";
+    static const unsigned char http2[] = "\x02h2";
+    bool h2 = SSL_get_app_data(ssl) != NULL; /* sock_tls_speak_h2() */
     unsigned char *chosen;
 
-    (void)ssl, (void)unused;
-    int outcome = SSL_select_next_proto(&chosen, out_len, ours,
-                                        sizeof(ours) - 1, in, in_len);
+    (void)unused;
+    int outcome = SSL_select_next_proto(
+        &chosen, out_len, h2 ? http2 : http1,
+        h2 ? sizeof(http2) - 1 : sizeof(http1) - 1, in, in_len);
     *out = chosen;
     return outcome == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
                                              : SSL_TLSEXT_ERR_ALERT_FATAL;

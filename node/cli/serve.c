@@ -51,6 +51,8 @@ struct serve {
     bool failed; /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
+    struct sockaddr_storage gateways; /* of extproc.listen */
+    uint16_t gateways_port;
 };
 
 /* Lanes */
@@ -95,6 +97,29 @@ make_lanes(struct serve *serve)
         set_port(&serve->address, serve->port);
     }
     return 0;
+}
+
+/* The lanes' port for gateways, if there is to be one. */
+static int ON_CONTROL
+listen_to_gateways(struct serve *serve)
+{
+    const struct url *listen = &serve->node.config->extproc.listen;
+    const struct sockaddr *address = (const struct sockaddr *)&serve->gateways;
+
+    if (listen->host[0] == '\0') {
+        return 0;
+    }
+    int error = url_sockaddr(listen, &serve->gateways);
+    if (error == 0) {
+        error = sock_probe_free(address, address_size(&serve->gateways));
+    }
+    for (uint32_t i = 0; error == 0 && i < serve->lanes_made; i++) {
+        error = lane_listen_to_gateways(serve->lanes[i], address,
+                                        address_size(&serve->gateways),
+                                        &serve->gateways_port);
+        set_port(&serve->gateways, serve->gateways_port);
+    }
+    return error;
 }
 
 static int ON_CONTROL
@@ -386,6 +411,7 @@ say_ready(const struct serve *serve)
     char serving[URL_TEXT_MAX];
     char admin[URL_TEXT_MAX];
     char metrics[URL_TEXT_MAX] = "";
+    char gateways[URL_TEXT_MAX] = "";
     struct url url = config->listen;
 
     url.port = serve->port;
@@ -398,10 +424,16 @@ say_ready(const struct serve *serve)
         url.port = httpd_port(serve->control.metrics);
         (void)url_authority(&url, metrics);
     }
+    url = config->extproc.listen;
+    if (url.host[0] != '\0') {
+        url.port = serve->gateways_port;
+        (void)url_authority(&url, gateways);
+    }
     notify_ready(&serve->notify);
-    printf("ready serve=%s admin=%s%s%s%s%s\n", serving, admin,
+    printf("ready serve=%s admin=%s%s%s%s%s%s%s\n", serving, admin,
            mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "",
-           metrics[0] != '\0' ? " metrics=" : "", metrics);
+           metrics[0] != '\0' ? " metrics=" : "", metrics,
+           gateways[0] != '\0' ? " extproc=" : "", gateways);
     (void)fflush(stdout);
     LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
              KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
@@ -410,6 +442,7 @@ say_ready(const struct serve *serve)
                                      [SUMMARY_LISTEN] = serving,
                                      [SUMMARY_ADMIN] = admin,
                                      [SUMMARY_METRICS] = metrics,
+                                     [SUMMARY_EXTPROC] = gateways,
                                      [SUMMARY_MESH] = mesh != NULL ? mesh : "",
                                  }});
     if (config->workers_count == 0 && mesh == NULL) {
@@ -417,6 +450,18 @@ say_ready(const struct serve *serve)
                     KV("hint", "requests are refused until a worker is added: "
                                "--worker URL, or POST /admin/workers"));
     }
+}
+
+static void
+say_listen_failed(const struct url *listen, const struct sockaddr *address,
+                  int error)
+{
+    char holder[PORT_FAULT_TEXT_MAX];
+
+    LOG_ERROR("listen_failed", KV("host", listen->host),
+              KV("port", listen->port), KV_FAULT("error", error),
+              KV("holder", port_fault_holder(error, address, holder)),
+              KV("hint", port_fault_hint(error)));
 }
 
 /* Opens all ports; clients wait in the listeners' queues until lanes run. 0, or
@@ -432,11 +477,13 @@ open_ports(struct serve *serve)
         error = make_lanes(serve);
     }
     if (error < 0) {
-        char holder[PORT_FAULT_TEXT_MAX];
-        LOG_ERROR("listen_failed", KV("host", config->listen.host),
-                  KV("port", config->listen.port), KV_FAULT("error", error),
-                  KV("holder", port_fault_holder(error, address, holder)),
-                  KV("hint", port_fault_hint(error)));
+        say_listen_failed(&config->listen, address, error);
+        return error;
+    }
+    error = listen_to_gateways(serve);
+    if (error < 0) {
+        say_listen_failed(&config->extproc.listen,
+                          (const struct sockaddr *)&serve->gateways, error);
         return error;
     }
     error = admin_open(&serve->control);

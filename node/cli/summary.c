@@ -10,7 +10,8 @@
 /* Ports */
 
 static void
-add_listen(const struct config *config, struct buf *out)
+add_listen(const struct config *config, const struct url *listen,
+           struct buf *out)
 {
     bool keys = config->keys.file[0] != '\0';
     bool tokens = config->jwt.jwks[0] != '\0';
@@ -25,7 +26,7 @@ add_listen(const struct config *config, struct buf *out)
     } else {
         buf_add_text(out, ", no keys");
     }
-    if (config_is_loopback(config->listen.host)) {
+    if (config_is_loopback(listen->host)) {
         buf_add_text(out, ", this machine alone");
     } else if (!keys && !tokens && !certificates) {
         buf_add_text(out, ": whoever reaches it is served");
@@ -69,7 +70,10 @@ summary_protection(const struct config *config, enum summary_port port,
 {
     switch (port) {
     case SUMMARY_LISTEN:
-        add_listen(config, out);
+        add_listen(config, &config->listen, out);
+        break;
+    case SUMMARY_EXTPROC:
+        add_listen(config, &config->extproc.listen, out);
         break;
     case SUMMARY_ADMIN:
         add_admin(config, out);
@@ -88,7 +92,7 @@ static void
 log_ports(const struct config *config, const struct summary_ports *ports)
 {
     static const char *const keys[] = {"listen", "admin", "admin.metrics",
-                                       "mesh.listen"};
+                                       "extproc.listen", "mesh.listen"};
 
     for (unsigned i = SUMMARY_LISTEN; i <= SUMMARY_MESH; i++) {
         struct buf text;

@@ -19,6 +19,7 @@ enum summary_port {
     SUMMARY_LISTEN,
     SUMMARY_ADMIN,
     SUMMARY_METRICS,
+    SUMMARY_EXTPROC,
     SUMMARY_MESH,
 };
 

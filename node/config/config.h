@@ -119,6 +119,14 @@ struct config_admin {
     struct url metrics; /* /metrics, /health, /ready alone; host "": none */
 };
 
+#define CONFIG_FALLBACKS_MAX 7
+
+/* Gateways that ask which worker is to have a request. */
+struct config_extproc {
+    struct url listen;  /* host "": none do */
+    uint32_t fallbacks; /* workers to try after the first that are told */
+};
+
 /* Who may send requests. */
 struct config_key_file {
     char file[CONFIG_FILE_MAX]; /* "": everybody */
@@ -521,6 +529,7 @@ struct config {
     struct url listen;           /* serving port; host is an IP address */
     struct url admin;            /* admin port; host is an IP address */
     struct config_admin admin_access;
+    struct config_extproc extproc;
     struct config_key_file keys;
     struct config_jwt jwt;
     struct config_tls tls;

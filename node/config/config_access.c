@@ -35,6 +35,7 @@ static void
 check_ports(const struct config *config, struct config_errors *errors)
 {
     const struct url *metrics = &config->admin_access.metrics;
+    const struct url *gateways = &config->extproc.listen;
 
     if (is_same_port(&config->listen, &config->admin)) {
         fault(errors, "admin", "the same address as listen");
@@ -42,6 +43,12 @@ check_ports(const struct config *config, struct config_errors *errors)
     if (is_same_port(metrics, &config->listen) ||
         is_same_port(metrics, &config->admin)) {
         fault(errors, "admin.metrics", "the same address as listen or admin");
+    }
+    if (is_same_port(gateways, &config->listen) ||
+        is_same_port(gateways, &config->admin) ||
+        is_same_port(gateways, metrics)) {
+        fault(errors, "extproc.listen",
+              "the same address as listen, admin or admin.metrics");
     }
     if (!config_is_loopback(config->admin.host) &&
         config->admin_access.token_file[0] == '\0' &&

@@ -66,6 +66,27 @@ add_halves(const struct config *config, struct buf *out)
     }
 }
 
+/* Where a gateway is told a worker's key, so is who passes for one. */
+static void
+add_gateways(const struct config *config, struct buf *out)
+{
+    const char *host = config->extproc.listen.host;
+    uint32_t keys = 0;
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        keys += config->workers[i].api_key[0] != '\0';
+    }
+    if (keys != 0 && host[0] != '\0' && !config_is_loopback(host) &&
+        config->tls.client_ca_file[0] == '\0') {
+        buf_printf(out,
+                   "extproc.listen: %u of %u workers have an api_key, which "
+                   "gateways are told, and so is everybody else who can reach "
+                   "%s: give tls.client_ca_file, or let nobody reach it but "
+                   "the gateway\n",
+                   keys, config->workers_count, host);
+    }
+}
+
 void
 config_risks(const struct config *config, struct buf *out)
 {
@@ -81,6 +102,7 @@ config_risks(const struct config *config, struct buf *out)
                    "that key, whoever sent it\n",
                    lent, config->workers_count, config->listen.host);
     }
+    add_gateways(config, out);
     if (config->jwt.jwks[0] != '\0' && config->jwt.audience[0] == '\0') {
         buf_printf(out, "jwt.audience: missing: tokens that were made for "
                         "other services are good here\n");

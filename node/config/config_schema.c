@@ -81,6 +81,7 @@ static const char *const bool_choices[] = {"false", "true", NULL};
 
 static const struct config_section sections[] = {
     {"admin", "who may use the admin port"},
+    {"extproc", "gateways that ask which worker is to have a request"},
     {"keys", "who may send requests, and for which models"},
     {"jwt", "tokens that clients may send in place of keys"},
     {"cors", "which pages in browsers may use the serving port"},
@@ -138,6 +139,11 @@ static const struct config_key node_keys[] = {
      "Allow an admin port without tokens beyond loopback."},
     {"admin.metrics", CONFIG_LISTEN, AT(admin_access.metrics), "", 0, 0, NULL,
      "A port that has /metrics, /health and /ready alone, without a token; port 0 is a free one. Absent: none."},
+
+    {"extproc.listen", CONFIG_LISTEN, AT(extproc.listen), "", 0, 0, NULL,
+     "A port for gateways (Envoy, Istio and others that have the Gateway API's inference extension), where this node is their endpoint picker: they ask by Envoy's external processing, gRPC over HTTP/2, which worker is to have a request, and send it there themselves. Who may send requests, and what of TLS, is as at listen; port 0 is a free one. Absent: none."},
+    {"extproc.fallbacks", CONFIG_COUNT, AT(extproc.fallbacks), "2", 0, CONFIG_FALLBACKS_MAX, NULL,
+     "How many workers they are told beside the first, to be tried in order where that one fails. 0 for gateways that read one endpoint and no list (Envoy's clusters of ORIGINAL_DST)."},
 
     {"keys.file", CONFIG_FILE, AT(keys.file), "", 0, 0, NULL,
      "YAML file of tenants, their keys (`kvasir key` makes one) and the models that each may use: see `kvasir key --help`. Requests then say Authorization: Bearer KEY or x-api-key: KEY, all but those for /health and /ready; these headers go to no worker. It is read again with the configuration. Absent: nobody needs a key."},

@@ -22,7 +22,8 @@ streams(const struct exchange *x)
     bool knows = x->api == SCAN_API_CHAT || x->api == SCAN_API_TEXT ||
                  x->api == SCAN_API_RESPONSES || x->api == SCAN_API_MESSAGES;
 
-    return x->dispatch.routed && x->dispatch.stream && knows;
+    return x->dispatch.routed && x->dispatch.stream && knows &&
+           !x->client->picked;
 }
 
 void

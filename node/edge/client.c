@@ -58,6 +58,10 @@ client_close(struct client *client, bool reset)
     if (client->exchange != NULL) {
         exchange_cancel(client->exchange);
     }
+    if (client->pick != NULL) {
+        pick_client_gone(client->pick);
+        client->pick = NULL;
+    }
     client_give_in(client);
     client_give_out(client);
     deadline_clear(&client->deadline);
@@ -239,7 +243,7 @@ on_ready(struct sock *sock, int events)
 /* Says so at once, without waiting for a request; but not to who waits for a
  * handshake, which would cost more than it tells. */
 static void
-refuse_connection(const struct lane *lane, int fd)
+refuse_connection(const struct lane *lane, int fd, bool picked)
 {
     static const char body[] =
         "{\"error\":{\"message\":\"too many connections; try again\","
@@ -253,7 +257,7 @@ refuse_connection(const struct lane *lane, int fd)
                        sizeof(body) - 1, lane->node->config->name, body);
 
     CHECK(len > 0 && (size_t)len < sizeof(text));
-    if (publish_get(&lane->node->tls) == NULL) {
+    if (picked || publish_get(&lane->node->tls) == NULL) {
         (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
     }
     (void)close(fd);
@@ -337,7 +341,7 @@ secure(struct client *client)
     struct node_shared *node = client->lane->node;
     int error = 0;
 
-    if (publish_get(&node->tls) == NULL) {
+    if (client->picked || publish_get(&node->tls) == NULL) {
         return true;
     }
     qsbr_online(&node->qsbr, client->lane->shared->reader);
@@ -364,20 +368,23 @@ set_peer(struct client *client, const struct sockaddr *peer)
     }
 }
 
-void
-client_new(struct lane *lane, int fd, const struct sockaddr *peer)
+struct client *
+client_new(struct lane *lane, int fd, const struct sockaddr *peer,
+           struct pick *pick)
 {
     struct quota_bucket *quota = quota_of(&lane->node->quota, peer);
     struct client *client = admit(lane, fd, quota) ? allocate(lane) : NULL;
 
     if (client == NULL) {
-        refuse_connection(lane, fd);
-        return;
+        refuse_connection(lane, fd, pick != NULL);
+        return NULL;
     }
     if (sock_open(&client->sock, &lane->loop, fd, on_ready) < 0) {
         free(client);
-        return;
+        return NULL;
     }
+    client->pick = pick;
+    client->picked = pick != NULL;
     client->quota = quota;
     set_peer(client, peer);
     count_in(client);
@@ -393,7 +400,8 @@ client_new(struct lane *lane, int fd, const struct sockaddr *peer)
               client->reserved ? LANE_TIMEOUT_RESERVED : LANE_TIMEOUT_HEAD);
     if (!secure(client)) {
         client_close(client, true);
-        return;
+        return NULL;
     }
     client_update_interest(client);
+    return client;
 }

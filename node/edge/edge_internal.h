@@ -27,6 +27,7 @@
  *   storing.c   what workers store, and who asks for it
  *   reply.c     answers of our own
  *   tracing.c   which requests are traced, and the steps of their way
+ *   picker.c    requests that a gateway holds: see picking_internal.h
  *
  * A client has at most one exchange at a time, an exchange at most one
  * upstream connection, and one more for the prefill half of a split request.
@@ -108,9 +109,10 @@ enum lane_timeout {
     LANE_TIMEOUT_COUNT,  /* ... and the count is all that it wants */
     LANE_TIMEOUT_YIELD,  /* ... for its node's moment: view/moment.h */
     LANE_TIMEOUT_QUEUE, /* ... for a worker with room, if control says nothing */
-    LANE_TIMEOUT_LIMIT, /* ... for its share of a limit: see limit_look() */
-    LANE_TIMEOUT_CACHE, /* ... for the first of its kind: see caching_look() */
-    LANE_TIMEOUT_ALIVE, /* of a stream's client, until it is told something */
+    LANE_TIMEOUT_LIMIT,  /* ... for its share of a limit: see limit_look() */
+    LANE_TIMEOUT_CACHE,  /* ... for the first of its kind: see caching_look() */
+    LANE_TIMEOUT_ALIVE,  /* of a stream's client, until it is told something */
+    LANE_TIMEOUT_PICKER, /* of a gateway that says nothing yet, or takes none */
     LANE_TIMEOUTS,
 };
 
@@ -118,6 +120,8 @@ struct client;
 struct inquiry;
 struct exchange;
 struct upstream;
+struct pick;
+struct picker;
 
 /* A lane's kept connections to one worker, and what it needs to make more. */
 struct upstream_pool {
@@ -172,6 +176,12 @@ struct lane {
     uint32_t local_open;              /* of these, on threads of this node */
     struct local_answer local_answer; /* of the request being looked at */
     struct deadline_list expiries[LANE_TIMEOUTS];
+    struct sock picker_listener; /* of extproc.listen */
+    bool picker_listening;
+    struct picker *pickers; /* gateways' connections; those that close are
+                               counted still */
+    uint32_t pickers_count;
+    uint32_t picks_count;
     struct client *clients; /* all of them */
     uint32_t clients_count;
     uint64_t exchanges_count;
@@ -253,6 +263,9 @@ struct client {
     struct exchange *exchange;
     struct quota_bucket *quota; /* of its address */
     enum client_state state;
+    struct pick *pick; /* the gateway's request that it is; NULL: none, or its
+                          gateway has gone */
+    bool picked;       /* it is, or was, one */
     bool reserved;     /* the node is full but for /health and /ready */
     bool end_seen;     /* the client will send no more */
     bool close_after;  /* the current answer is the last one */
@@ -377,6 +390,7 @@ struct upstream {
     struct upstream *prev;     /* idle list */
     enum upstream_state state;
     bool prefills; /* it has the prefill half of `exchange` */
+    bool picked;   /* a gateway asks the worker: nothing is sent there */
     bool reused;   /* has answered before */
     bool answered; /* bytes of the current answer have arrived */
     bool held; /* its head was held back: it is in `partial` until it goes */
@@ -413,8 +427,11 @@ void lane_set_tick(struct lane *lane) ON_LANE;
 
 /* client.c */
 
-/* Takes over an accepted descriptor; peer is its other end. */
-void client_new(struct lane *lane, int fd, const struct sockaddr *peer) ON_LANE;
+/* Takes over an accepted descriptor; peer is its other end. pick: it is of that
+ * one; or NULL. NULL: it was refused, and is closed. */
+struct client *client_new(struct lane *lane, int fd,
+                          const struct sockaddr *peer, struct pick *pick)
+    ON_LANE;
 /*
  * Sends an answer's bytes, and copies only those that the kernel does not take.
  * 0: all were sent; CLIENT_E_PENDING: client_drained() continues later, and
@@ -716,8 +733,34 @@ void upstream_resume(struct upstream *up) ON_LANE;
 /* Closes the idle connections. */
 void upstream_drop_idle(struct lane *lane) ON_LANE;
 
+/* picker.c, pick.c, pick_tell.c: see picking_internal.h */
+
+/* Takes over a gateway's connection. */
+void picker_new(struct lane *lane, int fd, const struct sockaddr_storage *peer)
+    ON_LANE;
+void picker_close(struct picker *picker, bool reset) ON_LANE;
+/* Its deadline has passed. */
+void picker_expired(struct picker *picker) ON_LANE;
+/* All of them are asked to connect anew, elsewhere; final: and end with what they
+ * have begun. */
+void picker_leave_all(struct lane *lane, bool final) ON_LANE;
+/* They end at once. */
+void picker_sever_all(struct lane *lane) ON_LANE;
+/* The client of this one is no more. */
+void pick_client_gone(struct pick *pick) ON_LANE;
+/* Workers that the gateway does not allow count as tried. */
+void pick_restrict(const struct pick *pick, const struct fleet_view *view,
+                   struct worker_set *tried);
+/* x, which the scratch holds, was elected: which workers are told. */
+void pick_elected(struct exchange *x) ON_LANE;
+/* Tells the gateway of x's worker. What its upstream is to read the answer from,
+ * a descriptor, or -errno. */
+int pick_connect(struct exchange *x) ON_LANE MUST_CHECK;
+
 /* reply.c */
 
+/* As /ready has it. */
+bool reply_is_ready(struct lane *lane) ON_LANE;
 /* The body of an error, as the clients of x's API read it. */
 struct slice reply_error_body(const struct exchange *x, unsigned status,
                               const char *code, const char *message,

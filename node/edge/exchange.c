@@ -384,6 +384,9 @@ elect(struct exchange *x)
     world.placed = x->wait.placed;
     world.place = x->wait.place;
     x->dispatch.split.choice.asked = prefill_asks(x, world.view);
+    if (x->client->pick != NULL) {
+        pick_restrict(x->client->pick, world.view, &x->dispatch.tried);
+    }
     dispatch_elect(&x->dispatch, &world,
                    moment_counts(&node->board->moment) ? wall_us() : 0);
     if (lease->taken) {
@@ -404,6 +407,9 @@ elect(struct exchange *x)
         }
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
+    if (x->client->pick != NULL && lease->taken) {
+        pick_elected(x);
+    }
     waiting_end(x);
 }
 

@@ -13,6 +13,7 @@
 #include "node/base/log.h"
 #include "node/edge/answer_internal.h"
 #include "node/edge/edge_internal.h"
+#include "node/edge/picking_internal.h"
 
 #define TICK_MS         50U
 #define STILL_US        UINT64_C(100000) /* a loop so long in one turn stood still */
@@ -68,10 +69,13 @@ on_accept_again(uv_timer_t *timer)
     if (lane->listening) {
         sock_want(&lane->listener, SOCK_READ);
     }
+    if (lane->picker_listening) {
+        sock_want(&lane->picker_listener, SOCK_READ);
+    }
 }
 
 static void
-accept_later(struct lane *lane, int error)
+accept_later(struct lane *lane, struct sock *listener, int error)
 {
     counter_bump(&lane->shared->metrics.accept_failures, 1);
     LOG_WARNING("accept_failed", KV("lane", lane->number),
@@ -79,7 +83,7 @@ accept_later(struct lane *lane, int error)
                 KV("hint", "clients wait: raise the limit of open files, or "
                            "lower limits.connections_max"));
     /* Waiting on a full table would spin: look again when some are closed. */
-    sock_want(&lane->listener, 0);
+    sock_want(listener, 0);
     (void)uv_timer_start(&lane->accept_again, on_accept_again, ACCEPT_AGAIN_MS,
                          0);
 }
@@ -98,10 +102,14 @@ on_listener_ready(struct sock *listener, int events)
             return;
         }
         if (fd < 0) {
-            accept_later(lane, fd);
+            accept_later(lane, listener, fd);
             return;
         }
-        client_new(lane, fd, (const struct sockaddr *)&peer);
+        if (listener == &lane->picker_listener) {
+            picker_new(lane, fd, &peer);
+        } else {
+            (void)client_new(lane, fd, (const struct sockaddr *)&peer, NULL);
+        }
     }
 }
 
@@ -116,6 +124,8 @@ expire(unsigned kind, struct deadline *due)
         upstream_expired(LIST_OWNER(due, struct upstream, deadline));
     } else if (kind == LANE_TIMEOUT_ALIVE) {
         alive_expired(LIST_OWNER(due, struct exchange, alive.deadline));
+    } else if (kind == LANE_TIMEOUT_PICKER) {
+        picker_expired(LIST_OWNER(due, struct picker, deadline));
     } else if (kind == LANE_TIMEOUT_CACHE) {
         caching_expired(LIST_OWNER(due, struct exchange, deadline));
     } else {
@@ -225,6 +235,7 @@ sever_what_runs(struct lane *lane)
         }
         client = next;
     }
+    picker_sever_all(lane);
 }
 
 static void
@@ -271,7 +282,8 @@ on_listener_closed(struct sock *sock)
 void
 lane_check_drained(struct lane *lane)
 {
-    if (!lane->draining || lane->clients_count != 0) {
+    if (!lane->draining || lane->clients_count != 0 ||
+        lane->pickers_count != 0 || lane->picks_count != 0) {
         return;
     }
     upstream_drop_idle(lane);
@@ -297,10 +309,14 @@ stop_listening(struct lane *lane)
         if (fd < 0) {
             break;
         }
-        client_new(lane, fd, (const struct sockaddr *)&peer);
+        (void)client_new(lane, fd, (const struct sockaddr *)&peer, NULL);
     }
     lane->listening = false;
     sock_close(&lane->listener, false, on_listener_closed);
+    if (lane->picker_listening) {
+        lane->picker_listening = false;
+        sock_close(&lane->picker_listener, false, on_listener_closed);
+    }
 }
 
 /* What it takes over while it runs */
@@ -316,6 +332,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_BODY] = t->body_ms,
         [LANE_TIMEOUT_IDLE] = t->idle_ms,
         [LANE_TIMEOUT_WRITE] = t->write_ms,
+        [LANE_TIMEOUT_PICKER] = t->write_ms,
         [LANE_TIMEOUT_LINGER] = LINGER_MS,
         [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
         [LANE_TIMEOUT_CONNECT] = t->connect_ms,
@@ -440,6 +457,9 @@ on_wake(uv_async_t *wake)
     waiting_take(lane);
     caching_look(lane);
     lane->leaving = gauge_read(&lane->node->leaving) != 0;
+    if (lane->leaving) {
+        picker_leave_all(lane, gauge_read(&lane->node->draining) != 0);
+    }
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;
     }
@@ -606,6 +626,25 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
 }
 
 int
+lane_listen_to_gateways(struct lane *lane, const struct sockaddr *address,
+                        socklen_t address_len, uint16_t *port)
+{
+    int fd = sock_listen(address, address_len, LISTEN_BACKLOG, port);
+
+    if (fd < 0) {
+        return fd;
+    }
+    int error =
+        sock_open(&lane->picker_listener, &lane->loop, fd, on_listener_ready);
+    if (error < 0) {
+        return error;
+    }
+    sock_want(&lane->picker_listener, SOCK_READ);
+    lane->picker_listening = true;
+    return 0;
+}
+
+int
 lane_start(struct lane *lane)
 {
     return uv_thread_create(&lane->thread, run, lane);
@@ -676,6 +715,10 @@ lane_free(struct lane *lane)
     if (lane->listening) {
         lane->listening = false;
         sock_close(&lane->listener, false, on_listener_closed);
+    }
+    if (lane->picker_listening) {
+        lane->picker_listening = false;
+        sock_close(&lane->picker_listener, false, on_listener_closed);
     }
     lane->leaving = lane->draining = true;
     lane_check_drained(lane);

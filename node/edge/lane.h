@@ -25,6 +25,12 @@ int lane_new(struct lane **out, struct node_shared *node, unsigned number,
              const struct sockaddr *address, socklen_t address_len,
              uint64_t seed, uint16_t *port) ON_CONTROL MUST_CHECK;
 
+/* The same port for gateways (extproc.listen), before it runs. 0 and *port, or
+ * -errno. */
+int lane_listen_to_gateways(struct lane *lane, const struct sockaddr *address,
+                            socklen_t address_len, uint16_t *port)
+    ON_CONTROL MUST_CHECK;
+
 /* Starts its thread. */
 int lane_start(struct lane *lane) ON_CONTROL MUST_CHECK;
 

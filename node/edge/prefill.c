@@ -13,7 +13,7 @@ prefill_asks(struct exchange *x, const struct fleet_view *view)
     const struct scan *scan = &x->client->lane->route.scan;
     struct edge_split *split = &x->split;
 
-    if (!x->dispatch.routed || !split_has_pairs(view)) {
+    if (!x->dispatch.routed || x->client->picked || !split_has_pairs(view)) {
         return SPLIT_NEVER;
     }
     if (split->apt == EDGE_APT_UNREAD) {

@@ -250,14 +250,24 @@ reply_health(struct client *client)
 }
 
 static bool
-has_worker(struct client *client)
+has_worker(struct lane *lane)
 {
-    struct node_shared *node = client->lane->node;
+    struct node_shared *node = lane->node;
 
-    qsbr_online(&node->qsbr, client->lane->shared->reader);
+    qsbr_online(&node->qsbr, lane->shared->reader);
     bool has = !worker_set_empty(&fleet_view_get(node->board)->eligible);
-    qsbr_offline(client->lane->shared->reader);
+    qsbr_offline(lane->shared->reader);
     return has;
+}
+
+bool
+reply_is_ready(struct lane *lane)
+{
+    struct node_shared *node = lane->node;
+
+    return gauge_read(&node->leaving) == 0 && has_worker(lane) &&
+           gauge_read(&node->mesh_ready) != CLUSTER_CATCHING_UP &&
+           gauge_read(&node->replaying) == 0;
 }
 
 static void ON_LANE
@@ -269,7 +279,7 @@ reply_ready(struct client *client)
 
     if (gauge_read(&client->lane->node->leaving) != 0) {
         reply_error(client, 503, "draining", "this node is shutting down");
-    } else if (!has_worker(client)) {
+    } else if (!has_worker(client->lane)) {
         reply_error(client, 503, "not_ready", "no worker is eligible");
     } else if (mesh == CLUSTER_CATCHING_UP) {
         reply_error(client, 503, "catching_up",

@@ -243,7 +243,8 @@ set_ask(struct exchange *x, const struct scan *scan)
 
     bool knows = scan->api == SCAN_API_CHAT || scan->api == SCAN_API_TEXT;
 
-    if (!x->client->lane->usage_ask || !scan->stream || !knows) {
+    if (!x->client->lane->usage_ask || !scan->stream || !knows ||
+        x->client->picked) {
         return;
     }
     ask->possible = scan->usage.lack != SCAN_USAGE_NOTHING &&
@@ -399,7 +400,7 @@ forward(struct client *client, enum route_kind kind)
     if (!naming_begin(x)) {
         return;
     }
-    if (lane->node->answers != NULL) {
+    if (lane->node->answers != NULL && !client->picked) {
         caching_read(x, head);
     }
     build_head(x, head);

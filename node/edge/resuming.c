@@ -16,7 +16,7 @@ resuming_init(struct exchange *x, const struct scan *scan)
 
     x->resuming.exact = scan->greedy;
     x->resuming.usage = scan->include_usage;
-    x->resuming.possible = pass == RESUME_MAY;
+    x->resuming.possible = pass == RESUME_MAY && !x->client->picked;
     x->resuming.why = resume_pass_name(pass);
 }
 

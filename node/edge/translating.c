@@ -42,7 +42,7 @@ translating_init(struct exchange *x)
                               SLICE("/v1/messages/count_tokens"));
 
     x->dialect.possible =
-        x->method == HTTP_POST &&
+        x->method == HTTP_POST && !x->client->picked &&
         (x->api == SCAN_API_MESSAGES || x->api == SCAN_API_RESPONSES || counts);
     x->dialect.api = counts                        ? DIALECT_COUNT
                      : x->api == SCAN_API_MESSAGES ? DIALECT_MESSAGES

@@ -433,6 +433,12 @@ send_request(struct upstream *up)
     struct iovec parts[PARTS];
     size_t sent;
     size_t size;
+    if (up->picked) { /* its gateway sends it */
+        dispatch_sent(&x->dispatch);
+        sock_want(&up->sock, SOCK_READ);
+        lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+        return 0;
+    }
     unsigned count = gather(up, &sent, parts, &size);
 
     if (count != 0) {
@@ -511,6 +517,9 @@ go_on(struct upstream *up)
 {
     const struct fleet_worker *worker = &up->pool->worker;
 
+    if (up->picked) {
+        return 0;
+    }
     if (up->sock.tls != NULL) {
         return sock_shake(&up->sock);
     }
@@ -649,8 +658,11 @@ connect_fresh(struct exchange *x, bool prefills)
     if (up == NULL) {
         return UPSTREAM_E_EXHAUSTED;
     }
-    int fd = sock_connect_begin((const struct sockaddr *)&worker->address,
-                                worker->address_len);
+    bool picked = x->client->picked;
+    int fd = picked
+                 ? pick_connect(x)
+                 : sock_connect_begin((const struct sockaddr *)&worker->address,
+                                      worker->address_len);
     if (fd >= lane->node->fd_max) { /* the rest is for probes and admin */
         (void)close(fd);
         fd = -EMFILE;
@@ -660,7 +672,8 @@ connect_fresh(struct exchange *x, bool prefills)
         give_unused(up);
         return judge_connect(worker, error);
     }
-    counter_bump(&lane->shared->metrics.upstream_opened, 1);
+    counter_bump(&lane->shared->metrics.upstream_opened, !picked);
+    up->picked = picked;
     up->state = UPSTREAM_CONNECTING;
     up->pool = pool;
     up->pool->refs++;
@@ -677,7 +690,7 @@ upstream_begin(struct exchange *x, bool prefills)
     struct upstream_pool *pool = prefills ? x->split.pool : x->pool;
     bool fresh = prefills ? x->dispatch.split.fresh : x->dispatch.fresh;
 
-    while (pool->idle != NULL && !fresh) {
+    while (pool->idle != NULL && !fresh && !x->client->picked) {
         struct upstream *up = pool->idle;
         /* Its end, or bytes that nobody asked for, may not have been heard of
          * yet: a request must not go there. */

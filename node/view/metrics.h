@@ -101,6 +101,14 @@
     OF("params_refused", split_params_refused,                                 \
        "the decode worker did not take these")                                 \
     OF("decode", split_decode_failed, "the decode worker did")                 \
+    ONE(extproc_connections, "Connections of gateways accepted")               \
+    ONE(extproc_streams, "Requests that gateways asked about")                 \
+    ONE(extproc_picked, "Of these, those that were told a worker")             \
+    ONE(extproc_answered, "... and those that this node answered, or refused") \
+    ONE(extproc_elsewhere,                                                     \
+        "... and those told a worker that another one answered")               \
+    ONE(extproc_faults, "Connections and streams of gateways that ended "      \
+                        "because they cannot be read")                         \
     ONE(cut_off, "Requests cut off because draining took too long")            \
     ONE(timeouts_client, "Client connections closed for being too slow")       \
     ONE(bytes_in, "Request body bytes")                                        \

@@ -81,6 +81,8 @@ Test(node_summary, the_admin_port_has_tokens_or_is_this_machine_s)
          {"admin", "0.0.0.0:9080"}, {"admin.insecure", "true"});
     SAYS(SUMMARY_ADMIN, "TLS, tokens", {"admin.token_file", "tokens"},
          {"tls.admin", "on"});
+    SAYS(SUMMARY_EXTPROC, "clear text, no keys, this machine alone",
+         {"extproc.listen", "127.0.0.1:9002"}, {"listen", "0.0.0.0:8080"});
     SAYS(SUMMARY_METRICS, "TLS, reads alone", {"admin.metrics", ":9090"});
 }
 

@@ -37,6 +37,44 @@ Test(node_config_access, beyond_loopback_the_admin_port_needs_tokens)
     cr_assert_str_eq(faults("admin.metrics: 0.0.0.0:9081"), "");
     cr_assert_str_eq(faults("admin: 127.0.0.1:1\nadmin.metrics: 127.0.0.1:1"),
                      "admin.metrics: the same address as listen or admin\n");
+    cr_assert_str_eq(faults("extproc: {listen: 0.0.0.0:8080}"),
+                     "extproc.listen: the same address as listen, admin or "
+                     "admin.metrics\n");
+    cr_assert_str_eq(faults("extproc: {listen: 0.0.0.0:9002}"), "");
+}
+
+static bool
+risks_gateways(const char *yaml)
+{
+    struct buf out;
+
+    cr_assert_str_eq(faults(yaml), "");
+    buf_init(&out, 4096);
+    config_risks(&config, &out);
+    bool does = out.len != 0 &&
+                memmem(out.ptr, out.len, "extproc.listen: 1 of", 20) != NULL;
+    buf_fini(&out);
+    return does;
+}
+
+Test(node_config_access, who_may_be_told_workers_keys_is_warned_of)
+{
+    const char *workers = "workers: [{url: http://a:1, api_key: k}]\n";
+    char text[200];
+
+    (void)snprintf(text, sizeof text, "%sextproc: {listen: 0.0.0.0:1}\n",
+                   workers);
+    cr_assert(risks_gateways(text));
+    (void)snprintf(text, sizeof text, "%sextproc: {listen: 127.0.0.1:1}\n",
+                   workers);
+    cr_assert_not(risks_gateways(text));
+    cr_assert_not(risks_gateways("workers: [http://a:1]\n"
+                                 "extproc: {listen: 0.0.0.0:1}\n"));
+    (void)snprintf(text, sizeof text,
+                   "%sextproc: {listen: 0.0.0.0:1}\n"
+                   "tls: {cert_file: a, key_file: b, client_ca_file: c}\n",
+                   workers);
+    cr_assert_not(risks_gateways(text));
 }
 
 Test(node_config_access, keys_of_a_flat_section_have_their_whole_names)
