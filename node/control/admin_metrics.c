@@ -151,58 +151,6 @@ put_states(struct control *control, struct buf *out)
     }
 }
 
-/* Totals that engines report of themselves; left out where they do not. */
-struct engine_family {
-    const char *name;
-    const char *help;
-    size_t offset; /* of an engine_number in struct engine_metrics */
-    bool sparse;   /* no series where it is 0 */
-};
-
-static const struct engine_family engine_families[] = {
-    {"kvasir_worker_preemptions_total",
-     "Requests that the engine interrupted for want of KV cache; none: no "
-     "series",
-     offsetof(struct engine_metrics, preemptions), true},
-    {"kvasir_worker_prefix_queries_total",
-     "Prompt tokens that the engine looked up in its cache",
-     offsetof(struct engine_metrics, prefix_queries)},
-    {"kvasir_worker_prefix_hits_total",
-     "Prompt tokens that the engine found in its cache",
-     offsetof(struct engine_metrics, prefix_hits)},
-};
-
-static void ON_CONTROL
-put_engine_family(struct control *control, const struct engine_family *f,
-                  struct buf *out)
-{
-    const struct fleet_view *view = fleet_view_get(control->node->board);
-    struct fleet_status status;
-
-    prom_out_head(out, f->name, "counter", f->help);
-    WORKER_SET_EACH (slot, &view->present) {
-        if (!fleet_status(control->fleet, slot, &status)) {
-            continue;
-        }
-        struct engine_number number;
-        memcpy(&number, (const char *)&status.metrics + f->offset,
-               sizeof number);
-        if (number.known && (number.value > 0 || !f->sparse)) {
-            put_worker(out, f->name, status.config->id);
-            buf_printf(out, "} %.0f\n", number.value);
-        }
-    }
-}
-
-static void ON_CONTROL
-put_engines(struct control *control, struct buf *out)
-{
-    for (size_t i = 0; i < sizeof engine_families / sizeof engine_families[0];
-         i++) {
-        put_engine_family(control, &engine_families[i], out);
-    }
-}
-
 #define PUT_ROWS(out, prefix, rows, stats) \
     prom_out_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
 
@@ -336,7 +284,6 @@ admin_put_metrics(struct control *control, struct buf *out)
     put_node(control, out);
     put_workers(control, out);
     put_states(control, out);
-    put_engines(control, out);
     put_hints(control, out);
     put_belief(control, out);
     admin_put_event_metrics(control, out);

@@ -12,9 +12,6 @@ enum field {
     CAPACITY,
     BLOCK,
     MAX_BLOCKS, /* times BLOCK is the capacity */
-    PREFIX_QUERIES,
-    PREFIX_HITS,
-    PREEMPTIONS,
     FIELDS,
 };
 
@@ -39,11 +36,6 @@ static const struct known_name known_names[] = {
     {NAME("vllm:num_requests_swapped"), WAITING, 0},
     {NAME("vllm:kv_cache_usage_perc"), KV_USAGE, 0},
     {NAME("vllm:gpu_cache_usage_perc"), KV_USAGE, 1},
-    {NAME("vllm:prefix_cache_queries_total"), PREFIX_QUERIES, 0},
-    {NAME("vllm:gpu_prefix_cache_queries_total"), PREFIX_QUERIES, 1},
-    {NAME("vllm:prefix_cache_hits_total"), PREFIX_HITS, 0},
-    {NAME("vllm:gpu_prefix_cache_hits_total"), PREFIX_HITS, 1},
-    {NAME("vllm:num_preemptions_total"), PREEMPTIONS, 0},
     {NAME("sglang:num_running_reqs"), RUNNING, 0},
     {NAME("sglang:num_queue_reqs"), WAITING, 0},
     {NAME("sglang:num_grammar_queue_reqs"), WAITING, 0},
@@ -52,7 +44,6 @@ static const struct known_name known_names[] = {
     {NAME("sglang:token_usage"), KV_USAGE, 0},
     {NAME("sglang:full_token_usage"), KV_USAGE, 1},
     {NAME("sglang:max_total_num_tokens"), CAPACITY, 0},
-    {NAME("sglang:prompt_tokens_total"), PREFIX_QUERIES, 0},
     {NAME("trtllm_num_requests_running"), RUNNING, 0},
     {NAME("trtllm_num_requests_waiting"), WAITING, 0},
     {NAME("trtllm_kv_cache_utilization"), KV_USAGE, 0},
@@ -138,20 +129,6 @@ read_config(const struct promtext_sample *sample, struct slice block_label,
     }
 }
 
-/* cached_tokens_total has a series per source and one of their sum. */
-static void
-read_sglang_cached(const struct promtext_sample *sample, struct sum *sums)
-{
-    struct slice source;
-    double value;
-    bool whole = !promtext_label(sample, SLICE("cache_source"), &source) ||
-                 slice_equal(source, SLICE("total"));
-
-    if (promtext_number(sample, &value) && value >= 0) {
-        add(&sums[PREFIX_HITS], whole ? 0 : 1, value);
-    }
-}
-
 static void
 read_sample(const struct promtext_sample *sample, struct sum *sums)
 {
@@ -169,8 +146,6 @@ read_sample(const struct promtext_sample *sample, struct sum *sums)
         read_config(sample, SLICE("block_size"), SLICE("num_gpu_blocks"), sums);
     } else if (slice_equal(sample->name, SLICE("sglang:cache_config_info"))) {
         read_config(sample, SLICE("page_size"), SLICE("num_pages"), sums);
-    } else if (slice_equal(sample->name, SLICE("sglang:cached_tokens_total"))) {
-        read_sglang_cached(sample, sums);
     }
 }
 
@@ -215,9 +190,6 @@ engine_metrics_read(struct slice text, struct engine_metrics *metrics)
         metrics->capacity = total(&sums[MAX_BLOCKS]);
         metrics->capacity.value *= metrics->block.value;
     }
-    metrics->prefix_queries = total(&sums[PREFIX_QUERIES]);
-    metrics->prefix_hits = total(&sums[PREFIX_HITS]);
-    metrics->preemptions = total(&sums[PREEMPTIONS]);
 }
 
 /* One slot, its opening bracket taken. */

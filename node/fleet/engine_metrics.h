@@ -24,15 +24,12 @@ struct engine_number {
 };
 
 struct engine_metrics {
-    enum engine_kind kind;               /* by the prefix of the names */
-    struct engine_number running;        /* requests */
-    struct engine_number waiting;        /* requests */
-    struct engine_number kv_usage;       /* 0..1 of the KV cache */
-    struct engine_number capacity;       /* tokens the KV cache holds */
-    struct engine_number block;          /* tokens of one block */
-    struct engine_number prefix_queries; /* tokens looked up, total */
-    struct engine_number prefix_hits;    /* tokens found, total */
-    struct engine_number preemptions;    /* total */
+    enum engine_kind kind;         /* by the prefix of the names */
+    struct engine_number running;  /* requests */
+    struct engine_number waiting;  /* requests */
+    struct engine_number kv_usage; /* 0..1 of the KV cache */
+    struct engine_number capacity; /* tokens the KV cache holds */
+    struct engine_number block;    /* tokens of one block */
 };
 
 /* Reads a Prometheus text exposition: any bytes, borrowed for the call. *metrics

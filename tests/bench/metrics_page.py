@@ -44,8 +44,7 @@ class Metrics(harness.Case):
         harness.wait_until(
             lambda: harness.metric(admin, "kvasir_worker_eligible") == WORKERS
             and harness.metric(admin, "kvasir_events_live") == WORKERS
-            and len([key for key in harness.metrics(admin)
-                     if key.startswith("kvasir_worker_prefix_hits_total")]) == WORKERS,
+            and harness.metric(admin, 'kvasir_worker_info{engine="vllm"}') == WORKERS,
             "all workers are up, followed and asked for their metrics")
         page = harness.request(admin, "GET", "/metrics").text
         times, before = [], cpu_s(node.popen.pid)

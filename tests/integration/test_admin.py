@@ -229,18 +229,6 @@ class Admin(harness.Case):
         harness.wait_until(lambda: "sse_ended worker=w" in node.log(), "nor does it read events")
         self.assertEqual(sidecar.requests, [])
 
-    def test_what_engines_count_is_on_the_metrics_page(self):
-        engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")
-        node = self.serve("--worker", f"{engine.url('http')},id=w")
-        names = [f'kvasir_worker_{name}_total{{worker="w"}}'
-                 for name in ("prefix_queries", "prefix_hits")]
-
-        def counted():
-            found = harness.metrics(node.at("admin"))
-            return all(name in found for name in names)
-
-        harness.wait_until(counted, "the engine's metrics were read")
-
     def test_no_line_of_a_start_with_many_workers_is_lost(self):
         workers = []
         for i in range(100):

@@ -47,19 +47,14 @@ Test(node_engine_metrics, vllm_now)
     expect(metrics.kv_usage, 0.375);
     expect(metrics.capacity, 24000);
     expect(metrics.block, 16);
-    expect(metrics.prefix_queries, 1234500);
-    expect(metrics.prefix_hits, 617250);
-    expect(metrics.preemptions, 2);
 }
 
 Test(node_engine_metrics, vllm_with_old_and_new_names_counts_the_new)
 {
     read_text("vllm:gpu_cache_usage_perc 0.9\n"
               "vllm:kv_cache_usage_perc 0.4\n"
-              "vllm:gpu_cache_usage_perc 0.9\n"
-              "vllm:gpu_prefix_cache_hits_total 5\n");
+              "vllm:gpu_cache_usage_perc 0.9\n");
     expect(metrics.kv_usage, 0.4);
-    expect(metrics.prefix_hits, 5);
     read_text("vllm:gpu_cache_usage_perc{model_name=\"m\"} 0.9\n"
               "vllm:num_requests_waiting 3\nvllm:num_requests_swapped 2\n");
     expect(metrics.kv_usage, 0.9);
@@ -88,9 +83,6 @@ Test(node_engine_metrics, sglang)
               "sglang:full_token_usage{tp_rank=\"0\"} 0.1\n"
               "sglang:max_total_num_tokens{tp_rank=\"0\"} 461376\n"
               "sglang:cache_config_info{page_size=\"16\",num_pages=\"9\"} 1\n"
-              "sglang:cached_tokens_total{cache_source=\"device\"} 30\n"
-              "sglang:cached_tokens_total{cache_source=\"host\"} 12\n"
-              "sglang:cached_tokens_total{cache_source=\"total\"} 42\n"
               "sglang:prompt_tokens_total 100\n");
     cr_assert_eq(metrics.kind, ENGINE_SGLANG);
     expect(metrics.running, 8);
@@ -98,8 +90,6 @@ Test(node_engine_metrics, sglang)
     expect(metrics.kv_usage, 0.28);
     expect(metrics.capacity, 461376);
     expect(metrics.block, 16);
-    expect(metrics.prefix_hits, 42);
-    expect(metrics.prefix_queries, 100);
 }
 
 Test(node_engine_metrics, tensorrt_llm)
