@@ -228,19 +228,19 @@ read_name(long pid, char name[NAME_BYTES])
     }
 }
 
-const char *
-port_fault_holder(int error, const struct sockaddr *address, char *out)
+/* False: nobody has the address. */
+static bool
+look(const struct sockaddr *address, char *out)
 {
     struct port_fault_socket socket;
     char name[NAME_BYTES];
     long pid;
 
-    if (error != -EADDRINUSE) {
-        (void)snprintf(out, PORT_FAULT_TEXT_MAX, "nobody");
-    } else if (!find_socket("/proc/net/tcp", false, address, &socket) &&
-               !find_socket("/proc/net/tcp6", true, address, &socket)) {
-        (void)snprintf(out, PORT_FAULT_TEXT_MAX, "not known");
-    } else if ((pid = find_process(socket.inode)) == 0) {
+    if (!find_socket("/proc/net/tcp", false, address, &socket) &&
+        !find_socket("/proc/net/tcp6", true, address, &socket)) {
+        return false;
+    }
+    if ((pid = find_process(socket.inode)) == 0) {
         (void)snprintf(out, PORT_FAULT_TEXT_MAX, "a process of user %" PRIu32,
                        socket.user);
     } else if (pid == (long)getpid()) {
@@ -248,6 +248,50 @@ port_fault_holder(int error, const struct sockaddr *address, char *out)
     } else {
         read_name(pid, name);
         (void)snprintf(out, PORT_FAULT_TEXT_MAX, "%s, pid %ld", name, pid);
+    }
+    return true;
+}
+
+/* What was noted */
+
+static struct {
+    struct sockaddr_storage address;
+    char holder[PORT_FAULT_TEXT_MAX];
+} noted[PORT_FAULTS_MAX];
+static unsigned noted_count;
+
+static size_t
+size_of(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+void
+port_fault_note(const struct sockaddr *address)
+{
+    if (noted_count < PORT_FAULTS_MAX &&
+        look(address, noted[noted_count].holder)) {
+        memcpy(&noted[noted_count].address, address, size_of(address));
+        noted_count++;
+    }
+}
+
+const char *
+port_fault_holder(int error, const struct sockaddr *address, char *out)
+{
+    if (error != -EADDRINUSE) {
+        (void)snprintf(out, PORT_FAULT_TEXT_MAX, "nobody");
+        return out;
+    }
+    for (unsigned i = 0; i < noted_count; i++) {
+        if (memcmp(&noted[i].address, address, size_of(address)) == 0) {
+            memcpy(out, noted[i].holder, PORT_FAULT_TEXT_MAX);
+            return out;
+        }
+    }
+    if (!look(address, out)) {
+        (void)snprintf(out, PORT_FAULT_TEXT_MAX, "not known");
     }
     return out;
 }

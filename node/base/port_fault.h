@@ -6,8 +6,12 @@
  * socket has an inode, and in the descriptors of all processes. Those of other
  * users are seen by root alone; of them only the user's number is known.
  *
- * Role: shell, for port_fault_match() core. Owns: nothing. Thread: any; it reads
- * files, so before a node serves. Errors: none, what is not known is not said.
+ * A process that is confined (confine.h) sees no other one's descriptors, so
+ * those of the addresses that a node will open are looked for before that.
+ *
+ * Role: shell, for port_fault_match() core. Owns: what was noted. Thread: that of
+ * control; it reads files, so before a node serves. Limits: PORT_FAULTS_MAX noted.
+ * Errors: none, what is not known is not said.
  */
 #ifndef NODE_PORT_FAULT_H
 #define NODE_PORT_FAULT_H
@@ -19,6 +23,7 @@
 #include "index/base/slice.h"
 
 #define PORT_FAULT_TEXT_MAX 96U
+#define PORT_FAULTS_MAX     4U
 
 struct port_fault_socket {
     uint64_t inode;
@@ -33,6 +38,9 @@ struct port_fault_socket {
 bool port_fault_match(struct slice line, bool wide,
                       const struct sockaddr *address,
                       struct port_fault_socket *out);
+
+/* Notes who has this address, if anybody has. */
+void port_fault_note(const struct sockaddr *address);
 
 /* "nginx, pid 4711", "this node", "a process of user 33", or "not known"; into
  * out, PORT_FAULT_TEXT_MAX bytes, which it returns. error: what came of the

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "node/base/confine.h"
 #include "node/base/log.h"
 #include "node/cli/cli_config_internal.h"
 #include "node/cli/cli_print_internal.h"
@@ -58,6 +59,21 @@ try_worker(struct doctor *d, const struct config_worker *worker)
     return doctor_say(&found, &d->page);
 }
 
+/* What a node could be held to here. */
+static int
+say_machine(struct doctor *d)
+{
+    struct confined has;
+
+    confine_look(&has);
+    buf_clear(&d->page);
+    buf_printf(&d->page,
+               "this machine\n  %-8s sandbox  the kernel can bound %s%s%s\n",
+               has.files && has.calls ? "ok" : "-", confined_name(&has),
+               has.why[0] != '\0' ? ": " : "", has.why);
+    return cli_print_buf("doctor", &d->page);
+}
+
 static int
 try_all(struct doctor *d)
 {
@@ -70,6 +86,7 @@ try_all(struct doctor *d)
                       "URL, or workers in a file (-c FILE)\n");
         return CMD_USAGE;
     }
+    code = say_machine(d);
     for (uint32_t i = 0; i < d->config->workers_count && code == CMD_FINE;
          i++) {
         const struct config_worker *worker = &d->config->workers[i];

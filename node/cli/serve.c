@@ -16,6 +16,7 @@
 #include "node/base/sock.h"
 #include "node/cli/descriptors_internal.h"
 #include "node/cli/notify_internal.h"
+#include "node/cli/sandbox_internal.h"
 #include "node/cli/summary_internal.h"
 #include "node/control/admin.h"
 #include "node/control/control.h"
@@ -566,6 +567,11 @@ serve_run(const struct config_sources *sources, const struct config *config,
     serve->node.commit = commit;
     ignore_signals();
     if (snapshot_open(&serve->snapshot, config) < 0) {
+        free(serve);
+        return 1;
+    }
+    if (!sandbox_begin(config, &serve->node.confined)) {
+        snapshot_free(serve->snapshot);
         free(serve);
         return 1;
     }

@@ -173,6 +173,23 @@ put_first(struct buf *out, const struct json_value *root)
 }
 
 static void
+put_sandbox(struct buf *out, const struct json_value *root)
+{
+    const struct json_value *sandbox = status_member(root, "sandbox");
+
+    if (sandbox == NULL) {
+        return;
+    }
+    buf_add_text(out, "sandbox   ");
+    status_put(out, status_text(sandbox, "bounds"));
+    if (status_text(sandbox, "why").len != 0) {
+        buf_add_text(out, ": ");
+        status_put(out, status_text(sandbox, "why"));
+    }
+    buf_add_text(out, "\n");
+}
+
+static void
 put_mesh(struct buf *out, const struct json_value *root)
 {
     const struct json_value *mesh = status_member(root, "mesh");
@@ -576,6 +593,7 @@ static void
 put_page(struct buf *out, const struct json_value *root)
 {
     put_first(out, root);
+    put_sandbox(out, root);
     put_mesh(out, root);
     put_workers_line(out, root);
     put_requests(out, root);

@@ -234,6 +234,13 @@ log_snapshot(const struct control *control)
              KV("belief_blocks", s.loaded.belief_blocks));
 }
 
+static void
+log_sandbox(const struct confined *confined)
+{
+    LOG_INFO("start_sandbox", KV("bounds", confined_name(confined)),
+             KV("why", confined->why));
+}
+
 void
 summary_log(const struct control *control, const struct summary_ports *ports)
 {
@@ -242,4 +249,5 @@ summary_log(const struct control *control, const struct summary_ports *ports)
     log_tokens(control);
     log_mesh(control);
     log_snapshot(control);
+    log_sandbox(&control->node->confined);
 }

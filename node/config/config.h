@@ -226,6 +226,13 @@ struct config_island {
     struct config_links links;
 };
 
+/* Whether the kernel holds the node to what it does (node/cli/sandbox.c). */
+enum config_sandbox {
+    CONFIG_SANDBOX_AUTO, /* as far as it can be had */
+    CONFIG_SANDBOX_OFF,
+    CONFIG_SANDBOX_REQUIRE,
+};
+
 enum config_scale_mode {
     CONFIG_SCALE_OFF,
     CONFIG_SCALE_DRY_RUN, /* says what it would do, and does nothing */
@@ -533,7 +540,8 @@ struct config {
     struct config_key_file keys;
     struct config_jwt jwt;
     struct config_tls tls;
-    uint32_t lanes; /* after config_load() never 0; default: the CPUs */
+    uint32_t lanes;   /* after config_load() never 0; default: the CPUs */
+    uint32_t sandbox; /* enum config_sandbox */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     uint32_t placement_headers;   /* 1: clients are told where requests went */
     struct config_cors cors;

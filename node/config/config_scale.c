@@ -53,6 +53,17 @@ config_scale_by(const struct config_scale *scale)
                                               : "";
 }
 
+bool
+config_scale_runs(const struct config_scale *scale)
+{
+    bool runs = false;
+
+    for (uint32_t i = 0; i < config_scale_count(scale); i++) {
+        runs = runs || config_scale_at(scale, i)->command[0] != '\0';
+    }
+    return runs;
+}
+
 /* Of a name in the API: it goes into a path as it is. */
 static bool
 is_name(struct slice s)

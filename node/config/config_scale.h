@@ -31,6 +31,9 @@ const char *config_scale_by(const struct config_scale *scale);
 /* The same of one pool: "hook", "command", "kubernetes", or "". */
 const char *config_scale_pool_by(const struct config_scale_pool *pool);
 
+/* Whether programs are run: scale.command, or that of a pool. */
+bool config_scale_runs(const struct config_scale *scale);
+
 /* The StatefulSet: its namespace ("": the pod's own) and name; both point into
  * the configuration. False: it is none. */
 bool config_scale_kube(const struct config_scale_pool *pool,

@@ -75,6 +75,13 @@ static const char *const scale_choices[] = {
     [CONFIG_SCALE_ACT + 1] = NULL,
 };
 
+static const char *const sandbox_choices[] = {
+    [CONFIG_SANDBOX_AUTO] = "auto",
+    [CONFIG_SANDBOX_OFF] = "off",
+    [CONFIG_SANDBOX_REQUIRE] = "require",
+    [CONFIG_SANDBOX_REQUIRE + 1] = NULL,
+};
+
 static const char *const switch_choices[] = {"off", "on", NULL};
 
 static const char *const bool_choices[] = {"false", "true", NULL};
@@ -124,6 +131,8 @@ static const struct config_key node_keys[] = {
      "Where metrics and the admin API are; port 0 is a free one."},
     {"lanes", CONFIG_COUNT, AT(lanes), "0", 0, CONFIG_LANES_MAX, NULL,
      "Event loops that serve requests; 0: one for each CPU."},
+    {"sandbox", CONFIG_CHOICE, AT(sandbox), "auto", 0, 0, sandbox_choices,
+     "Whether the kernel holds the node to what a router does: files are written below data.dir alone, no program is run, and system calls that it has no use for fail. auto: as far as the kernel has it, and not at all with scale.command, whose programs would inherit it; require: the node does not start without; off."},
     {"paths", CONFIG_PATHS, AT(paths), "", 0, 0, NULL,
      "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters. A worker that was sent /reset_prefix_cache, /flush_cache, /sleep or /release_memory_occupation this way is known to be empty at once."},
     {"models", CONFIG_MODELS, AT(tokens.models), "none", 0, 0, NULL,

@@ -299,6 +299,16 @@ put_placement(struct control *control, struct json_out *json)
     json_out_object_end(json);
 }
 
+static void
+put_sandbox(struct json_out *json, const struct confined *confined)
+{
+    json_out_key(json, "sandbox");
+    json_out_object_begin(json);
+    json_out_put_text(json, "bounds", confined_name(confined));
+    json_out_put_text(json, "why", confined->why);
+    json_out_object_end(json);
+}
+
 void
 admin_put_status(struct control *control, struct json_out *json)
 {
@@ -315,6 +325,7 @@ admin_put_status(struct control *control, struct json_out *json)
         (control_now_us(control) - control->started_us) / 1000000);
     json_out_put_bool(json, "ready", control_unready(control) == NULL);
     json_out_put_bool(json, "draining", gauge_read(&node->leaving) != 0);
+    put_sandbox(json, &node->confined);
     admin_put_mesh_rows(control, json);
     json_out_put_uint(json, "lanes", node->lanes_count);
     json_out_put_uint(json, "connections", gauge_read(&node->connections));

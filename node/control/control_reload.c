@@ -7,6 +7,7 @@
 
 #include "node/base/log.h"
 #include "node/config/config_diff.h"
+#include "node/config/config_scale.h"
 #include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_roster.h"
@@ -68,6 +69,22 @@ control_reload_free(struct control_reload *reload)
         config_fini(&reload->now);
         free(reload);
     }
+}
+
+/* What a node does not do any more cannot be had back (node/base/confine.h). */
+static int
+check_programs(const struct confined *confined, const struct config *wanted,
+               struct config_errors *errors)
+{
+    if ((confined->files || confined->calls) &&
+        config_scale_runs(&wanted->scale)) {
+        buf_add_text(&errors->text,
+                     "scale.command, scale.pools: this node began without "
+                     "programs and runs none (sandbox); restart it\n");
+        errors->count++;
+        return RELOAD_E_INVALID;
+    }
+    return 0;
 }
 
 /* What is wanted, or why not. */
@@ -337,6 +354,10 @@ control_reload(struct control *control, struct json_out *json,
 
     config_errors_init(errors);
     int outcome = read_again(reload, errors);
+    if (outcome == 0) {
+        outcome =
+            check_programs(&control->node->confined, &reload->wanted, errors);
+    }
     if (outcome == 0) {
         config_diff(&reload->now, &reload->wanted, &reload->diff);
         outcome = mix(reload, &mixed, errors);

@@ -18,6 +18,7 @@
 #include "index/base/ring.h"
 #include "index/index.h"
 #include "node/answers/answers.h"
+#include "node/base/confine.h"
 #include "node/base/quota.h"
 #include "node/base/sock_tls.h"
 #include "node/config/config.h"
@@ -92,6 +93,7 @@ struct node_live {
 struct node_shared {
     const struct config *config; /* as the node was started */
     const char *commit;          /* of the source, or ""; NULL: the same */
+    struct confined confined;    /* which bounds the kernel keeps it to */
     struct publish live;         /* const struct node_live *, by control */
     struct publish tls; /* const struct node_tls *, by control; NULL: none */
     struct publish admin_tls;   /* the same, of the ports of admin */

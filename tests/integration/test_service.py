@@ -1,5 +1,6 @@
 """The unit file of the package, as systemd's own tools read it."""
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -30,6 +31,14 @@ class Service(harness.Case):
     def test_systemd_reads_all_of_it(self):
         told = self.analyze("verify", "--man=no")
         self.assertEqual((told.returncode, told.stderr), (0, ""))
+
+    def test_it_may_bound_itself(self):
+        """A call that the filter does not have would kill the node."""
+        allowed = " ".join(re.findall(r"(?m)^SystemCallFilter=(.*)$", self.unit.read_text()))
+        source = (UNIT.parents[1] / "node" / "base" / "confine.c").read_text()
+        needed = set(re.findall(r"SYS_(landlock_\w+)", source))
+        self.assertGreater(len(needed), 2)
+        self.assertLessEqual(needed, set(allowed.split()))
 
     def test_what_it_may_do_is_bounded(self):
         told = self.analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}",
