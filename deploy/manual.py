@@ -31,7 +31,8 @@ class Program:
     def __init__(self, path):
         self.top = say(path, "--help")
         self.version = say(path, "--version").split()[-1]
-        self.schema = json.loads(say(path, "check", "--schema"))["properties"]
+        schema = json.loads(say(path, "check", "--schema"))
+        self.schema, self.pool = schema["properties"], schema["definitions"]["pool"]
         self.commands = dict(re.findall(r"(?m)^  ([\w-]+) +(.+)$", self.top))
         self.help = {name: say(path, name, "--help") for name in self.commands}
         self.keys = dict(self.rows(self.schema))
@@ -121,6 +122,8 @@ def page_of_keys(program):
     for name, row in sections:
         out.append(f".SH {name.upper()}\n{roff(row['description'])}.\n")
         out += [entry(f"{name}.{key}", each) for key, each in row["properties"].items()]
+    out.append(f".SH SCALE.POOLS\n{prose(program.pool['description'])}.\n")
+    out += [entry(key, row) for key, row in program.pool["properties"].items()]
     out.append(f".SH WORKERS\n{roff(program.schema['workers']['description'])}\n")
     out += [entry(key, row) for key, row in program.worker_keys.items()]
     out.append(".SH SEE ALSO\n.BR kvasir (1)\n")

@@ -293,6 +293,22 @@ put_workers(struct json_out *json)
     json_out_object_end(json);
 }
 
+/* What a text of scale.pools is made of: for manuals. */
+static void
+put_pool(struct json_out *json)
+{
+    json_out_key(json, "definitions");
+    json_out_object_begin(json);
+    json_out_key(json, "pool");
+    begin_object(json, "NAME[,KEY=VALUE]... of scale.pools");
+    for (size_t i = 0; i < config_schema_pool.count; i++) {
+        json_out_key(json, config_schema_pool.keys[i].name);
+        put_key(json, &config_schema_pool.keys[i], true);
+    }
+    end_object(json);
+    json_out_object_end(json);
+}
+
 void
 config_print_schema(struct buf *out)
 {
@@ -318,6 +334,7 @@ config_print_schema(struct buf *out)
     put_sections(&json);
     put_workers(&json);
     json_out_object_end(&json);
+    put_pool(&json);
     json_out_object_end(&json);
     buf_add_text(out, "\n");
 }
