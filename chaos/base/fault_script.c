@@ -116,7 +116,7 @@ read_time(struct reader *r, uint32_t *ms)
         fail(r, "not a time, such as 1.5s or 80ms");
     }
     if (*ms > FAULT_MS_MAX) {
-        fail(r, "longer than ten minutes");
+        fail(r, "longer than two hours");
     }
 }
 
@@ -301,10 +301,15 @@ read_line(struct reader *r)
             fail(r, "nodes come first");
         }
         read_count(r, &r->script->engines, FAULT_ENGINES_MAX);
+    } else if (slice_equal(r->word, SLICE("replay"))) {
+        if (r->script->engines == 0) {
+            fail(r, "nodes and engines come first");
+        }
+        read_count(r, &r->script->replay, FAULT_REPLAY_MAX);
     } else if (slice_equal(r->word, SLICE("at"))) {
         read_event(r);
     } else {
-        fail(r, "a line begins with nodes, engines or at");
+        fail(r, "a line begins with nodes, engines, replay or at");
     }
     if (!r->failed && next_word(r)) {
         fail(r, "one word too many");
@@ -378,6 +383,9 @@ fault_script_put(const struct fault_script *script, struct buf *out)
     CHECK(has_ended(script));
     buf_printf(out, "nodes %" PRIu32 "\nengines %" PRIu32 "\n", script->nodes,
                script->engines);
+    if (script->replay != 0) {
+        buf_printf(out, "replay %" PRIu32 "\n", script->replay);
+    }
     for (uint32_t i = 0; i < script->events_count; i++) {
         const struct fault_event *event = &script->events[i];
         const char *shape = verbs[event->verb].shape;

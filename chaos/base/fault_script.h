@@ -5,8 +5,11 @@
  *   # two nodes lose the third          a comment, to the end of its line
  *   nodes 3                             first of all; then
  *   engines 2
+ *   replay 16                           engines repeat no more than 16 batches;
+ *                                       absent: as many as they like
  *   at 1s sever n1 n3                   both ways
  *   at 1s mute n2 n3                    n3 does not hear n2
+ *   at 1s miss n1 e2                    n1 does not reach e2
  *   at 1500ms loss 20%                  of the packets between all nodes
  *   at 1.5s delay 80ms 40ms             between all nodes: 40 to 120 ms
  *   at 3s heal                          links are perfect again
@@ -37,13 +40,15 @@
 #define FAULT_ENGINES_MAX 6U
 #define FAULT_EVENTS_MAX  200U
 #define FAULT_TEXT_MAX    ((size_t)16 << 10)
-#define FAULT_MS_MAX      600000U
+#define FAULT_MS_MAX      7200000U
+#define FAULT_REPLAY_MAX  100000U
 
 /* X(VERB, word, shape), a letter for each argument: n node, e engine, t time, p
  * percent. */
 #define FAULT_VERBS(X)       \
     X(SEVER, sever, "nn")    \
     X(MUTE, mute, "nn")      \
+    X(MISS, miss, "ne")      \
     X(LOSS, loss, "p")       \
     X(DELAY, delay, "tt")    \
     X(HEAL, heal, "")        \
@@ -70,6 +75,7 @@ struct fault_event {
 struct fault_script {
     uint32_t nodes;
     uint32_t engines;
+    uint32_t replay;       /* batches that an engine repeats; 0: all */
     uint32_t events_count; /* the last one is END */
     struct fault_event events[FAULT_EVENTS_MAX];
 };

@@ -10,6 +10,7 @@ from .load import Load
 from .nodes import cache_is_back, measure, none_failed, only_severed_at
 from .world import program
 
+LONGEST_S = 60  # of those that are played unasked
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "scripts"
 
 
@@ -55,6 +56,9 @@ class Player:
 
     def mute(self, one, other):
         self.world.wire.sever([one], [other], both=False)
+
+    def miss(self, node, engine):
+        self.world.wire.sever([node], [engine])
 
     def loss(self, part):
         self.world.wire.disturb(self.names, self.names, both=False,
@@ -105,6 +109,9 @@ class Player:
 def play(path, world, say):
     """Hurts a mesh as that script says."""
     player = Player(world)
+    kept = read(path)[0].get("replay")
+    for engine in world.engines if kept else ():
+        engine.flags = [*engine.flags, "--buffer-steps", kept]
     world.start()
     load = Load(world)
     load.run_for(1)
@@ -125,6 +132,12 @@ def play(path, world, say):
     cache_is_back(outcome)
 
 
+def is_long(path):
+    """By its last line, without its reader: there may be no build yet."""
+    last = path.read_text().split()[-2]
+    return last.endswith("s") and not last.endswith("ms") and float(last[:-1]) > LONGEST_S
+
+
 def register(path):
     words = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
 
@@ -133,7 +146,8 @@ def register(path):
     script.__name__ = f"script_{path.stem}"
     ALL.append(Scenario(script, " ".join(words).rstrip("."),
                         "only streams open at what is killed fail; all alike when it ends", "", 16,
-                        lambda _: read(path)[0]))
+                        lambda _: {k: n for k, n in read(path)[0].items() if k != "replay"},
+                        asked=is_long(path)))
 
 
 for found in sorted(FOLDER.glob("*.txt")):

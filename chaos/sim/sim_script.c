@@ -1,4 +1,6 @@
 /* A fault script, played in the simulator. */
+#include <string.h>
+
 #include "chaos/base/fault_script.h"
 #include "chaos/sim/sim_world_internal.h"
 
@@ -10,10 +12,11 @@ kind_of(enum fault_verb verb)
 {
     static const enum sim_fault kinds[FAULT_VERB_KINDS] = {
         [FAULT_SEVER] = SIM_PARTITION, [FAULT_MUTE] = SIM_ONEWAY,
-        [FAULT_LOSS] = SIM_LOSS,       [FAULT_DELAY] = SIM_JITTER,
-        [FAULT_HEAL] = SIM_PARTITION,  [FAULT_KILL] = SIM_CRASH,
-        [FAULT_STOP] = SIM_LEAVE,      [FAULT_START] = SIM_CRASH,
-        [FAULT_PAUSE] = SIM_PAUSE,     [FAULT_RESTART] = SIM_RESTART,
+        [FAULT_MISS] = SIM_SEVER,      [FAULT_LOSS] = SIM_LOSS,
+        [FAULT_DELAY] = SIM_JITTER,    [FAULT_HEAL] = SIM_PARTITION,
+        [FAULT_KILL] = SIM_CRASH,      [FAULT_STOP] = SIM_LEAVE,
+        [FAULT_START] = SIM_CRASH,     [FAULT_PAUSE] = SIM_PAUSE,
+        [FAULT_RESTART] = SIM_RESTART,
     };
 
     return kinds[verb];
@@ -42,7 +45,23 @@ sim_script_begin(struct sim_world *w)
         /* What is promised depends on what may happen. */
         w->faults |= 1U << kind_of(script->events[i].verb);
     }
+    for (uint32_t i = 0; i < w->engines_count && script->replay != 0; i++) {
+        w->engines[i].replay_max = script->replay;
+        w->faults |= UINT64_C(1) << SIM_ROLL;
+    }
     w->loss_permille = 0;
+}
+
+/* A node reaches an engine no more, until links are healed. */
+static void
+miss_engine(struct sim_world *w, const struct fault_event *event)
+{
+    uint32_t node = event->argument[0];
+    uint32_t engine = event->argument[1];
+
+    w->nodes[node].severed[engine] = true;
+    sim_intake_break(w, node, engine, 1000 * SIM_MS);
+    w->disturbed_us = w->time.now_us;
 }
 
 static void
@@ -79,6 +98,7 @@ heal_links(struct sim_world *w)
         for (uint32_t b = 0; b < w->nodes_count; b++) {
             sim_net_sever(w, a, b, false);
         }
+        memset(w->nodes[a].severed, 0, sizeof w->nodes[a].severed);
     }
     w->loss_permille = 0;
     w->jitter_us = 300;
@@ -123,6 +143,9 @@ sim_script_event(struct sim_world *w, uint32_t number)
     case FAULT_LOSS:
     case FAULT_DELAY:
         set_links(w, event);
+        break;
+    case FAULT_MISS:
+        miss_engine(w, event);
         break;
     case FAULT_HEAL:
         heal_links(w);

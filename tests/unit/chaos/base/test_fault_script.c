@@ -65,15 +65,18 @@ Test(chaos_fault_script, what_is_put_is_the_same_script)
 
     cr_assert(reads("nodes 2\nengines 1\nat 1.005s kill n2\nat 2s  loss 100%\n"
                     "at 2s delay 1s 10ms\nat 10m") == false);
-    cr_assert(reads("nodes 2\nengines 1\nat 1.005s kill n2\nat 2s  loss 100%\n"
+    cr_assert(reads("nodes 2\nengines 1\nreplay 9\nat 1.005s kill n2\n"
+                    "at 2s  loss 100%\nat 2s miss n2 e1\n"
                     "at 2s delay 1s 10ms\nat 600s end\n"));
     buf_init(&out, 4096);
     fault_script_put(&script, &out);
     buf_add(&out, "", 1);
-    cr_assert_str_eq(out.ptr, "nodes 2\nengines 1\nat 1005ms kill n2\n"
-                              "at 2000ms loss 100%\n"
-                              "at 2000ms delay 1000ms 10ms\n"
-                              "at 600000ms end\n");
+    cr_assert_str_eq(out.ptr,
+                     "nodes 2\nengines 1\nreplay 9\nat 1005ms kill n2\n"
+                     "at 2000ms loss 100%\n"
+                     "at 2000ms miss n2 e1\n"
+                     "at 2000ms delay 1000ms 10ms\n"
+                     "at 600000ms end\n");
     buf_fini(&out);
 }
 
@@ -87,7 +90,7 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused("nodes 3\nnodes 3\n", 2, 1, "given before");
     refused("nodes 3 4\n", 1, 9, "one word too many");
     refused(HEAD "in 1s end\n", 3, 1,
-            "a line begins with nodes, engines or at");
+            "a line begins with nodes, engines, replay or at");
     refused(HEAD "at\n", 3, 3, "a word is missing");
     refused(HEAD "at 1s\n", 3, 6, "a word is missing");
     refused(HEAD "at 1 end\n", 3, 4, "not a time, such as 1.5s or 80ms");
@@ -96,7 +99,11 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused(HEAD "at 1.0005s end\n", 3, 4, "not a time, such as 1.5s or 80ms");
     refused(HEAD "at 99999999s end\n", 3, 4,
             "not a time, such as 1.5s or 80ms");
-    refused(HEAD "at 600.001s end\n", 3, 4, "longer than ten minutes");
+    refused(HEAD "at 7200.001s end\n", 3, 4, "longer than two hours");
+    refused("replay 8\n", 1, 1, "nodes and engines come first");
+    refused(HEAD "replay 0\n", 3, 8, "not a number in range");
+    refused(HEAD "at 1s end\nreplay 8\n", 4, 1, "given before");
+    refused(HEAD "at 1s miss n1 n2\n", 3, 15, "no such engine");
     refused(HEAD "at 1s burn n1\n", 3, 7, "unknown action");
     refused(HEAD "at 1s kill n4\n", 3, 12, "no such node");
     refused(HEAD "at 1s kill e1\n", 3, 12, "no such node");
