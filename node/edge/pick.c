@@ -16,9 +16,12 @@ struct pick *
 pick_new(struct picker *picker, struct h2_call *call)
 {
     struct lane *lane = picker->lane;
-    struct pick *pick = calloc(1, sizeof *pick);
+    bool full = lane->picks_count >= lane->limits.inflight_max;
+    struct pick *pick = full ? NULL : calloc(1, sizeof *pick);
 
+    counter_bump(&lane->shared->metrics.extproc_streams, 1);
     if (pick == NULL) {
+        counter_bump(&lane->shared->metrics.extproc_answered, 1);
         return NULL;
     }
     pick->picker = picker;
@@ -35,7 +38,6 @@ pick_new(struct picker *picker, struct h2_call *call)
     buf_init(&pick->text, lane->limits.head_bytes_max + EDGE_ADDED_BYTES);
     buf_init(&pick->answer, PICK_ANSWER_MAX);
     buf_init(&pick->names, NAMES_MAX);
-    counter_bump(&lane->shared->metrics.extproc_streams, 1);
     return pick;
 }
 

@@ -22,8 +22,8 @@
  * nothing of it is kept, and no stream goes on elsewhere.
  *
  * Role: shell, private to them. Thread: the lane's. Limits: PICKERS_MAX
- * connections of a lane, H2_CALLS_MAX streams of each; a message's bytes are
- * charged as a client's are.
+ * connections of a lane, H2_CALLS_MAX streams of each, limits.inflight_max of
+ * them in all; a message's bytes are charged as a client's are.
  */
 #ifndef NODE_PICKING_INTERNAL_H
 #define NODE_PICKING_INTERNAL_H
@@ -120,7 +120,8 @@ void picker_flush_later(struct picker *picker) ON_LANE;
 
 /* pick.c */
 
-/* For h2.h: calls of ExternalProcessor/Process. */
+/* For h2.h: calls of ExternalProcessor/Process. NULL: limits.inflight_max of them
+ * are open, or no memory. */
 struct pick *pick_new(struct picker *picker, struct h2_call *call) ON_LANE;
 void pick_came(struct pick *pick, struct slice bytes) ON_LANE;
 void pick_ended(struct pick *pick) ON_LANE;

@@ -299,6 +299,24 @@ class Refusing(ExtprocCase):
                             "rate_limit_exceeded")
         self.assertGreater(int(told.headers["retry-after"]), 0)
 
+    def test_more_than_may_be_open_are_refused(self):
+        node = self.serve([self.idle().url], "--limits.inflight_max", "2", "--lanes", "1")
+        gateway = self.gateway(node)
+        held = [gateway.ask(self.body("m")) for _ in range(2)]
+        for call in held:
+            call.told()
+        over = gateway.ask(self.body("m"))
+        with self.assertRaises(ext_proc.grpc.RpcError):
+            over.told()
+        self.assertEqual(over.stream.code(), ext_proc.grpc.StatusCode.UNAVAILABLE)
+        for call in held:
+            call.answer(200, [b"{}"])
+            call.end()
+        harness.wait_until(lambda: self.inflight(node) == 0, "they are over")
+        with gateway.ask(self.body("m")) as call:
+            self.assertEqual(len(call.told().endpoints), 1)
+            call.answer(200, [b"{}"])
+
     def test_a_workers_own_key_goes_to_it(self):
         node = self.serve([self.idle().url + ",api_key=sesame"])
         with self.gateway(node).ask(self.body("m"), headers={"authorization": "Bearer x"}) as call:

@@ -77,6 +77,18 @@ Test(node_extproc, what_is_cut_off_is_bad)
     cr_assert_eq(next, 4);
 }
 
+Test(node_extproc, what_is_bad_within_a_head_makes_it_bad)
+{
+    struct extproc_message m;
+
+    /* A header that is longer than its map; a value longer than its header. */
+    cr_assert_eq(read_copy(SLICE("\x12\x04\x0a\x02\x0a\x05"), &m),
+                 EXTPROC_E_BAD);
+    cr_assert_eq(read_copy(SLICE("\x12\x06\x0a\x04\x0a\x02\x1a\x05"), &m),
+                 EXTPROC_E_BAD);
+    cr_assert_eq(read_copy(SLICE("\x12\x06\x0a\x04\x0a\x02\x1a\x00"), &m), 0);
+}
+
 Test(node_extproc, bodies_and_their_ends_are_read)
 {
     struct extproc_message m;
