@@ -299,7 +299,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     control_sources_put_metrics(control, out);
     control_queue_put_metrics(&control->queue, out);
     control_limits_put_metrics(&control->limits, out);
-    control_slo_put_metrics(&control->slo, control->node->board, out);
+    control_slo_put_metrics(&control->slo, out);
     control_scale_put_metrics(&control->scale, &control->node->scale, out);
     control_islands_put_metrics(&control->islands, control->node->board, out);
     control_tls_put_metrics(control->node, mesh_expiry_s(control), out);

@@ -153,23 +153,6 @@ control_slo_put_worker(const struct fleet_board *board, uint32_t slot,
 }
 
 static void
-put_bounds(const struct fleet_board *board, const struct gauge *bounds,
-           const char *name, const char *help, struct buf *out)
-{
-    const struct fleet_view *view = fleet_view_get(board);
-
-    prom_out_head(out, name, "gauge", help);
-    WORKER_SET_EACH (slot, &view->present) {
-        uint32_t bound = gauge_read(&bounds[slot]);
-        if (bound != SPEED_ANY) {
-            buf_printf(out, "%s{worker=\"", name);
-            prom_out_label(out, view->worker[slot]->id);
-            buf_printf(out, "\"} %" PRIu32 "\n", bound);
-        }
-    }
-}
-
-static void
 put_label(const char *model, struct buf *out)
 {
     buf_add_text(out, "model=\"");
@@ -227,8 +210,7 @@ put_times(const struct control_slo *counts, size_t member, const char *name,
 }
 
 void
-control_slo_put_metrics(const struct control_slo *counts,
-                        const struct fleet_board *board, struct buf *out)
+control_slo_put_metrics(const struct control_slo *counts, struct buf *out)
 {
     put_streams(counts, out);
     put_times(counts, offsetof(struct control_slo_model, ttft),
@@ -241,12 +223,4 @@ control_slo_put_metrics(const struct control_slo *counts,
               "Between two tokens of a whole stream, its mean, by model, "
               "likewise",
               out);
-    if (gauge_read(&board->slo) == 0) {
-        return;
-    }
-    put_bounds(
-        board, board->slo_tokens, "kvasir_worker_slo_tokens",
-        "Prompt tokens that may wait there for an answer within slo.ttft", out);
-    put_bounds(board, board->slo_requests, "kvasir_worker_slo_requests",
-               "Requests that may be in flight there within slo.itl", out);
 }

@@ -70,7 +70,6 @@ void control_slo_put_worker(const struct fleet_board *board, uint32_t slot,
                             struct json_out *json);
 
 /* Prometheus text. */
-void control_slo_put_metrics(const struct control_slo *counts,
-                             const struct fleet_board *board, struct buf *out);
+void control_slo_put_metrics(const struct control_slo *counts, struct buf *out);
 
 #endif

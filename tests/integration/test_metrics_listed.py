@@ -34,8 +34,6 @@ RARE = {
     "kvasir_worker_belief_blocks": WORKER,
     "kvasir_worker_failures_total": WORKER,
     "kvasir_worker_inflight_foreign": WORKER,
-    "kvasir_worker_slo_requests": WORKER,
-    "kvasir_worker_slo_tokens": WORKER,
     "kvasir_worker_streams_severed_total": WORKER,
 }
 

@@ -132,8 +132,6 @@ Test(node_control_slo, only_whole_streams_are_judged)
     cr_assert_eq(histogram_count(&counts.model[0].ttft), 1);
 }
 
-static struct fleet_board board;
-
 /* Whether the metrics have such a piece. */
 static bool
 tells(const struct control_slo *counts, const char *piece)
@@ -141,7 +139,7 @@ tells(const struct control_slo *counts, const char *piece)
     struct buf out;
 
     buf_init(&out, 1 << 20);
-    control_slo_put_metrics(counts, &board, &out);
+    control_slo_put_metrics(counts, &out);
     buf_add(&out, "", 1);
     cr_assert_not(out.failed);
     bool found = strstr(out.ptr, piece) != NULL;
@@ -149,19 +147,13 @@ tells(const struct control_slo *counts, const char *piece)
     return found;
 }
 
-/* A worker without a bound has no sample of it. */
-Test(node_control_slo, metrics_tell_counts_and_bounds)
+Test(node_control_slo, metrics_tell_counts)
 {
-    static struct fleet_view view;
-    static const struct fleet_worker worker = {.id = "w:1"};
     static struct control_slo counts;
     struct fact_decision fact = just_in_time();
 
     memcpy(fact.model, "quick", 6);
     control_slo_take(&counts, &slo, &fact);
-    view.worker[2] = &worker;
-    worker_set_add(&view.present, 2);
-    publish_set(&board.view, &view);
     cr_assert(tells(&counts, "kvasir_slo_streams_total{model=\"quick\","
                              "outcome=\"ttft_missed\"} 1\n"));
     cr_assert(tells(&counts, "{model=\"quick\",outcome=\"met\"} 0\n"));
@@ -169,24 +161,15 @@ Test(node_control_slo, metrics_tell_counts_and_bounds)
                              "model=\"quick\"} 1\n"));
     cr_assert(tells(&counts, "kvasir_model_inter_token_latency_seconds_sum{"
                              "model=\"quick\"} 0.050000\n"));
-    cr_assert_not(tells(&counts, "kvasir_worker_slo"));
-    gauge_set(&board.slo, 1);
-    gauge_set(&board.slo_tokens[2], 4321);
-    gauge_set(&board.slo_requests[2], (int32_t)SPEED_ANY);
-    cr_assert(
-        tells(&counts, "kvasir_worker_slo_tokens{worker=\"w:1\"} 4321\n"));
-    cr_assert_not(tells(&counts, "kvasir_worker_slo_requests{"));
 }
 
 /* A model that is called as the rest are is one of them: one series has one
  * name. */
 Test(node_control_slo, models_beyond_the_bound_are_counted_together)
 {
-    static struct fleet_view view;
     static struct control_slo counts;
     struct fact_decision fact = just_in_time();
 
-    publish_set(&board.view, &view);
     memcpy(fact.model, "other", 6);
     control_slo_take(&counts, &slo, &fact);
     cr_assert_eq(counts.count, 0);
