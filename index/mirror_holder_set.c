@@ -154,16 +154,6 @@ mirror_holder_sets_free(struct mirror *mirror)
     }
 }
 
-bool
-mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
-{
-    struct worker_set set;
-
-    CHECK_SLOW(slot < WORKERS_MAX);
-    mirror_holders(mirror, word, &set);
-    return worker_set_has(&set, slot);
-}
-
 /* Writes a set of holders into a holder set; readers see it word by word. */
 static void
 holder_set_store(struct mirror *mirror, uint32_t number,

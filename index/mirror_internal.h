@@ -459,6 +459,29 @@ mirror_holders(const struct mirror *mirror, uint64_t word,
     }
 }
 
+/* Whether the slot is among the holders of this word. */
+static inline bool
+mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
+{
+    uint64_t tag = word & WORD_TAG;
+
+    CHECK_SLOW(tag <= WORD_HOLDER_SET && slot < WORKERS_MAX);
+    if (tag == WORD_HOLDER_SET) {
+        const struct mirror_holder_set *set =
+            mirror_holder_set_at(mirror, word_holder_set(word));
+        return (atomic_load_explicit(&set->word[slot / 64],
+                                     memory_order_acquire) >>
+                    slot % 64 &
+                1) != 0;
+    }
+    for (uint32_t i = 0; i < tag; i++) {
+        if (word_slot(word, i) == slot) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- mirror_table.c: memory and tables ---- */
 
 /* Zeroed memory that counts, or NULL and mirror->fault. */
@@ -503,9 +526,6 @@ bool mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key,
                   enum tier tier) MUST_CHECK;
 
 /* ---- mirror_holder_set.c: sets of holders ---- */
-
-/* Whether the slot is among the holders of this word. */
-bool mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot);
 
 /* Adds a holder to a live entry. False: no room. */
 bool mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,

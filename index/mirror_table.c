@@ -16,6 +16,10 @@
 #define FRESH_32  23
 #define SPARSE_32 12
 
+/* A table of up to so many entries grows by half while memory is plentiful:
+ * growing step by step would copy each entry six times. */
+#define SMALL 128U
+
 _Static_assert(LINE_BYTES == 64, "the bits that a handle uses");
 _Static_assert(sizeof(struct mirror_table) <= LINE_BYTES, "one line");
 
@@ -306,7 +310,11 @@ make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
     if (fill->used + 1 <= entries * FULL_32 / 32) {
         return true;
     }
-    if (rebuild(mirror, kind, shard, (uint64_t)fill->live + 1)) {
+    uint64_t live = (uint64_t)fill->live + 1;
+    if (entries <= SMALL && mirror->stats.bytes < mirror->bytes_max / 2) {
+        live += live / 2;
+    }
+    if (rebuild(mirror, kind, shard, live)) {
         return true;
     }
     return fill->used + 1 < entries - entries / 16;

@@ -67,12 +67,10 @@ expectations_new(struct expectations **out,
     if (limits->bytes_max <= queue + proved) {
         return -EINVAL;
     }
-    struct expectations *e =
-        aligned_alloc(_Alignof(struct expectations), sizeof(*e));
+    struct expectations *e = calloc(1, sizeof(*e));
     if (e == NULL) {
         return -ENOMEM;
     }
-    memset(e, 0, sizeof(*e));
     e->ttl_us = limits->ttl_ms * UINT64_C(1000);
     e->proved_us = limits->proved_ms * UINT64_C(1000);
     int error = ring_init(&e->queue, queue);
@@ -348,7 +346,9 @@ give_up(struct expectations *e, struct ring *queue, enum tier tier,
            entry->due_us <= now_us) {
         CHECK(entry->slot < WORKERS_MAX && entry->count > 0);
         if (worker_set_has(&e->open, entry->slot) &&
-            e->life[entry->slot] == entry->life && !MUTANT(EXPECT_STAYS)) {
+            e->life[entry->slot] == entry->life &&
+            mirror_slot_blocks(e->index, entry->slot) > 0 &&
+            !MUTANT(EXPECT_STAYS)) {
             e->stats.given_up +=
                 end(e, entry->slot, tier, entry->keys, entry->count);
         }

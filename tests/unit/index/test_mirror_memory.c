@@ -76,6 +76,24 @@ Test(index_mirror_memory, a_bound_below_an_empty_index_is_refused)
     mirror_free(NULL);
 }
 
+/* Each shard's table gets a hundred keys, one at a time. Growing as little as
+ * possible would take eleven tables for each. */
+Test(index_mirror_memory, small_tables_grow_in_few_steps)
+{
+    struct mirror_stats stats;
+    uint32_t slot;
+
+    begin(64 << 20);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    for (uint64_t i = 0; i < 25600; i++) {
+        cr_assert_eq(store(slot, TIER_DEVICE, i, 1), 0);
+    }
+    mirror_stats(mirror, &stats);
+    cr_assert_eq(stats.holder_blocks, 25600);
+    cr_assert_leq(stats.grown, 256 * 6);
+    end();
+}
+
 Test(index_mirror_memory, the_bound_refuses_and_holds)
 {
     struct mirror_stats stats;
