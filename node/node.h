@@ -15,6 +15,7 @@
 #include "node/control/control_limits.h" /* IWYU pragma: export */
 #include "node/control/control_queue.h"  /* IWYU pragma: export */
 #include "node/control/fact_sink.h"      /* IWYU pragma: export */
+#include "node/control/kube_scale.h"     /* IWYU pragma: export */
 #include "node/events/decoder.h"         /* IWYU pragma: export */
 #include "node/fleet/fleet.h"            /* IWYU pragma: export */
 #include "node/http/http_chunk.h"        /* IWYU pragma: export */
@@ -35,6 +36,7 @@
 #include "node/route/resume.h"           /* IWYU pragma: export */
 #include "node/route/route.h"            /* IWYU pragma: export */
 #include "node/scale/scale.h"            /* IWYU pragma: export */
+#include "node/scale/scale_pods.h"       /* IWYU pragma: export */
 #include "node/scan/scan.h"              /* IWYU pragma: export */
 #include "node/text/json_out.h"          /* IWYU pragma: export */
 #include "node/text/json_pull.h"         /* IWYU pragma: export */

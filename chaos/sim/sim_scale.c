@@ -12,7 +12,10 @@
 #define EXAM_US UINT64_C(25000000)
 #define POLL_US (50 * SIM_MS)
 
-static const struct scale_times times = {.provision_ms = 3000, .drain_ms = 300};
+#define PROVISION_MS UINT64_C(3000)
+
+static const struct scale_times times = {.provision_ms = PROVISION_MS,
+                                         .drain_ms = 300};
 
 static const char *const pools[] = {"cheap", "dear"};
 
@@ -28,8 +31,8 @@ worker_of(const char *key, char id[SCALE_WORKER_MAX])
     (void)snprintf(id, SCALE_WORKER_MAX, "w%s", key);
 }
 
-static struct sim_made *
-find_made(struct sim_scale *s, const char *key)
+struct sim_made *
+sim_scale_find(struct sim_scale *s, const char *key)
 {
     for (uint32_t i = 0; i < s->made_count; i++) {
         if (strcmp(s->made[i].key, key) == 0) {
@@ -51,16 +54,38 @@ knows(const struct sim_world *w, uint32_t node, const char *key)
            !entry.removed;
 }
 
-/* How many nodes know of a job, but for one. */
+/* ... that of an engine. */
+static bool
+knows_made(const struct sim_world *w, uint32_t node,
+           const struct sim_made *made)
+{
+    return w->scale->pods ? sim_pods_known(w, node, made)
+                          : knows(w, node, made->key);
+}
+
+/* How many nodes know of an engine's job, but for one. */
 static uint32_t
-count_knowing(const struct sim_world *w, const char *key, uint32_t but)
+count_knowing(const struct sim_world *w, const struct sim_made *made,
+              uint32_t but)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < w->nodes_count; i++) {
-        count += i != but && w->nodes[i].up && knows(w, i, key);
+        count += i != but && w->nodes[i].up && knows_made(w, i, made);
     }
     return count;
+}
+
+/* The key of a job's engine. */
+static void
+key_of(const struct sim_scale *s, const struct scale_job *job,
+       char key[SCALE_KEY_MAX])
+{
+    if (s->pods) {
+        sim_pods_key(job->record.number, key);
+    } else {
+        memcpy(key, job->key, SCALE_KEY_MAX);
+    }
 }
 
 /* Bits of the nodes that are members as this one sees it, whatever their state. */
@@ -104,7 +129,13 @@ call(struct sim_world *w, uint32_t node, struct scale_job *job, bool provision)
     while (at < SIM_SCALE_CALLS && s->call[at].used) {
         at++;
     }
-    if (at == SIM_SCALE_CALLS || s->made_count + 8 > SIM_MADE_MAX) {
+    if (at == SIM_SCALE_CALLS || s->made_count + 8 > SIM_MADE_MAX ||
+        (s->pods &&
+         !sim_pods_holds(s,
+                         &(struct sim_scale_call){.node = node,
+                                                  .provision = provision,
+                                                  .number = job->record.number},
+                         job))) {
         return;
     }
     for (uint32_t i = 0; i < w->nodes_count; i++) {
@@ -126,6 +157,7 @@ call(struct sim_world *w, uint32_t node, struct scale_job *job, bool provision)
         .life = w->nodes[node].life,
         .epoch = s->seat[node].lease.own.epoch,
         .begun_us = w->time.now_us,
+        .number = job->record.number,
         .known = known_to(w, node)};
     memcpy(c->key, job->key, sizeof c->key);
     bool lost = !w->quiet && rng_below(&s->rng, 8) == 0;
@@ -147,9 +179,9 @@ is_used(const struct sim_world *w, uint32_t node, const char *key)
            !entry.removed && !entry.draining;
 }
 
-static void
-end_engine(struct sim_world *w, struct sim_made *made,
-           const struct sim_scale_call *c)
+void
+sim_scale_end_engine(struct sim_world *w, struct sim_made *made,
+                     const struct sim_scale_call *c)
 {
     for (uint32_t i = 0; i < w->nodes_count && made->runs; i++) {
         bool old = w->nodes[i].up && w->nodes[i].born_us < c->begun_us &&
@@ -160,7 +192,28 @@ end_engine(struct sim_world *w, struct sim_made *made,
         }
     }
     sim_saw(w, SIM_SAW_GIVEN_BACK, made->runs);
+    made->ended += made->runs;
     made->runs = false;
+}
+
+struct sim_made *
+sim_scale_make(struct sim_world *w, const char *key, bool runs)
+{
+    struct sim_scale *s = w->scale;
+    struct sim_made *made = sim_scale_find(s, key);
+
+    if (made == NULL) {
+        CHECK(s->made_count < SIM_MADE_MAX);
+        made = &s->made[s->made_count++];
+        (void)snprintf(made->key, sizeof made->key, "%s", key);
+    }
+    bool never = !w->quiet && rng_below(&s->rng, 8) == 0;
+    made->runs = runs;
+    made->blind = 0;
+    made->there_us =
+        never ? SIM_NEVER : w->time.now_us + rng_below(&s->rng, 1500000);
+    sim_saw(w, SIM_SAW_MADE, runs);
+    return made;
 }
 
 /* A key that was ended is not made again. */
@@ -168,7 +221,7 @@ static void
 arrive(struct sim_world *w, struct sim_scale_call *c)
 {
     struct sim_scale *s = w->scale;
-    struct sim_made *made = find_made(s, c->key);
+    struct sim_made *made = sim_scale_find(s, c->key);
 
     if (s->compares && c->epoch < s->epoch) {
         sim_saw(w, SIM_SAW_CUT_OFF, 1);
@@ -177,18 +230,11 @@ arrive(struct sim_world *w, struct sim_scale_call *c)
     s->epoch = c->epoch > s->epoch ? c->epoch : s->epoch;
     c->well = true;
     if (made == NULL) {
-        CHECK(s->made_count < SIM_MADE_MAX);
-        made = &s->made[s->made_count++];
-        memcpy(made->key, c->key, sizeof made->key);
-        made->runs = c->provision;
-        made->lost = count_knowing(w, c->key, UINT32_MAX) == 0;
-        bool never = !w->quiet && rng_below(&s->rng, 8) == 0;
-        made->there_us = never || c->barren
-                             ? SIM_NEVER
-                             : w->time.now_us + rng_below(&s->rng, 1500000);
-        sim_saw(w, SIM_SAW_MADE, made->runs);
+        made = sim_scale_make(w, c->key, c->provision);
+        made->there_us = c->barren ? SIM_NEVER : made->there_us;
+        made->lost = count_knowing(w, made, UINT32_MAX) == 0;
     } else if (!c->provision) {
-        end_engine(w, made, c);
+        sim_scale_end_engine(w, made, c);
     }
     c->named = c->provision && made->runs && made->there_us <= w->time.now_us;
 }
@@ -207,14 +253,20 @@ take_in(struct sim_world *w, const struct sim_scale_call *c,
     if (!scale_seat_acts(seat, now)) {
         return;
     }
+    if (s->pods && !sim_pods_holds(s, c, job)) {
+        return;
+    }
     if (record.state == SCALE_ENDS && !c->provision) {
         if (record.worker[0] != '\0') {
             CHECK(roster_remove(roster, record.worker, now) >= 0);
         }
         CHECK(scale_seat_forget(job, n->cluster, now) >= 0);
-    } else if (record.state == SCALE_ASKED && c->named) {
+    } else if (record.state == SCALE_ASKED &&
+               (c->named || (s->pods && c->provision))) {
+        char key[SCALE_KEY_MAX];
+        key_of(s, job, key);
         record.state = SCALE_COMES;
-        worker_of(job->key, record.worker);
+        worker_of(key, record.worker);
         CHECK(roster_put(roster, record.worker, SLICE("spec"), now) == 0);
         CHECK(scale_seat_say(seat, n->cluster, job->key, &record, now) == 0);
     }
@@ -245,7 +297,7 @@ sim_scale_event(struct sim_world *w, const struct virtual_event *event)
 
     CHECK(c->used);
     if (!c->answered) {
-        arrive(w, c);
+        (s->pods ? sim_pods_arrive : arrive)(w, c);
         c->answered = true;
         bool lost = !w->quiet && rng_below(&s->rng, 8) == 0;
         c->well = c->well && !lost;
@@ -254,6 +306,9 @@ sim_scale_event(struct sim_world *w, const struct virtual_event *event)
     } else if (alive && !sim_runs(w, c->node)) {
         sim_add(w, w->nodes[c->node].paused_us + 1, SIM_EV_SCALE, event->who,
                 0);
+    } else if (alive && s->pods && sim_pods_go_on(c)) {
+        c->answered = false;
+        sim_add(w, w->time.now_us + way_us(w), SIM_EV_SCALE, event->who, 0);
     } else {
         c->used = false;
         if (alive) {
@@ -349,18 +404,18 @@ buy(struct sim_world *w, uint32_t node)
     return pools[at];
 }
 
-/* As many as are wanted; one goes at a time. */
+/* As many as are wanted, and more; one goes at a time. */
 static void
-wish(struct sim_world *w, uint32_t node)
+wish(struct sim_world *w, uint32_t node, uint32_t more)
 {
     struct sim_scale *s = w->scale;
     struct scale_seat *seat = &s->seat[node];
     uint32_t engines = count_working(seat) + scale_seat_coming(seat, NULL);
     char key[SCALE_KEY_MAX];
 
-    if (engines < s->desired) {
+    if (engines < s->desired || more != 0) {
         struct scale_job *back = scale_seat_find_draining(seat, "m");
-        if (back != NULL) {
+        if (back != NULL && more == 0) {
             carry_on(w, node, back, SCALE_DO_WORK);
         } else {
             const struct scale_order order = {.model = "m",
@@ -370,7 +425,8 @@ wish(struct sim_world *w, uint32_t node)
         }
     }
     for (uint32_t i = 0; i < seat->count && engines > s->desired; i++) {
-        if (seat->job[i].record.state == SCALE_WORKS) {
+        bool may = !s->pods || &seat->job[i] == scale_seat_find_last(seat, "");
+        if (may && seat->job[i].record.state == SCALE_WORKS) {
             seat->job[i].goes = true;
             break;
         }
@@ -386,19 +442,24 @@ carry_all_on(struct sim_world *w, uint32_t node)
 
     for (uint32_t i = 0; i < seat->count && !w->failed; i++) {
         struct scale_job *job = &seat->job[i];
-        const struct sim_made *made = find_made(s, job->key);
-        bool ready =
-            made != NULL && made->runs && (made->blind >> node & 1) == 0;
+        char key[SCALE_KEY_MAX];
+        key_of(s, job, key);
+        const struct sim_made *made = sim_scale_find(s, key);
+        bool ready = made != NULL && made->runs &&
+                     made->there_us <= w->time.now_us &&
+                     (made->blind >> node & 1) == 0;
         scale_seat_reach(job, w->nodes[node].cluster, ready, now);
         struct scale_facts facts = scale_seat_facts(
             seat, w->nodes[node].cluster, job, quorum_of(w), now);
         facts.ready = ready;
         facts.reaches = true; /* some engine that nobody asked for */
         facts.idle = rng_below(&s->rng, 20) != 0 || !facts.ready;
-        carry_on(w, node, job, scale_job_next(job, &facts, &times, now));
+        enum scale_do what = scale_job_next(job, &facts, &times, now);
+        carry_on(w, node, job,
+                 s->pods ? sim_pods_next(w, node, job, &facts, what) : what);
     }
     if (scale_seat_acts(seat, now)) {
-        wish(w, node);
+        wish(w, node, s->pods && sim_pods_gap(w, node) ? 1 : 0);
     }
 }
 
@@ -479,7 +540,7 @@ sim_scale_node_gone(struct sim_world *w, uint32_t node)
 
     for (uint32_t m = 0; s != NULL && m < s->made_count; m++) {
         s->made[m].lost =
-            s->made[m].lost || count_knowing(w, s->made[m].key, node) == 0;
+            s->made[m].lost || count_knowing(w, &s->made[m], node) == 0;
     }
 }
 
@@ -495,9 +556,10 @@ sim_scale_begin(struct sim_world *w)
     CHECK(w->scale != NULL);
     rng_init(&w->scale->rng, rng_mix(w->options.seed ^ 0x7363616c));
     w->scale->compares = rng_below(&w->scale->rng, 2) == 0;
+    w->scale->pods = rng_below(&w->scale->rng, 3) == 0;
     uint64_t kind = rng_mix(w->options.seed ^ 0x706f6f6c);
-    w->scale->pools = (kind & 1) != 0 ? 2 : 0;
-    w->scale->barren = (kind & 3) == 3;
+    w->scale->pools = (kind & 1) != 0 && !w->scale->pods ? 2 : 0;
+    w->scale->barren = w->scale->pools != 0 && (kind & 2) != 0;
     w->config.roster.entries_max = 1024;
     w->faults &=
         ~(UINT64_C(1) << SIM_DAY); /* the list forgets who was removed */
@@ -548,7 +610,7 @@ judge(struct sim_world *w)
     }
     for (uint32_t m = 0; m < s->made_count; m++) {
         const struct sim_made *made = &s->made[m];
-        bool known = knows(w, 0, made->key);
+        bool known = knows_made(w, 0, made);
         if (made->runs && !known && !made->lost) {
             return "an engine runs that no node knows";
         }
@@ -597,8 +659,7 @@ reach_some(struct sim_world *w)
         s->made[m].blind = all & ~(UINT32_C(1) << sees);
         ran += s->made[m].runs;
     }
-    sim_run_until(w,
-                  w->time.now_us + UINT64_C(2) * times.provision_ms * SIM_MS);
+    sim_run_until(w, w->time.now_us + 2 * PROVISION_MS * SIM_MS);
     for (uint32_t m = 0; m < s->made_count; m++) {
         run += s->made[m].runs;
     }
@@ -607,7 +668,8 @@ reach_some(struct sim_world *w)
     }
 }
 
-/* No node reaches one any more: it ends, and another one comes. */
+/* No node reaches one any more: it ends, and another one comes. A pod may have
+ * another one above it by then: it is well again. */
 static void
 reach_none(struct sim_world *w)
 {
@@ -616,20 +678,29 @@ reach_none(struct sim_world *w)
     struct sim_made *gone = NULL;
 
     for (uint32_t m = 0; m < s->made_count; m++) {
-        bool known = s->made[m].runs && knows(w, 0, s->made[m].key);
-        s->made[m].blind = 0;
-        gone = known && (gone == NULL || rng_below(&s->rng, 2) == 0)
-                   ? &s->made[m]
-                   : gone;
+        struct sim_made *made = &s->made[m];
+        bool known = made->runs && knows_made(w, 0, made);
+        bool instead = gone == NULL || (s->pods ? made->number > gone->number
+                                                : rng_below(&s->rng, 2) == 0);
+        made->blind = 0;
+        gone = known && instead ? made : gone;
     }
     if (gone == NULL || w->failed) {
         return;
     }
+    if (s->pods) {
+        gone->blind = UINT32_MAX;
+        sim_run_until(w, w->time.now_us + 2 * PROVISION_MS * SIM_MS);
+        gone->blind = 0;
+        want(w, 3);
+        return;
+    }
+    uint32_t ended = gone->ended;
     gone->blind = UINT32_MAX;
-    while (!w->failed && gone->runs && w->time.now_us < until_us) {
+    while (!w->failed && gone->ended == ended && w->time.now_us < until_us) {
         sim_run_until(w, w->time.now_us + POLL_US);
     }
-    if (!w->failed && gone->runs) {
+    if (!w->failed && gone->ended == ended) {
         sim_fail(w, "an engine stays that no node reaches", 0, UINT32_MAX);
     }
     want(w, 3);
@@ -647,6 +718,9 @@ sim_scale_exam(struct sim_world *w)
     s->exam = true;
     for (uint32_t m = 0; m < s->made_count; m++) {
         s->made[m].blind = 0;
+    }
+    if (s->pods) {
+        sim_pods_begin_exam(w);
     }
     want(w, 3);
     if (!w->failed) {

@@ -5,9 +5,10 @@
  * many engines there should be is drawn, and changes. What makes engines and ends
  * them is imitated: calls and answers take time, and some are lost; some
  * engines never tell where they are; in half of the worlds a call of a lower
- * epoch than was seen is refused. In half of the worlds there are two pools
- * (scale_pool.h), and in half of these the cheaper one delivers nothing, ever.
- * These engines serve no requests.
+ * epoch than was seen is refused. In a third of them engines are pods of a
+ * StatefulSet (scale_pods.h): a call reads it, then sets it, where nobody did so in
+ * between. In half of the others there are two pools (scale_pool.h), and in half of
+ * these the cheaper one delivers nothing, ever. These engines serve no requests.
  *
  * What must hold. One node acts at most, looked at in each turn of each. No
  * engine is asked for that fewer than a quorum know of (but for nodes that have
@@ -41,6 +42,8 @@ struct sim_made {
     bool lost;         /* nobody who knew it is left */
     uint64_t there_us; /* it tells where it is from then on */
     uint32_t blind;    /* bits of the nodes that do not reach it */
+    uint32_t number;   /* of a pod */
+    uint32_t ended;    /* how often */
 };
 
 struct sim_scale_call {
@@ -55,6 +58,11 @@ struct sim_scale_call {
     uint64_t life;
     uint32_t epoch;
     uint64_t begun_us;
+    /* Of pods: */
+    bool put; /* what it read is to be set */
+    uint32_t number;
+    uint32_t replicas;
+    uint32_t version;
     uint32_t known; /* bits of the nodes that the caller knows of */
 };
 
@@ -63,6 +71,9 @@ struct sim_scale {
     bool compares; /* epochs */
     uint32_t pools;
     bool barren; /* the first, which is the cheaper one, delivers nothing */
+    bool pods;   /* engines are pods of a StatefulSet */
+    uint32_t replicas;
+    uint32_t version;
     bool exam;
     uint32_t epoch; /* the highest that called */
     uint32_t desired;
@@ -87,5 +98,33 @@ void sim_scale_turn(struct sim_world *w, uint32_t node);
 void sim_scale_event(struct sim_world *w, const struct virtual_event *event);
 /* At quiet: the exam. */
 void sim_scale_exam(struct sim_world *w);
+
+/* The engine of that key; NULL: there never was one. One is made, new or again, or
+ * is known to have ended. It ends, by a call. */
+struct sim_made *sim_scale_find(struct sim_scale *s, const char *key);
+struct sim_made *sim_scale_make(struct sim_world *w, const char *key,
+                                bool runs);
+void sim_scale_end_engine(struct sim_world *w, struct sim_made *made,
+                          const struct sim_scale_call *c);
+
+/* sim_scale_pods.c. A pod's key. Whether a node's list has a job of it. */
+void sim_pods_key(uint32_t number, char key[SCALE_KEY_MAX]);
+bool sim_pods_known(const struct sim_world *w, uint32_t node,
+                    const struct sim_made *made);
+/* A call is there. Its answer is: whether it goes on, to set what it read; else
+ * whether what it was about is so still. */
+void sim_pods_arrive(struct sim_world *w, struct sim_scale_call *c);
+bool sim_pods_go_on(struct sim_scale_call *c);
+bool sim_pods_holds(const struct sim_scale *s, const struct sim_scale_call *c,
+                    const struct scale_job *job);
+/* As control_scale_kube.c does. */
+enum scale_do sim_pods_next(struct sim_world *w, uint32_t node,
+                            const struct scale_job *job,
+                            const struct scale_facts *facts,
+                            enum scale_do what);
+bool sim_pods_gap(struct sim_world *w, uint32_t node);
+/* All pods are well, and somebody ends those that are nobody's above the last one
+ * that is known. */
+void sim_pods_begin_exam(struct sim_world *w);
 
 #endif

@@ -247,6 +247,26 @@ control_scale_answered(struct control *control, const struct scale_job *job,
     return say(control, job->key, &record);
 }
 
+static bool ON_CONTROL
+ask(struct control *control, const struct scale_order *order)
+{
+    struct control_scale_act *act = &control->scale.act;
+    char key[SCALE_KEY_MAX] = "";
+    int outcome = scale_seat_ask(&act->seat, control_cluster(control), order,
+                                 key, control_now_us(control));
+
+    if (outcome != 0) {
+        LOG_WARNING("scale_unsaid", KV("key", key), KV("outcome", outcome),
+                    KV("hint", "the list of workers is full, or the model's "
+                               "name has lines: nothing is asked for"));
+        return false;
+    }
+    act->asked++;
+    LOG_INFO("scale_asks", KV("key", key), KV("model", order->model),
+             KV("pool", order->pool));
+    return true;
+}
+
 void
 control_scale_turn(struct control *control)
 {
@@ -271,7 +291,13 @@ control_scale_turn(struct control *control)
     for (uint32_t i = 0; i < act->seat.count; i++) {
         struct scale_job *job = &act->seat.job[i];
         struct scale_facts facts = look_at(control, job, now_us);
-        carry_on(control, job, scale_job_next(job, &facts, &times, now_us));
+        enum scale_do what = scale_job_next(job, &facts, &times, now_us);
+        carry_on(control, job, control_scale_pod(control, job, &facts, what));
+    }
+    const struct scale_job *above = control_scale_gap(control);
+    if (above != NULL) {
+        (void)ask(control, &(struct scale_order){.model = above->record.model,
+                                                 .pool = above->record.pool});
     }
 }
 
@@ -297,29 +323,13 @@ static bool ON_CONTROL
 ask_for_one(struct control *control, const char *model,
             struct scale_market *market)
 {
-    struct control_scale_act *act = &control->scale.act;
     const struct config_scale *config = &control->node->scale;
-    char key[SCALE_KEY_MAX] = "";
     uint32_t at = 0;
 
-    if (!scale_market_buy(market, &at)) {
-        return false;
-    }
-    const struct config_scale_pool *pool = config_scale_at(config, at);
-    const struct scale_order order = {.model = model, .pool = pool->name};
-    int outcome = scale_seat_ask(&act->seat, control_cluster(control), &order,
-                                 key, control_now_us(control));
-
-    if (outcome != 0) {
-        LOG_WARNING("scale_unsaid", KV("key", key), KV("outcome", outcome),
-                    KV("hint", "the list of workers is full, or the model's "
-                               "name has lines: nothing is asked for"));
-        return false;
-    }
-    act->asked++;
-    LOG_INFO("scale_asks", KV("key", key), KV("model", model),
-             KV("pool", pool->name));
-    return true;
+    return scale_market_buy(market, &at) &&
+           ask(control,
+               &(struct scale_order){
+                   .model = model, .pool = config_scale_at(config, at)->name});
 }
 
 void

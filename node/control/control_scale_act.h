@@ -32,7 +32,8 @@
  * Pods of a StatefulSet have no keys but numbers: those of their records
  * (scale_job.h). Pod 3 cannot end before pod 4, so the last one goes first, and one
  * that never took requests stays until it is the last; kube_scale.h says why a
- * call that comes twice, or late, does no harm.
+ * call that comes twice, or late, does no harm, and scale_pods.h what becomes of
+ * jobs that cross.
  *
  * Role: shell. Owns: jobs as this node knows them, calls under way. Thread:
  * control. Limits: SCALE_JOBS_MAX jobs, and those of control_scale_call.h. Errors:
@@ -103,6 +104,14 @@ void control_scale_hang_up(struct control *control) ON_CONTROL;
 bool control_scale_answered(struct control *control,
                             const struct scale_job *job, bool provision,
                             const struct config_worker *worker) ON_CONTROL;
+
+/* control_scale_kube.c: what is to be done about a job, where engines are pods;
+ * and a job below whose pod there is one that is nobody's, NULL: none. */
+enum scale_do control_scale_pod(struct control *control,
+                                const struct scale_job *job,
+                                const struct scale_facts *facts,
+                                enum scale_do what) ON_CONTROL;
+const struct scale_job *control_scale_gap(struct control *control) ON_CONTROL;
 
 /* Members of the object of GET /admin/scale. */
 void control_scale_put_jobs(const struct control_scale_act *act,

@@ -1,13 +1,15 @@
 /* Calls about engines that are pods of a StatefulSet: its scale sub-resource is
  * read, and set where need be. */
 #include <stdio.h>
-#include <string.h>
 
+#include "node/base/log.h"
 #include "node/config/config_scale.h"
 #include "node/control/control.h"
+#include "node/control/control_roster.h"
 #include "node/control/control_scale_call.h"
 #include "node/control/kube_api.h"
 #include "node/control/kube_scale.h"
+#include "node/scale/scale_pods.h"
 
 #define BODY_MAX 2048U
 #define REST_MAX 512U
@@ -69,6 +71,32 @@ refusal(const struct httpc_answer *answer)
     }
 }
 
+static const char other_has_it[] = "another engine has its number";
+
+static bool ON_CONTROL
+has_pod(const struct scale_call *call, const struct scale_job *job)
+{
+    const struct scale_seat *seat = &call->control->scale.act.seat;
+
+    return scale_pods_of(seat->job, seat->count, call->pool.name,
+                         call->number) == job;
+}
+
+/* What came between a call and its answer. NULL: nothing. */
+static const char *ON_CONTROL
+find_change(const struct scale_call *call)
+{
+    struct control *control = call->control;
+    const struct scale_job *job =
+        scale_seat_find(&control->scale.act.seat, call->key);
+
+    return job == NULL           ? NULL
+           : !has_pod(call, job) ? other_has_it
+           : !call->provision && scale_call_kube_waits(control, job)
+               ? "a pod with a higher number was asked for meanwhile"
+               : NULL;
+}
+
 /* why: NULL where all is well. */
 static void ON_CONTROL
 end(struct scale_call *call, const char *why, const struct httpc_answer *answer)
@@ -77,6 +105,7 @@ end(struct scale_call *call, const char *why, const struct httpc_answer *answer)
     struct buf worker = buf_over(spec, sizeof(spec) - 1);
     bool answered = answer != NULL && answer->outcome == HTTPC_OK;
 
+    why = why == NULL ? find_change(call) : why;
     config_scale_worker(&call->pool, call->number, &worker);
     spec[worker.len] = '\0';
     scale_call_end(
@@ -129,57 +158,92 @@ on_read(void *context, const struct httpc_answer *answer)
     }
 }
 
-/* Another engine that has the job's number; see scale_record. */
-static const struct scale_job *
-find_twin(const struct scale_seat *seat, const struct scale_job *job)
+static bool ON_CONTROL
+is_pod(const struct control *control, const struct scale_job *job)
 {
-    for (uint32_t i = 0; i < seat->count; i++) {
-        const struct scale_job *other = &seat->job[i];
-        if (other != job && other->record.number == job->record.number &&
-            strcmp(other->record.pool, job->record.pool) == 0) {
-            return other;
-        }
-    }
-    return NULL;
-}
+    const struct config_scale_pool *pool =
+        config_scale_find(&control->node->scale, job->record.pool);
 
-/* Of two with one number, the pod belongs to that whose worker is known, or that
- * was asked for first; the other one has none. */
-static bool
-has_pod(const struct scale_job *job, const struct scale_job *twin)
-{
-    bool known = job->record.worker[0] != '\0';
-
-    return twin == NULL || (known && twin->record.worker[0] == '\0') ||
-           (known == (twin->record.worker[0] != '\0') &&
-            strcmp(job->key, twin->key) < 0);
+    return pool != NULL && pool->kubernetes[0] != '\0';
 }
 
 bool
 scale_call_kube_waits(struct control *control, const struct scale_job *job)
 {
-    const struct scale_job *last =
-        scale_seat_find_last(&control->scale.act.seat, job->record.pool);
-    const struct config_scale_pool *pool =
-        config_scale_find(&control->node->scale, job->record.pool);
+    const struct scale_seat *seat = &control->scale.act.seat;
 
-    return pool != NULL && pool->kubernetes[0] != '\0' && last != NULL &&
-           last->record.number > job->record.number;
+    return is_pod(control, job) &&
+           scale_pods_waits(seat->job, seat->count, job);
 }
 
 const char *
 scale_call_kube(struct scale_call *call, const struct scale_job *job)
 {
-    const struct scale_job *twin =
-        find_twin(&call->control->scale.act.seat, job);
-
     call->number = job->record.number;
-    if (has_pod(job, twin)) {
-        return ask(call, SLICE(""), on_read);
+    return has_pod(call, job) ? ask(call, SLICE(""), on_read) : other_has_it;
+}
+
+/* Its worker drains no more, unless whose pod it is wants that. */
+static void ON_CONTROL
+forget(struct control *control, const struct scale_job *job)
+{
+    struct scale_seat *seat = &control->scale.act.seat;
+    const struct scale_job *other = scale_pods_of(
+        seat->job, seat->count, job->record.pool, job->record.number);
+
+    LOG_INFO("scale_forgotten", KV("key", job->key),
+             KV("number", job->record.number), KV("whose_pod", other->key));
+    if (other->record.state < SCALE_DRAINS) {
+        (void)!control_roster_drain(control, slice_of(job->record.worker),
+                                    false);
     }
-    if (call->provision) {
-        return "another engine has its number";
+    (void)!scale_seat_forget(job, control_cluster(control),
+                             control_now_us(control));
+}
+
+enum scale_do
+control_scale_pod(struct control *control, const struct scale_job *job,
+                  const struct scale_facts *facts, enum scale_do what)
+{
+    const struct scale_seat *seat = &control->scale.act.seat;
+    uint32_t slot = fleet_find(control->fleet, slice_of(job->record.worker));
+    bool well =
+        slot != WORKER_NONE &&
+        worker_set_has(&fleet_view_get(control->node->board)->healthy, slot);
+
+    if (!is_pod(control, job)) {
+        return what;
     }
-    end(call, NULL, NULL);
-    return NULL;
+    switch (scale_pods_next(seat->job, seat->count, job, facts, well)) {
+    case SCALE_POD_KEEP:
+        return what;
+    case SCALE_POD_BACK:
+        return SCALE_DO_WORK;
+    case SCALE_POD_FORGET:
+    default:
+        forget(control, job);
+        return SCALE_DO_NOTHING;
+    }
+}
+
+const struct scale_job *
+control_scale_gap(struct control *control)
+{
+    const struct scale_seat *seat = &control->scale.act.seat;
+    const struct config_scale *config = &control->node->scale;
+    uint64_t now_us = control_now_us(control);
+    const struct scale_job *above = NULL;
+
+    for (uint32_t i = 0; i < config_scale_count(config) && above == NULL; i++) {
+        const struct config_scale_pool *pool = config_scale_at(config, i);
+        above = pool->kubernetes[0] != '\0'
+                    ? scale_pods_gap(seat->job, seat->count, pool->name)
+                    : NULL;
+    }
+    if (above == NULL) {
+        return NULL;
+    }
+    struct scale_facts facts = scale_seat_facts(seat, control_cluster(control),
+                                                above, config->quorum, now_us);
+    return facts.acts && facts.kept ? above : NULL;
 }

@@ -128,11 +128,17 @@ class KubeApi(FakeWorker):
         found = self.sets.get((space, name))
         if found is None:
             return peer.json({"kind": "Status", "code": 404}, 404)
+        fewer = request.method == "PUT" and (
+            request.json()["spec"].get("replicas", 0) < found.replicas)
+        if fewer:
+            found.before_fewer()
         with found.lock:
             if request.method == "PUT" and not found.put(request.json()):
                 return peer.json({"kind": "Status", "code": 409}, 409)
             assert request.method in ("GET", "PUT"), request.line
             answer = found.scale()
+        if fewer:
+            found.after_fewer()
         return peer.json(answer)
 
 
@@ -143,6 +149,7 @@ class StatefulSet:
         self.space, self.name, self.make = space, name, make
         self.lock = threading.Lock()
         self.version, self.rivals = 7, 0
+        self.before_fewer = self.after_fewer = lambda: None  # what a PUT of fewer waits for
         self.history, self.pods = [], []
         self.replicas = 0
         self.set(replicas)

@@ -460,9 +460,10 @@ class ScaleAct(harness.Case):
         node.stop()
         harness.wait_until(lambda: not any(runs(p) for p in found), "none is left")
 
-    def test_pods_of_a_stateful_set_come_and_the_last_goes_first(self):
+    def stateful_set(self, **more):
+        """Pods that are stand-in engines, where each is, and the options of a node for them."""
         hosts = [f"127.0.7.{n}" for n in range(6)]
-        port, load = free_port(*hosts), Load(self)
+        port = free_port(*hosts)
 
         def make(number):
             return self.spawn("kvasir-engine", "--host", hosts[number], "--port", str(port),
@@ -473,20 +474,25 @@ class ScaleAct(harness.Case):
         (account / "token").write_text("let-me\n")
         (account / "namespace").write_text("ml\n")
         api = KubeApi(self, token="let-me")
-        pods = StatefulSet(api, "ml", "vllm", make, replicas=1)
+        pods = StatefulSet(api, "ml", "vllm", make, **more)
+        return pods, [f"{host}:{port}" for host in hosts], (
+            "--scale.kubernetes", "vllm", "--scale.worker", f"http://127.0.7.{{}}:{port}",
+            "--scale.provision", "2m", "--kubernetes.api", api.url,
+            "--kubernetes.dir", str(account))
+
+    def test_pods_of_a_stateful_set_come_and_the_last_goes_first(self):
+        pods, places, options = self.stateful_set(replicas=1)
         pods.rivals = 1
+        load = Load(self)
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
-                          *self.options(("--scale.kubernetes", "vllm", "--scale.worker",
-                                         f"http://127.0.7.{{}}:{port}"), "--scale.provision",
-                                        "2m", "--kubernetes.api", api.url,
-                                        "--kubernetes.dir", str(account)))
+                          *self.options(options))
         load.nodes.append(node)
         load.want(12)
         harness.wait_until(lambda: self.states(node) == ["works", "works"], "both came")
         self.assertEqual(pods.history, [2], "the pod that was there already is taken in")
         self.assertEqual(sorted((j["number"], j["worker"]) for j in self.told(node)["jobs"]),
-                         [(n, f"{hosts[n]}:{port}") for n in (0, 1)])
+                         [(n, places[n]) for n in (0, 1)])
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_scale_calls_failed_total"), 1,
                          "what somebody else changed meanwhile is read again")
         harness.wait_until(lambda: len(load.workers) == 3, "all take requests")
@@ -501,6 +507,44 @@ class ScaleAct(harness.Case):
         harness.wait_until(lambda: self.states(node) == [], "both are given back")
         load.end()
         self.assertEqual((load.failed, pods.history), ([], [2, 1, 0]))
+
+    def test_a_pod_that_cannot_end_any_more_works_again(self):
+        self.cross("before_fewer", [3])
+
+    def test_a_pod_that_comes_again_is_not_left_alone(self):
+        self.cross("after_fewer", [1, 3])
+
+    def cross(self, how, history):
+        """The call that ends a pod is applied, or answered, once another one is there."""
+        pods, _, options = self.stateful_set(replicas=2)
+        waits, grown, load = threading.Event(), threading.Event(), Load(self)
+        self.addCleanup(grown.set)
+
+        def wait():
+            waits.set()
+            grown.wait()
+
+        setattr(pods, how, wait)
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(options))
+        load.nodes.append(node)
+        load.want(12)
+        harness.wait_until(lambda: self.states(node) == ["works", "works"], "both came")
+        load.want(0)
+        harness.wait_until(waits.is_set, "the last one is to end")
+        load.want(12)
+        harness.wait_until(lambda: pods.replicas == 3, "another one is asked for")
+        self.assertEqual(pods.history, history)
+        grown.set()
+        harness.wait_until(lambda: self.states(node) == ["works"] * 3,
+                           "the one that was to end works again")
+        load.want(0)
+        harness.wait_until(lambda: self.states(node) == [] and not pods.replicas,
+                           "all are given back")
+        load.end()
+        self.assertEqual(load.failed, [])
+        self.assertNotIn("who else scales it", node.log())
 
     def test_who_acts_needs_somebody_to_ask_and_in_a_mesh_a_quorum(self):
         hook = ("--scale.hook", "http://h:1")
