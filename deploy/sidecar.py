@@ -7,8 +7,8 @@ reference for sources of your own. The README says what such a source tells.
     sidecar.py tcp://127.0.0.1:5557 tcp://127.0.0.1:5558 0.0.0.0:9000
     kvasir serve --worker http://10.0.0.1:8000,sse=http://10.0.0.1:9000/events
 
-Prints `ready sse=URL`. Ends when it misses a batch, for whoever runs it to start
-it again: what it told is void then. Blocks of adapters and pictures are not told.
+Prints `ready sse=URL`. Ends when it misses a batch or loses the engine, for whoever
+runs it to start it again: what it told is void then. Blocks of adapters and pictures are not told.
 Needs python3-zmq, python3-msgpack and python3-xxhash.
 """
 import http.server
@@ -119,7 +119,8 @@ class Cache:
 
 def batches(events, replay):
     """Every batch from 0 on: (number, payload). Those of the replay first; the
-    live ones wait meanwhile."""
+    live ones wait meanwhile. Ends with the connection: behind the next one may be
+    another process, which counts from 0 again."""
     context = zmq.Context()
     live, asked = context.socket(zmq.SUB), context.socket(zmq.DEALER)
     for socket, url in (live, events), (asked, replay):
@@ -127,11 +128,18 @@ def batches(events, replay):
         socket.connect(url)
     live.setsockopt(zmq.SUBSCRIBE, b"")
     asked.send_multipart([b"", struct.pack(">Q", 0)])
+    poller, lost = zmq.Poller(), live.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    poller.register(lost, zmq.POLLIN)
     for socket in asked, live:
+        poller.register(socket, zmq.POLLIN)
         while True:
+            ready = dict(poller.poll())
+            if lost in ready:
+                return
             *_, number, payload = socket.recv_multipart()
             number = struct.unpack(">Q", number)[0]
             if socket is asked and number == END:
+                poller.unregister(asked)
                 break
             yield number, payload
 
@@ -147,6 +155,7 @@ def follow(told, events, replay):
         _, found, rank = (msgpack.unpackb(payload, strict_map_key=False) + [0])[:3]
         for event in found:
             cache.take(event, rank or 0)
+    os._exit(1)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -217,6 +217,8 @@ say_no_events(struct page *page, const struct doctor_found *found)
 static void
 say_replay(struct page *page, const struct doctor_found *found)
 {
+    bool nats = url_is_nats(&found->worker->events);
+
     if (found->worker->sse.host[0] != '\0') {
         return;
     }
@@ -228,10 +230,17 @@ say_replay(struct page *page, const struct doctor_found *found)
     missing(page, "replay");
     if (found->worker->replay.host[0] == '\0') {
         buf_add_text(page->out, "a lost event is lost for good\n");
-        hint(page, "engine: replay_endpoint; worker: replay=tcp://HOST:5657");
+        hint(page, nats ? "a JetStream stream of the subject; worker: "
+                          "replay=nats://HOST:4222/STREAM"
+                        : "engine: replay_endpoint; worker: "
+                          "replay=tcp://HOST:5657");
     } else {
         buf_add_text(page->out, "no answer\n");
-        hint(page, "is the port right, and replay_endpoint set in the engine?");
+        hint(page,
+             nats
+                 ? "does the stream keep the subject, and do its messages "
+                   "have a Nats-Msg-Id?"
+                 : "is the port right, and replay_endpoint set in the engine?");
     }
 }
 
@@ -264,11 +273,16 @@ say_events(struct page *page, const struct doctor_found *found)
             hint(page, "its requests are placed by text");
         } else if (e->state == KV_STREAM_CONNECTING) {
             buf_add_text(page->out, "no connection\n");
-            hint(page, "is the port right, and the publisher on?");
+            hint(page, url_is_nats(&found->worker->events)
+                           ? "is the port right, and events.nats_login?"
+                           : "is the port right, and the publisher on?");
         } else if (e->messages == 0) {
             buf_add_text(page->out, "none came, though a prompt was stored\n");
-            hint(page, "vllm: enable_kv_cache_events, --enable-prefix-caching; "
-                       "topic");
+            hint(page, url_is_nats(&found->worker->events)
+                           ? "does a publisher (deploy/nats_events.py) run, "
+                             "and is the subject right?"
+                           : "vllm: enable_kv_cache_events, "
+                             "--enable-prefix-caching; topic");
         } else {
             buf_printf(page->out,
                        "%" PRIu64 " messages, %" PRIu64 " events in them said "

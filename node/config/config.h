@@ -74,8 +74,10 @@ const char *config_role_name(enum config_role role);
 /* One engine. Strings are "" when absent. */
 struct config_worker {
     struct url url;    /* http or https; required, unique */
-    struct url events; /* tcp: its KV event socket; host "" when absent */
-    struct url replay; /* tcp: its replay socket; host "" when absent */
+    struct url events; /* tcp: its KV event socket, or nats: their subject; host
+                          "" when absent */
+    struct url replay; /* tcp: its replay socket, or nats: the stream that keeps
+                          them; host "" when absent */
     char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
     char island[CONFIG_LABEL_MAX]; /* where it is: cloud/region/zone */
     char pool[CONFIG_LABEL_MAX];   /* workers of the same size */
@@ -311,6 +313,7 @@ struct config_events {
     uint64_t pending_bytes_max; /* per stream, while a replay runs */
     uint64_t payload_bytes_max; /* of one batch */
     uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
+    char nats_login[CONFIG_SECRET_MAX]; /* USER:PASSWORD, a token, or "" */
 };
 
 /* How a message's content reaches a model's template. */

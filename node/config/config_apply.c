@@ -232,6 +232,26 @@ take_off_v1(struct url *url)
     }
 }
 
+/* What is wrong with its sources of events, or NULL. */
+static const char *
+events_fault(const struct config_worker *worker)
+{
+    bool nats = url_is_nats(&worker->events);
+
+    if (worker->replay.host[0] != '\0' && worker->events.host[0] == '\0') {
+        return "replay repeats events: a worker with replay needs events, "
+               "tcp://HOST:PORT";
+    }
+    if (worker->replay.host[0] != '\0' &&
+        url_is_nats(&worker->replay) != nats) {
+        return "events and replay are both tcp:// or both nats://";
+    }
+    if (nats && worker->topic[0] != '\0') {
+        return "topic is of ZeroMQ: events by nats:// have a subject";
+    }
+    return is_drained(slice_of(worker->sse.path)) ? "sse: " DRAINED_WHY : NULL;
+}
+
 int
 config_worker_end(struct config_worker *worker, const char *where,
                   struct config_errors *errors)
@@ -243,15 +263,9 @@ config_worker_end(struct config_worker *worker, const char *where,
         config_error(errors, &place, "a worker needs a url, http://HOST:PORT");
         return CONFIG_E_INVALID;
     }
-    if (worker->replay.host[0] != '\0' && worker->events.host[0] == '\0') {
-        config_error(
-            errors, &place,
-            "replay repeats events: a worker with replay needs events, "
-            "tcp://HOST:PORT");
-        return CONFIG_E_INVALID;
-    }
-    if (is_drained(slice_of(worker->sse.path))) {
-        config_error(errors, &place, "sse: " DRAINED_WHY);
+    const char *fault = events_fault(worker);
+    if (fault != NULL) {
+        config_error(errors, &place, "%s", fault);
         return CONFIG_E_INVALID;
     }
     if (worker->from[0] != '\0') {

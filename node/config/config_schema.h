@@ -41,7 +41,7 @@ enum config_type {
                         between blanks, each of at most max bytes */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
     CONFIG_WEB,      /* struct url: http://HOST[:PORT][/PATH], or https:// */
-    CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
+    CONFIG_TCP,      /* struct url: tcp://HOST:PORT, nats:// */
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */
     CONFIG_RANGES,   /* struct ranges: ADDRESS/BITS between blanks, or none */

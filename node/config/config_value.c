@@ -308,7 +308,7 @@ config_url_parse(enum config_type type, struct slice text, struct url *url)
     }
     return type == CONFIG_LISTEN ? url_parse_listen(text, url)
            : type == CONFIG_WEB  ? url_parse_web(text, url)
-                                 : url_parse_tcp(text, url);
+                                 : url_parse_events(text, url);
 }
 
 static bool
@@ -576,8 +576,9 @@ print_url(enum config_type type, const char *at, struct buf *out)
     if (url.host[0] != '\0') {
         buf_printf(out, "%s%s%s",
                    type == CONFIG_LISTEN ? ""
-                   : type == CONFIG_TCP  ? "tcp://"
-                                         : url_scheme(&url),
+                   : type == CONFIG_TCP
+                       ? url_is_nats(&url) ? "nats://" : "tcp://"
+                       : url_scheme(&url),
                    url_authority(&url, text), url.path);
     }
 }

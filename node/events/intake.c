@@ -154,6 +154,7 @@ intake_source_free(struct intake_source *source)
 {
     for (uint32_t i = 0; source != NULL && i < source->worker.ranks; i++) {
         kv_stream_free(source->ranks[i].decoder.stream);
+        intake_nats_free(source->ranks[i].nats);
     }
     free(source);
 }
@@ -247,7 +248,8 @@ make_source(struct intake *intake, const struct intake_worker *worker,
         rank->intake = intake;
         rank->source = source;
         intake_emit_open(rank, i);
-        if (intake_make_stream(rank, &rank->decoder.stream) != 0) {
+        if (intake_make_stream(rank, &rank->decoder.stream) != 0 ||
+            intake_nats_new(rank) != 0) {
             intake_source_free(source);
             return -ENOMEM;
         }

@@ -1,6 +1,6 @@
 /*
- * The intake: one thread that reads every worker's KV events over ZeroMQ,
- * decodes them, and hands records to the control thread.
+ * The intake: one thread that reads every worker's KV events over ZeroMQ or
+ * NATS, decodes them, and hands records to the control thread.
  *
  * Each rank of a worker has a SUB socket with a monitor, and during a replay a
  * DEALER, a new one for each request. A SUB socket lives for one connection:
@@ -18,6 +18,13 @@
  * continue from there. The thread itself cuts snapshots of the ledger
  * (storage/twin.h), and then writes each stream's position into the ring,
  * behind all that it emitted.
+ *
+ * With NATS a rank has a connection to the server in place of the SUB socket,
+ * and another one, where a JetStream stream keeps the batches, in place of the
+ * DEALER. Both are kept as ZeroMQ's are: one reading for each connection, and a
+ * fresh one for each question that was not answered to its end. As the connection
+ * is to the server, another process of the engine shows in the messages: by the
+ * life in their header (nats_wire_internal.h).
  *
  * ZeroMQ is given addresses only, because it would look up a name whenever it
  * connects, and connect to whatever it finds. What a name leads to is decided by
@@ -61,8 +68,9 @@ struct intake_worker {
     uint32_t generation;
     uint32_t reading; /* comes back with each item */
     uint64_t identity;
-    uint32_t ranks;    /* ports follow each other from those of the URLs */
-    struct url events; /* a name: see intake_move() */
+    uint32_t ranks;    /* ports follow each other from those of the URLs; of
+                          several, nats: the subject is followed by .RANK */
+    struct url events; /* tcp or nats; a name: see intake_move() */
     struct url replay; /* likewise; host "": none */
     char topic[CONFIG_LABEL_MAX]; /* exact topic; "": every one */
     char id[CONFIG_LABEL_MAX];

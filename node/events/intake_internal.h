@@ -1,8 +1,8 @@
 /*
  * The inside of intake.h, shared by its files: intake.c is control's side,
  * intake_load.c what it is given before it starts, intake_loop.c the thread,
- * intake_rank.c one rank's sockets and stream, intake_emit.c what goes to
- * control.
+ * intake_rank.c one rank's sockets and stream, intake_nats.c its connections to
+ * NATS, intake_emit.c what goes to control.
  */
 #ifndef NODE_INTAKE_INTERNAL_H
 #define NODE_INTAKE_INTERNAL_H
@@ -15,6 +15,7 @@
 #define INTAKE_GAP_US        UINT64_C(2000000)
 #define INTAKE_REOPEN_US     UINT64_C(100000)
 #define INTAKE_RETRY_MS      100U /* between two replays of a rank */
+#define INTAKE_KEEPALIVE_S   10   /* of silence, then three probes 5 s apart */
 
 /* A record is a quarter of the ring at most. */
 #define INTAKE_ITEM_BYTES_MAX (INTAKE_RING_BYTES / 4)
@@ -36,11 +37,14 @@ struct intake_watch {
     void (*read)(struct intake_rank *rank);
 };
 
+struct intake_nats;
+
 /* One rank of a worker. Owned by the thread, except for the numbers. */
 struct intake_rank {
     struct intake *intake;
     struct intake_source *source;
-    struct intake_watch sub;     /* none while it is not time to connect */
+    struct intake_nats *nats; /* NULL: by ZeroMQ; the sockets are none else */
+    struct intake_watch sub;  /* none while it is not time to connect */
     struct intake_watch monitor; /* of sub */
     struct intake_watch dealer;  /* none: no replay ran by this connection */
     bool asked;                  /* the dealer, and its answer has not ended */
@@ -183,6 +187,37 @@ void intake_rank_look(struct intake_rank *rank);
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove);
 /* Its source's place has another address. */
 void intake_rank_moved(struct intake_rank *rank, enum intake_place place);
+/* For intake_nats.c. A numeric address; "": there is none now. */
+const char *intake_rank_address(const struct intake_rank *rank,
+                                enum intake_place place);
+/* The connection of the live events stands; is lost; leads to another process. */
+void intake_rank_came(struct intake_rank *rank);
+void intake_rank_lost(struct intake_rank *rank);
+void intake_rank_renewed(struct intake_rank *rank);
+/* A batch, live and of a replay; its end. Borrowed for the call. */
+void intake_rank_live(struct intake_rank *rank, uint64_t seq,
+                      struct slice payload);
+void intake_rank_replayed(struct intake_rank *rank, uint64_t seq,
+                          struct slice payload);
+void intake_rank_replay_end(struct intake_rank *rank);
+
+/* NATS: rank->nats, or none where its events come by ZeroMQ. 0 or -ENOMEM. */
+int intake_nats_new(struct intake_rank *rank) MUST_CHECK;
+/* Both connections are closed. NULL is fine. */
+void intake_nats_free(struct intake_nats *nats);
+/* The connection of the live events. */
+void intake_nats_open(struct intake_rank *rank);
+void intake_nats_close(struct intake_rank *rank);
+/* When it is opened again, or given up as it is not answered; UINT64_MAX: it
+ * stands. intake_nats_turn() does it. */
+uint64_t intake_nats_deadline(const struct intake_rank *rank);
+void intake_nats_turn(struct intake_rank *rank);
+/* Asks the stream for batches from there on; gives that up. */
+void intake_nats_ask(struct intake_rank *rank, uint64_t from);
+void intake_nats_hang_up(struct intake_rank *rank);
+/* What a budget left. */
+void intake_nats_look(struct intake_rank *rank);
+
 /* A new stream for the rank. 0 or -ENOMEM. */
 int intake_make_stream(struct intake_rank *rank, struct kv_stream **out)
     MUST_CHECK;

@@ -10,7 +10,6 @@
 
 #define RECONNECT_MS     100
 #define RECONNECT_MAX_MS 5000
-#define KEEPALIVE_S      10 /* of silence, then three probes 5 s apart */
 #define FRAME_FACTOR \
     8 /* times payload_bytes_max: beyond that ZeroMQ hangs
                                up, so that nobody makes it take any length */
@@ -95,9 +94,8 @@ url_of(const struct intake_rank *rank, enum intake_place place)
     return place == INTAKE_EVENTS ? &worker->events : &worker->replay;
 }
 
-/* A numeric address; "": there is none now. */
-static const char *
-address_of(const struct intake_rank *rank, enum intake_place place)
+const char *
+intake_rank_address(const struct intake_rank *rank, enum intake_place place)
 {
     const struct url *url = url_of(rank, place);
 
@@ -109,7 +107,7 @@ static bool
 endpoint(const struct intake_rank *rank, enum intake_place place,
          char out[URL_TEXT_MAX])
 {
-    const char *address = address_of(rank, place);
+    const char *address = intake_rank_address(rank, place);
     uint32_t port = url_of(rank, place)->port;
     bool v6 = strchr(address, ':') != NULL;
 
@@ -137,8 +135,8 @@ open_socket(struct intake_rank *rank, int type)
     set_number(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
     set_number(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
     set_number(socket, ZMQ_TCP_KEEPALIVE, 1);
-    set_number(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_S);
-    set_number(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_S / 2);
+    set_number(socket, ZMQ_TCP_KEEPALIVE_IDLE, INTAKE_KEEPALIVE_S);
+    set_number(socket, ZMQ_TCP_KEEPALIVE_INTVL, INTAKE_KEEPALIVE_S / 2);
     set_number(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
     CHECK(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max,
                          sizeof frame_max) == 0);
@@ -231,6 +229,7 @@ close_watched(struct intake_watch *watch)
 static void
 close_live(struct intake_rank *rank)
 {
+    intake_nats_close(rank);
     if (rank->sub.socket != NULL) {
         (void)zmq_socket_monitor(rank->sub.socket, NULL, 0);
     }
@@ -241,6 +240,7 @@ close_live(struct intake_rank *rank)
 static void
 close_replay(struct intake_rank *rank)
 {
+    intake_nats_hang_up(rank);
     close_watched(&rank->dealer);
     rank->asked = false;
 }
@@ -254,10 +254,14 @@ intake_rank_open(struct intake_rank *rank)
 {
     CHECK(rank->sub.socket == NULL && rank->monitor.socket == NULL);
     rank->opened_us = rank->intake->now_us;
-    if (address_of(rank, INTAKE_EVENTS)[0] == '\0') {
+    if (intake_rank_address(rank, INTAKE_EVENTS)[0] == '\0') {
         return; /* until it moves */
     }
     rank->look = true;
+    if (rank->nats != NULL) {
+        intake_nats_open(rank);
+        return;
+    }
     if (!watch(rank, &rank->sub, open_socket(rank, ZMQ_SUB),
                intake_rank_read_live) ||
         !watch(rank, &rank->monitor, open_monitor(rank),
@@ -295,8 +299,13 @@ ask_replay(struct intake_rank *rank, uint64_t from)
     if (rank->asked) {
         close_replay(rank);
     }
-    if (address_of(rank, INTAKE_REPLAY)[0] == '\0') {
+    if (intake_rank_address(rank, INTAKE_REPLAY)[0] == '\0') {
         return; /* as if there were no answer */
+    }
+    if (rank->nats != NULL) {
+        rank->asked = true;
+        intake_nats_ask(rank, from);
+        return;
     }
     for (int i = 0; i < 8; i++) {
         seq[i] = (unsigned char)(from >> (56 - 8 * i));
@@ -336,9 +345,8 @@ pump(struct intake_rank *rank)
 /* The connection */
 
 static void
-hang_up(struct intake_rank *rank)
+lose(struct intake_rank *rank)
 {
-    close_live(rank);
     close_replay(rank); /* it led to the same process */
     if (rank->connected) {
         rank->connected = false;
@@ -348,9 +356,31 @@ hang_up(struct intake_rank *rank)
 }
 
 void
+intake_rank_lost(struct intake_rank *rank)
+{
+    close_live(rank);
+    lose(rank);
+}
+
+void
+intake_rank_came(struct intake_rank *rank)
+{
+    rank->connected = true;
+    kv_stream_connected(rank->decoder.stream, rank->intake->now_us);
+    pump(rank);
+}
+
+void
+intake_rank_renewed(struct intake_rank *rank)
+{
+    lose(rank);
+    intake_rank_came(rank);
+}
+
+void
 intake_rank_suspend(struct intake_rank *rank)
 {
-    hang_up(rank);
+    intake_rank_lost(rank);
 }
 
 void
@@ -366,11 +396,9 @@ intake_rank_read_monitor(struct intake_rank *rank)
         }
         frames_close(&frames);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && !rank->connected) {
-            rank->connected = true;
-            kv_stream_connected(rank->decoder.stream, rank->intake->now_us);
-            pump(rank);
+            intake_rank_came(rank);
         } else if (event == ZMQ_EVENT_DISCONNECTED && rank->connected) {
-            hang_up(rank); /* closes the monitor, too */
+            intake_rank_lost(rank); /* closes the monitor, too */
         }
     }
 }
@@ -400,6 +428,18 @@ payload_fits(struct intake_rank *rank, struct slice payload)
     return fits;
 }
 
+void
+intake_rank_live(struct intake_rank *rank, uint64_t seq, struct slice payload)
+{
+    if (!payload_fits(rank, payload)) {
+        counter_bump(&rank->numbers.kv.bad_frames, 1);
+        return;
+    }
+    counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
+    kv_stream_live(rank->decoder.stream, seq, payload, rank->intake->now_us);
+    pump(rank);
+}
+
 static void
 take_live(struct intake_rank *rank, struct frames *frames)
 {
@@ -410,13 +450,8 @@ take_live(struct intake_rank *rank, struct frames *frames)
         counter_bump(&counters->bad_frames, 1);
     } else if (!topic_fits(rank, frame(frames, 0))) {
         counter_bump(&counters->other_topic, 1);
-    } else if (!payload_fits(rank, frame(frames, 2))) {
-        counter_bump(&counters->bad_frames, 1);
     } else {
-        counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
-        kv_stream_live(rank->decoder.stream, seq, frame(frames, 2),
-                       rank->intake->now_us);
-        pump(rank);
+        intake_rank_live(rank, seq, frame(frames, 2));
     }
 }
 
@@ -443,13 +478,33 @@ intake_rank_read_live(struct intake_rank *rank)
     rank->look = rank->look || n == INTAKE_LIVE_BUDGET;
 }
 
+void
+intake_rank_replayed(struct intake_rank *rank, uint64_t seq,
+                     struct slice payload)
+{
+    if (!payload_fits(rank, payload)) {
+        counter_bump(&rank->numbers.kv.bad_frames, 1);
+        return;
+    }
+    kv_stream_replayed(rank->decoder.stream, seq, payload,
+                       rank->intake->now_us);
+    pump(rank);
+}
+
+void
+intake_rank_replay_end(struct intake_rank *rank)
+{
+    rank->asked = false;
+    kv_stream_replay_end(rank->decoder.stream, rank->intake->now_us);
+    pump(rank);
+}
+
 /* ["", seq, payload], or ["", topic, seq, payload] since vLLM 0.26 and in
  * TensorRT-LLM; the end marker has all ones for its seq. */
 static void
 take_reply(struct intake_rank *rank, struct frames *frames)
 {
     struct kv_counters *counters = &rank->numbers.kv;
-    uint64_t now_us = rank->intake->now_us;
     uint32_t at = frames->count == 4 ? 2 : 1;
     uint64_t seq = 0;
 
@@ -459,17 +514,12 @@ take_reply(struct intake_rank *rank, struct frames *frames)
         return;
     }
     if (seq == UINT64_MAX) {
-        rank->asked = false;
-        kv_stream_replay_end(rank->decoder.stream, now_us);
+        intake_rank_replay_end(rank);
     } else if (at == 2 && !topic_fits(rank, frame(frames, 1))) {
         counter_bump(&counters->other_topic, 1);
-    } else if (!payload_fits(rank, frame(frames, at + 1))) {
-        counter_bump(&counters->bad_frames, 1);
     } else {
-        kv_stream_replayed(rank->decoder.stream, seq, frame(frames, at + 1),
-                           now_us);
+        intake_rank_replayed(rank, seq, frame(frames, at + 1));
     }
-    pump(rank);
 }
 
 void
@@ -502,18 +552,32 @@ intake_rank_look(struct intake_rank *rank)
         intake_rank_read_monitor(rank);
         intake_rank_read_replay(rank);
         intake_rank_read_live(rank);
+        intake_nats_look(rank);
     }
 }
 
 /* Time */
 
+/* When it is opened, or given up to be opened again; UINT64_MAX: it stands. */
+static uint64_t
+opens_us(const struct intake_rank *rank)
+{
+    if (rank->nats != NULL) {
+        return intake_nats_deadline(rank);
+    }
+    return rank->sub.socket == NULL ? rank->opened_us + INTAKE_REOPEN_US
+                                    : UINT64_MAX;
+}
+
 uint64_t
 intake_rank_deadline(const struct intake_rank *rank)
 {
-    return rank->sub.socket == NULL &&
-                   address_of(rank, INTAKE_EVENTS)[0] != '\0'
-               ? rank->opened_us + INTAKE_REOPEN_US
-               : kv_stream_deadline(rank->decoder.stream);
+    uint64_t due_us = intake_rank_address(rank, INTAKE_EVENTS)[0] != '\0'
+                          ? opens_us(rank)
+                          : UINT64_MAX;
+
+    return due_us != UINT64_MAX ? due_us
+                                : kv_stream_deadline(rank->decoder.stream);
 }
 
 void
@@ -521,8 +585,10 @@ intake_rank_turn(struct intake_rank *rank)
 {
     uint64_t now_us = rank->intake->now_us;
 
-    if (rank->sub.socket == NULL &&
-        now_us >= rank->opened_us + INTAKE_REOPEN_US) {
+    if (rank->nats != NULL) {
+        intake_nats_turn(rank);
+    } else if (rank->sub.socket == NULL &&
+               now_us >= rank->opened_us + INTAKE_REOPEN_US) {
         intake_rank_open(rank);
     }
     if (now_us >= kv_stream_deadline(rank->decoder.stream)) {

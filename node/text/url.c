@@ -12,6 +12,7 @@
 #define WANT_HTTP   "http://HOST:PORT"
 #define WANT_WEB    "http://HOST:PORT or https://HOST:PORT"
 #define WANT_TCP    "tcp://HOST:PORT"
+#define WANT_EVENTS "tcp://HOST:PORT or nats://HOST:PORT/NAME"
 #define WANT_PEER   "HOST:PORT"
 #define WANT_LISTEN "an IP address and port such as 0.0.0.0:8080 or [::]:8080"
 
@@ -176,6 +177,35 @@ url_parse_tcp(struct slice text, struct url *url)
         return WANT_TCP;
     }
     return NULL;
+}
+
+/* A subject's words have dots between them; * and > are for subscribers. */
+static bool
+is_subject(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len != 0 && name[0] != '.' && name[len - 1] != '.' &&
+           strstr(name, "..") == NULL && strpbrk(name, "/*>") == NULL;
+}
+
+const char *
+url_parse_events(struct slice text, struct url *url)
+{
+    if (!take_scheme(&text, SLICE("nats://"))) {
+        return url_parse_tcp(text, url) == NULL ? NULL : WANT_EVENTS;
+    }
+    *url = (struct url){.port = 4222};
+    return take_place(text, url) && url->path[0] == '/' &&
+                   is_subject(url->path + 1)
+               ? NULL
+               : WANT_EVENTS;
+}
+
+bool
+url_is_nats(const struct url *url)
+{
+    return url->path[0] != '\0';
 }
 
 const char *

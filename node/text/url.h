@@ -1,6 +1,6 @@
 /*
  * Addresses of services: http://HOST[:PORT][/PATH], the same with https,
- * tcp://HOST:PORT, and bare HOST:PORT.
+ * tcp://HOST:PORT, nats://HOST[:PORT]/NAME, and bare HOST:PORT.
  *
  * The subset of RFC 3986 that operators need: no user, query or fragment; the
  * host is a name, an IPv4 address or a bracketed IPv6 address.
@@ -43,6 +43,13 @@ const char *url_scheme(const struct url *url);
 
 /* tcp://HOST:PORT, no path. As above. */
 const char *url_parse_tcp(struct slice text, struct url *url) MUST_CHECK;
+
+/* The same, or nats://HOST[:PORT]/NAME, port 4222 when absent: NAME is a subject
+ * without wildcards, or a stream's name. */
+const char *url_parse_events(struct slice text, struct url *url) MUST_CHECK;
+
+/* Of what url_parse_events() read: whether it is nats://. Its name is path + 1. */
+bool url_is_nats(const struct url *url);
 
 /* HOST:PORT of something to connect to, port 1..65535. As above. */
 const char *url_parse_peer(struct slice text, struct url *url) MUST_CHECK;

@@ -196,9 +196,9 @@ read_arguments(int argc, char **argv)
     if (argc < 5 || argc > 5 + 2 * FLAGS_MAX) {
         return usage("EVENTS REPLAY|- RANKS TOPIC [KEY VALUE]...");
     }
-    const char *fault = url_parse_tcp(slice_of(argv[1]), &worker.events);
+    const char *fault = url_parse_events(slice_of(argv[1]), &worker.events);
     if (fault == NULL && strcmp(argv[2], "-") != 0) {
-        fault = url_parse_tcp(slice_of(argv[2]), &worker.replay);
+        fault = url_parse_events(slice_of(argv[2]), &worker.replay);
     }
     if (fault != NULL) {
         return usage(fault);

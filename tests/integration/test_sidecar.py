@@ -82,6 +82,12 @@ class Sidecar(harness.Case):
         self.in_step(node)
         self.in_step(late)
 
+    def test_it_ends_with_its_engine_whose_next_process_counts_anew(self):
+        made, url = self.sidecar()
+        self.complete(self.node(url), [1] * 40)
+        self.engine.kill()
+        self.assertEqual(made.wait(harness.STOP_TIMEOUT_S), 1)
+
 
 if __name__ == "__main__":
     harness.main()

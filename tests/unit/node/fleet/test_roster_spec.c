@@ -164,6 +164,8 @@ Test(node_roster_spec, the_longest_worker_has_room)
     memset(worker.url.host, 'h', sizeof worker.url.host - 1);
     worker.events = worker.replay = worker.sse = worker.url;
     memset(worker.url.path, 'p', sizeof worker.url.path - 1);
+    memset(worker.events.path, 'p', sizeof worker.events.path - 1);
+    memset(worker.replay.path, 'p', sizeof worker.replay.path - 1);
     memset(worker.sse.path, 'p', sizeof worker.sse.path - 1);
     memset(worker.api_key, 'k', sizeof worker.api_key - 1);
     memset(worker.pool, 'p', sizeof worker.pool - 1);

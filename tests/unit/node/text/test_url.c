@@ -99,6 +99,33 @@ Test(node_url, tcp_needs_a_port_and_no_path)
     cr_assert_not_null(url_parse_tcp(SLICE("http://gpu:1"), &url));
 }
 
+Test(node_url, events_come_by_tcp_or_from_a_subject)
+{
+    static const char *const bad[] = {
+        "nats://",          "nats://gpu",        "nats://gpu/",
+        "nats://gpu/a.",    "nats://gpu/.a",     "nats://gpu/a..b",
+        "nats://gpu/a.*",   "nats://gpu/>",      "nats://gpu/a/b",
+        "nats://u:p@gpu/a", "nats://gpu:0/a",    "nats://gpu/a b",
+        "tcp://gpu:1/a",    "http://gpu:4222/a",
+    };
+    struct url url;
+
+    cr_assert_null(url_parse_events(SLICE("tcp://gpu:5557"), &url));
+    cr_assert_not(url_is_nats(&url));
+    cr_assert_null(url_parse_events(SLICE("nats://[::1]:4000/kv.gpu-1"), &url));
+    cr_assert(url_is_nats(&url));
+    cr_assert_str_eq(url.host, "::1");
+    cr_assert_eq(url.port, 4000);
+    cr_assert_str_eq(url.path, "/kv.gpu-1");
+    cr_assert_null(url_parse_events(SLICE("NATS://Gpu/KV"), &url));
+    cr_assert_eq(url.port, 4222);
+    cr_assert_str_eq(url.path, "/KV");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_not_null(url_parse_events(slice_of(bad[i]), &url), "%s",
+                           bad[i]);
+    }
+}
+
 Test(node_url, listening_takes_addresses_and_port_zero)
 {
     struct sockaddr_storage address;
