@@ -41,6 +41,7 @@ struct answers_key {
 struct answers_kept {
     uint32_t refs;     /* under the lock of its part */
     uint64_t since_us; /* it was kept */
+    uint64_t age_us;   /* that it had then: another node got it; or 0 */
     size_t len;        /* of the body */
     char type[ANSWERS_TYPE_MAX];
     char body[];

@@ -228,7 +228,9 @@ answers_table_land(struct answers_table *table, struct answers_flight *flight,
         answer->refs = 1;
         answer->since_us = now_us;
         flight->answer = answer;
-        flight->until_us = now_us + table->ttl_us;
+        flight->until_us =
+            now_us + table->ttl_us -
+            (answer->age_us < table->ttl_us ? answer->age_us : table->ttl_us);
         flight->lanes = 0;
         link_newest(&table->kept, flight);
         table->stats.bytes += bytes_of(answer);

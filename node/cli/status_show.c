@@ -344,7 +344,14 @@ put_answer_cache(struct buf *out, const struct json_value *root)
     status_put_bytes(out, status_number(cache, "bytes_max"));
     buf_add_text(out, "; ");
     put_share(out, hits, hits + status_number(cache, "misses"));
-    buf_add_text(out, " of requests that may be answered from them were\n");
+    buf_add_text(out, " of requests that may be answered from them were");
+    const struct json_value *redis = status_member(cache, "redis");
+    if (redis != NULL) {
+        buf_printf(out, "; by redis %.0f, %.0f of %.0f connections open",
+                   status_number(redis, "hits"), status_number(redis, "open"),
+                   status_number(redis, "connections"));
+    }
+    buf_add_text(out, "\n");
 }
 
 static void

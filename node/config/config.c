@@ -21,6 +21,7 @@
 #include "node/config/config_jwt.h"
 #include "node/config/config_keys.h"
 #include "node/config/config_mesh.h"
+#include "node/config/config_redis.h"
 #include "node/config/config_scale.h"
 
 void
@@ -277,6 +278,7 @@ config_check(const struct config *config, struct config_errors *errors)
     config_access_check(config, errors);
     config_jwt_check(config, errors);
     config_mesh_check(&config->mesh, errors);
+    config_redis_check(&config->answer_cache, errors);
     config_scale_check(config, errors);
 }
 
@@ -406,6 +408,7 @@ config_load(const struct config_sources *sources, struct config *config,
     }
     if (errors->count == 0) {
         config_mesh_files(&config->mesh, errors);
+        config_redis_files(&config->answer_cache, errors);
         config_access_files(config, errors);
         config_keys_check(config, errors);
         config_content_check(config, errors);

@@ -367,8 +367,11 @@ struct config_tokens {
 struct config_answer_cache {
     uint64_t bytes_max; /* 0: there is none */
     uint32_t ttl_ms;
-    uint32_t wait_ms; /* for the first of a kind; 0: nobody waits */
-    uint32_t seeded;  /* 1: a seed does for temperature 0 */
+    uint32_t wait_ms;            /* for the first of a kind; 0: nobody waits */
+    uint32_t seeded;             /* 1: a seed does for temperature 0 */
+    char redis[CONFIG_TEXT_MAX]; /* that nodes share; "": none */
+    char redis_file[CONFIG_FILE_MAX]; /* with it: secret, password */
+    uint32_t redis_wait_ms;           /* for a reply */
 };
 
 struct config_usage {

@@ -364,6 +364,12 @@ static const struct config_key node_keys[] = {
      "Whether a seed in a request does for temperature 0: where all engines of a model sample alike."},
     {"answer_cache.wait", CONFIG_DURATION, AT(answer_cache.wait_ms), "30s", 0, 3600000, NULL,
      "How long a request waits for the answer of the same one that came before it, before it goes to a worker itself. A stream has nothing to show meanwhile. 0: it does not wait."},
+    {"answer_cache.redis", CONFIG_TEXT, AT(answer_cache.redis), "", 0, 0, NULL,
+     "Redis or Valkey whose answers all nodes share, beside those in each one's memory: redis://HOST[:PORT][/NUMBER], or rediss:// for TLS, whose certificate must be for the host, by an authority of tls.workers_ca_file. It holds answers sealed by the secret of answer_cache.redis_file. While it is away a node goes on with its memory."},
+    {"answer_cache.redis_file", CONFIG_FILE, AT(answer_cache.redis_file), "", 0, 0, NULL,
+     "With answer_cache.redis: a file of lines: `secret TEXT` (required, 16 characters or more, the same on all nodes; openssl rand -hex 32), `password TEXT`, `user NAME`. Of the secret come the names of answers, which without it each node makes by a number of its own, and the key that they are sealed with."},
+    {"answer_cache.redis_wait", CONFIG_DURATION, AT(answer_cache.redis_wait_ms), "100ms", 1, 10000, NULL,
+     "How long a request waits for Redis at most, before it goes on without. A Redis that takes longer is left alone, and tried again after 50ms to 5s."},
 
     {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
      "Client connections; one more is answered 503, unless it asks for /health or /ready."},

@@ -1,6 +1,6 @@
 /* Which admin request is which. */
 #include "node/control/admin.h"
-#include "node/control/control_cache.h"
+#include "node/control/control_clearing.h"
 #include "node/control/control_reload.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_tls.h"
@@ -306,7 +306,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/mix", 10}, HTTP_GET, admin_put_mix, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
-    {{"/admin/answer_cache/clear", 25}, HTTP_POST, NULL, control_cache_clear},
+    {{"/admin/answer_cache/clear", 25}, HTTP_POST, NULL, control_clearing_ask},
     {{"/admin/live", 11}, HTTP_GET, NULL, admin_live_watch},
     /* The last OPEN_TO_ALL are also on the port of admin.metrics. */
     {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},

@@ -722,6 +722,7 @@ admin_gone(void *context, struct httpd_request *request)
         admin_live_gone(context, request);
         return;
     }
+    control_clearing_gone(context, request);
     if (e != NULL) {
         token_ask_forget(e->question);
         free(e);

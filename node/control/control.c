@@ -8,7 +8,6 @@
 
 #include "node/base/log.h"
 #include "node/control/admin.h"
-#include "node/control/control_cache.h"
 #include "node/control/control_content.h"
 #include "node/control/control_keys.h"
 #include "node/control/control_requests.h"
@@ -352,7 +351,7 @@ on_look(uv_check_t *look)
     }
     control_limits_look(&control->limits, &control->hints, tells, now_us);
     if (control->node->answers != NULL) {
-        control_cache_hear(control);
+        control_clearing_hear(control);
     }
     tell_when_due(control, now_us);
     look_at_queue(control, now_us);
@@ -596,6 +595,9 @@ control_use_tls(struct control *control)
 
     probe_use_tls(control->probe, tls);
     admin_use_tls(control);
+    if (control->clearing.redis != NULL) {
+        redis_use_tls(control->clearing.redis, tls);
+    }
     if (control->token_ask != NULL) {
         token_ask_use_tls(control->token_ask, tls);
     }
@@ -714,6 +716,9 @@ control_init(struct control *control, struct node_shared *node,
         error = control_tls_start(node);
     }
     if (error == 0) {
+        error = control_clearing_start(control);
+    }
+    if (error == 0) {
         error = open_parts(control);
     }
     if (error == 0) {
@@ -741,6 +746,7 @@ void
 control_stop(struct control *control)
 {
     control_jwt_stop(&control->jwt);
+    control_clearing_stop(&control->clearing);
     control_traces_stop(&control->traces);
     control_scale_stop(control);
     control_sources_close(control);

@@ -19,6 +19,7 @@
 #include "node/control/admin_live.h"
 #include "node/control/columns.h"
 #include "node/control/control_announced.h"
+#include "node/control/control_clearing.h"
 #include "node/control/control_islands.h"
 #include "node/control/control_jwt.h"
 #include "node/control/control_limits.h"
@@ -39,7 +40,6 @@
 #include "node/http/httpd.h"
 #include "node/ingest/ingest.h"
 #include "node/peers/hints.h"
-#include "node/peers/hints_clears.h"
 #include "node/peers/peers.h"
 #include "node/route/route.h"
 #include "node/route/shared.h"
@@ -81,8 +81,8 @@ struct control {
     uv_timer_t waiting;  /* one that waits for a worker must be looked at */
     uv_check_t look;     /* peers' load must be put on the board */
     struct hints hints;
-    struct hints_clears clears; /* of the cache of answers */
-    struct fact_sink sink;      /* of lanes' facts */
+    struct control_clearing clearing; /* of the cache of answers */
+    struct fact_sink sink;            /* of lanes' facts */
     struct speed_shared speed; /* of workers, as this node and peers saw them */
     uint64_t speed_told_us;
     struct control_slo slo; /* how answers kept it */

@@ -1,14 +1,41 @@
 /* The cache of answers, as operators see it. */
 #include "node/control/control_cache.h"
 
-#include <stdio.h>
-
 #include "node/answers/answers.h"
 #include "node/answers/answers_rule.h"
-#include "node/base/log.h"
-#include "node/control/admin_access.h"
-#include "node/text/json_pull.h"
 #include "node/text/prom_out.h"
+
+/* Of the connection of each lane: how many there are and are open. */
+static uint64_t
+count_open(const struct node_shared *node)
+{
+    uint64_t open = 0;
+
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        open += gauge_read(&node->lanes[i].redis_open) != 0;
+    }
+    return open;
+}
+
+static void
+put_redis(const struct node_shared *node, struct json_out *json)
+{
+    uint64_t hits = 0;
+
+    if (node->redis == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        hits += counter_read(&node->lanes[i].metrics.answer_cache_shared_hits);
+    }
+    json_out_key(json, "redis");
+    json_out_object_begin(json);
+    json_out_put_text(json, "url", node->config->answer_cache.redis);
+    json_out_put_uint(json, "connections", node->lanes_count);
+    json_out_put_uint(json, "open", count_open(node));
+    json_out_put_uint(json, "hits", hits);
+    json_out_object_end(json);
+}
 
 void
 control_cache_put(struct control *control, struct json_out *json)
@@ -36,6 +63,7 @@ control_cache_put(struct control *control, struct json_out *json)
     json_out_put_uint(json, "hits", hits);
     json_out_put_uint(json, "misses", misses);
     json_out_put_uint(json, "evicted", stats.evicted);
+    put_redis(node, json);
     json_out_object_end(json);
 }
 
@@ -87,77 +115,11 @@ control_cache_put_metrics(const struct node_shared *node, struct buf *out)
     prom_out_single(out, "kvasir_answer_cache_flights", "gauge",
                     "Requests whose answer will be kept, if it is a good one",
                     s.flights);
+    if (node->redis != NULL) {
+        prom_out_single(out, "kvasir_answer_cache_shared_connections", "gauge",
+                        "Lanes whose connection to answer_cache.redis is open",
+                        count_open(node));
+    }
     prom_out_rows(out, "kvasir_answer_cache", rows, sizeof rows / sizeof *rows,
                   &s);
-}
-
-/* {"tenant":NAME,"model":NAME}, both or either; or nothing. */
-static bool
-read_which(struct slice body, struct answers_which *which)
-{
-    struct json_pull pull;
-    enum pull_token token;
-    char name[CONFIG_MODEL_NAME_MAX];
-
-    if (body.len == 0) {
-        return true;
-    }
-    json_pull_init(&pull, body);
-    if (json_pull_next(&pull) != PULL_OBJECT) {
-        return false;
-    }
-    while ((token = json_pull_next(&pull)) == PULL_KEY) {
-        bool tenant = json_pull_is(&pull, SLICE("tenant"));
-        bool model = json_pull_is(&pull, SLICE("model"));
-        if (tenant == model || json_pull_next(&pull) != PULL_STRING ||
-            json_pull_copy(&pull, name, sizeof(name)) < 0) {
-            return false;
-        }
-        uint64_t hash = key_digest(slice_of(name));
-        which->tenants = which->tenants || tenant;
-        which->models = which->models || model;
-        *(tenant ? &which->tenant : &which->model) = hash;
-    }
-    return token == PULL_OBJECT_END && json_pull_next(&pull) == PULL_END;
-}
-
-void
-control_cache_clear(struct control *control, struct httpd_request *request)
-{
-    struct answers *cache = control->node->answers;
-    struct answers_which which = {.tenants = false};
-    char text[64];
-
-    if (cache == NULL) {
-        httpd_error(request, 404, "no_answer_cache",
-                    "this node keeps no answers: answer_cache.bytes_max is 0");
-        return;
-    }
-    if (!read_which(httpd_body(request), &which)) {
-        httpd_error(request, 400, "bad_request",
-                    "expected nothing, or {\"tenant\": NAME, \"model\": NAME} "
-                    "with both or either");
-        return;
-    }
-    admin_access_log(&control->access, request, SLICE(""), NULL);
-    uint32_t cleared = answers_clear(cache, &which);
-    uint32_t told = hints_tell_clear(&control->hints, &control->clears, &which,
-                                     control_now_us(control));
-    (void)snprintf(text, sizeof(text), "{\"cleared\":%u,\"peers_told\":%u}\n",
-                   (unsigned)cleared, (unsigned)told);
-    httpd_answer(request, 200, "application/json", SLICE(""), slice_of(text));
-}
-
-void
-control_cache_hear(struct control *control)
-{
-    struct hints_clears_heard heard;
-
-    while (hints_hear_clear(&control->hints, &control->clears, &heard)) {
-        const char *by =
-            cluster_peer_name(control_cluster(control), heard.peer);
-        uint32_t cleared = answers_clear(control->node->answers, &heard.which);
-        LOG_INFO("answers_cleared", KV("by", by != NULL ? by : ""),
-                 KV("answers", cleared));
-    }
 }

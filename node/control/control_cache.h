@@ -1,6 +1,6 @@
 /*
  * The cache of answers, as operators see it: what it holds, whether a request
- * may be answered from it, and how it is cleared.
+ * may be answered from it. How it is cleared: control_clearing.h.
  *
  * Role: shell. Owns: nothing. Thread: control. Limits: none. Errors: none.
  */
@@ -24,13 +24,5 @@ void control_cache_explain(struct control *control, struct slice body,
 
 /* Its metrics as Prometheus text, likewise. */
 void control_cache_put_metrics(const struct node_shared *node, struct buf *out);
-
-/* POST /admin/answer_cache/clear: all, or what is of the tenant or the model, or
- * both, that the body names; here and, a moment later, on all nodes. */
-void control_cache_clear(struct control *control, struct httpd_request *request)
-    ON_CONTROL;
-
-/* There is a cache: clears what peers were told to clear. */
-void control_cache_hear(struct control *control) ON_CONTROL;
 
 #endif

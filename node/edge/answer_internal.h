@@ -10,6 +10,7 @@
  *   alive.c        comments to clients that wait for the first of a stream
  *   whole.c        answers that are held until they are whole
  *   caching.c      answers that are kept for requests that repeat
+ *   sharing.c      ... and shared by all nodes
  *   counting.c     counts of tokens, which are answered here
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
@@ -219,10 +220,29 @@ caching_fini(struct exchange *x, bool done)
         caching_end(x, done);
     }
 }
+/* x, which has a flight, is answered with an answer of that age that another node
+ * got, which is the cache's from here on. Frees x. */
+void caching_found(struct exchange *x, struct answers_kept *answer,
+                   uint64_t age_us) ON_LANE;
+/* x, which waits for an answer, goes on without. May free x. */
+void caching_go_on(struct exchange *x) ON_LANE;
 /* Adds what its client is told of it, if it has anything to do with a cache. */
 void caching_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
 /* "hit", "miss", "bypass"; NULL: there is no cache. Static text. */
 const char *caching_name(const struct exchange *x);
+
+/* sharing.c: callers look at lane->redis first. */
+
+/* Makes it, for a lane of a node that has one. 0 or -ENOMEM. */
+int sharing_lane_init(struct lane *lane) MUST_CHECK;
+/* Asks Redis for the answer; x has a flight. True: x waits, and goes on by
+ * caching_found() or caching_go_on(). */
+bool sharing_ask(struct exchange *x) ON_LANE MUST_CHECK;
+/* x ends, and has asked. */
+void sharing_forget(struct exchange *x) ON_LANE;
+/* Sends Redis the answer of x, if it may be shared. */
+void sharing_keep(struct exchange *x, const struct answers_kept *answer)
+    ON_LANE;
 
 /* counting.c */
 

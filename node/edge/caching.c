@@ -136,21 +136,30 @@ caching_read(struct exchange *x, const struct http_head *head)
 
 /* Answering */
 
+/* Frees x. */
+static void ON_LANE
+send_answer(struct exchange *x, const struct answers_kept *answer,
+            uint64_t age_us)
+{
+    x->caching.verdict = CACHING_HIT;
+    x->caching.age_s = (uint32_t)(age_us / 1000000);
+    x->dispatch.choice.elect.reason = "answered from the answer cache";
+    counter_bump(&x->client->lane->shared->metrics.answer_cache_hits, 1);
+    limit_let_through(x);
+    reply_send(x->client, 200, answer->type,
+               (struct slice){answer->body, answer->len});
+}
+
 static void ON_LANE
 answer_from(struct exchange *x, const struct answers_kept *answer)
 {
     struct lane *lane = x->client->lane;
     struct answers_key key = x->caching.key;
     uint64_t now_us = lane_now_us(lane);
-    uint64_t age_us = now_us > answer->since_us ? now_us - answer->since_us : 0;
+    uint64_t kept_us =
+        now_us > answer->since_us ? now_us - answer->since_us : 0;
 
-    x->caching.verdict = CACHING_HIT;
-    x->caching.age_s = (uint32_t)(age_us / 1000000);
-    x->dispatch.choice.elect.reason = "answered from the answer cache";
-    counter_bump(&lane->shared->metrics.answer_cache_hits, 1);
-    limit_let_through(x);
-    reply_send(x->client, 200, answer->type,
-               (struct slice){answer->body, answer->len});
+    send_answer(x, answer, answer->age_us + kept_us);
     answers_give_back(lane->node->answers, &key, answer);
 }
 
@@ -190,6 +199,9 @@ caching_ask(struct exchange *x)
     case ANSWERS_LEADS:
         c->flight = got.flight;
         c->records = true;
+        if (lane->redis != NULL && sharing_ask(x)) {
+            return true;
+        }
         break;
     case ANSWERS_NONE:
         break;
@@ -200,8 +212,8 @@ caching_ask(struct exchange *x)
 
 /* Waiting */
 
-static void ON_LANE
-go_alone(struct exchange *x)
+void
+caching_go_on(struct exchange *x)
 {
     deadline_clear(&x->deadline);
     x->caching.follows = false;
@@ -227,7 +239,7 @@ look(struct exchange *x)
         break;
     case ANSWERS_LEADS:
     case ANSWERS_NONE:
-        go_alone(x);
+        caching_go_on(x);
         break;
     }
 }
@@ -248,7 +260,7 @@ void
 caching_expired(struct exchange *x)
 {
     CHECK(x->caching.follows);
-    go_alone(x);
+    caching_go_on(x);
 }
 
 /* While a node drains, lanes end one by one, and those that still wait look at
@@ -293,6 +305,23 @@ land(struct exchange *x, struct answers_kept *answer)
     c->flight = NULL;
     free_record(x);
     wake_lanes(lane, lanes);
+}
+
+void
+caching_found(struct exchange *x, struct answers_kept *answer, uint64_t age_us)
+{
+    struct lane *lane = x->client->lane;
+    struct answers *cache = lane->node->answers;
+    struct answers_key key = x->caching.key;
+    struct answers_flight *flight = x->caching.flight;
+
+    CHECK(flight != NULL && x->caching.ptr == NULL);
+    x->caching.flight = NULL;
+    x->caching.records = false;
+    answer->age_us = age_us;
+    send_answer(x, answer, age_us);
+    wake_lanes(lane,
+               answers_land(cache, &key, flight, answer, lane_now_us(lane)));
 }
 
 void
@@ -448,7 +477,13 @@ caching_end(struct exchange *x, bool done)
                 x->naming.next <= 1;
     struct answers_kept *answer = good ? make_answer(x) : NULL;
 
+    if (x->caching.call.waits != 0) {
+        sharing_forget(x);
+    }
     if (answer != NULL) {
+        if (x->caching.marked) {
+            sharing_keep(x, answer);
+        }
         land(x, answer);
     } else {
         caching_drop(x);

@@ -14,6 +14,7 @@
  *   waiting.c   requests that wait for a worker with room
  *   naming.c    requests whose name stands for models
  *   caching.c   answers that are kept for requests that repeat
+ *   sharing.c   ... and shared by all nodes
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   refusing.c  what clients of refused requests are told
  *   upstream.c  connections to workers and their pools
@@ -203,6 +204,7 @@ struct lane {
     struct config_cors cors;
     struct config_messages messages;
     struct config_answer_cache answer_cache;
+    struct redis *redis; /* that answers are shared by; NULL: none */
     struct http_tokens operators;
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */

@@ -294,6 +294,8 @@ lane_check_drained(struct lane *lane)
         uv_close((uv_handle_t *)&lane->tokens_due, NULL);
         uv_close((uv_handle_t *)&lane->yield_due, NULL);
         inquiry_lane_close(lane);
+        redis_free(lane->redis);
+        lane->redis = NULL;
         uv_close((uv_handle_t *)&lane->wake, NULL);
     }
 }
@@ -413,6 +415,9 @@ take_workers_tls(struct lane *lane)
     sock_tls_context_free(lane->workers_tls);
     lane->workers_tls = share;
     lane->workers_tls_version = tls->version;
+    if (lane->redis != NULL) {
+        redis_use_tls(lane->redis, share);
+    }
     if (lane->token_ask != NULL) {
         token_ask_use_tls(lane->token_ask, share);
     }
@@ -485,6 +490,9 @@ run(void *argument)
     (void)snprintf(name, sizeof(name), "lane-%u", lane->number);
     (void)pthread_setname_np(pthread_self(), name);
     look_at_live(lane); /* published since lane_new() */
+    if (lane->redis != NULL) {
+        redis_open(lane->redis);
+    }
     (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
     gauge_add(&lane->node->lanes_running, -1);
 }
@@ -602,6 +610,9 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
     error = inquiry_lane_init(lane);
     if (error == 0) {
         error = waiting_lane_init(lane);
+    }
+    if (error == 0 && node->redis != NULL) {
+        error = sharing_lane_init(lane);
     }
     if (error == 0 && node->config->keys.file[0] != '\0') {
         error = keys_checker_new(&lane->checker);

@@ -21,6 +21,7 @@
 #include "node/http/http_head.h"
 #include "node/keys/keys_check.h"
 #include "node/limits/limits_table.h"
+#include "node/redis/redis.h"
 #include "node/route/alias.h"
 #include "node/route/resume.h"
 #include "node/route/split.h"
@@ -196,11 +197,15 @@ struct edge_caching {
     bool asks;       /* it has not asked the cache yet */
     bool anew;       /* what is kept is not for it */
     bool follows;    /* it waits for the first of its kind */
+    bool marked;     /* `cleared` is known: its answer may be shared */
+    bool hears;      /* of the marks that it asked Redis for */
     bool records;    /* with `flight`: its answer is taken down as it passes */
     uint32_t age_s;  /* of a hit */
     const char *why; /* of CACHING_BYPASS; static text */
     struct answers_key key;
     struct answers_flight *flight; /* it is the first of its kind; or NULL */
+    struct redis_call call;        /* while it asks Redis */
+    uint64_t cleared;              /* redis_facts.cleared */
     char *ptr;                     /* what was taken down; or NULL */
     size_t size;
     size_t len;

@@ -164,6 +164,22 @@ shared_publish_operators(struct node_shared *node,
     return 0;
 }
 
+/* The configuration was good when it was read. 0, or -errno. */
+static int
+read_redis(struct node_shared *node, const struct config_answer_cache *cache)
+{
+    struct node_redis *redis = calloc(1, sizeof(*redis));
+
+    if (redis == NULL) {
+        return -ENOMEM;
+    }
+    node->redis = redis;
+    return redis_place_read(slice_of(cache->redis), &redis->place) == NULL &&
+                   redis_secret_read(cache->redis_file, &redis->secret) == NULL
+               ? 0
+               : -EINVAL;
+}
+
 int
 shared_init(struct node_shared *node, const struct config *config)
 {
@@ -210,6 +226,13 @@ shared_init(struct node_shared *node, const struct config *config)
         local_samples_new(&node->local_samples) < 0) {
         return -ENOMEM;
     }
+    if (config->answer_cache.redis[0] != '\0') {
+        int error = read_redis(node, &config->answer_cache);
+        if (error < 0) {
+            return error;
+        }
+        seed = node->redis->secret.seed; /* names are alike on all nodes */
+    }
     if (config->answer_cache.bytes_max != 0 &&
         answers_new(&node->answers, config->answer_cache.bytes_max,
                     config->answer_cache.ttl_ms, seed) < 0) {
@@ -232,6 +255,11 @@ void
 shared_fini(struct node_shared *node)
 {
     answers_free(node->answers);
+    if (node->redis != NULL) {
+        struct node_redis *redis = (void *)(uintptr_t)node->redis;
+        redis_secret_forget(&redis->secret);
+        free(redis);
+    }
     local_turns_free(node->local_turns);
     local_samples_free(node->local_samples);
     expectations_free(node->text_expectations);

@@ -31,6 +31,7 @@
 #include "node/local/local_samples.h"
 #include "node/local/local_table.h"
 #include "node/local/local_turns.h"
+#include "node/redis/redis_place.h"
 #include "node/route/route.h"
 #include "node/view/decided.h"
 #include "node/view/expectations.h"
@@ -64,7 +65,8 @@ struct lane_shared {
     struct ring facts;           /* the lane produces, control consumes */
     struct qsbr_reader *reader;  /* the lane's */
     struct gauge connections;
-    struct gauge streams; /* exchanges open now */
+    struct gauge streams;    /* exchanges open now */
+    struct gauge redis_open; /* 1: its connection to Redis is */
     struct ring
         waits; /* struct wait_told: control produces, the lane consumes */
     uv_async_t *wakes; /* the lane's, for them; set before it starts */
@@ -90,6 +92,12 @@ struct node_live {
     uint32_t log_requests; /* as config_log */
 };
 
+/* The Redis of answer_cache. */
+struct node_redis {
+    struct redis_place place;
+    struct redis_secret secret;
+};
+
 struct node_shared {
     const struct config *config; /* as the node was started */
     const char *commit;          /* of the source, or ""; NULL: the same */
@@ -106,9 +114,10 @@ struct node_shared {
     struct publish content;  /* const struct content *, by control; NULL: there
                                is no content.file */
     struct answers *answers; /* that are kept; NULL: there is none */
-    struct publish limits;   /* const struct limits_view *, by control; NULL:
+    const struct node_redis *redis; /* that they are shared by; or NULL */
+    struct publish limits;     /* const struct limits_view *, by control; NULL:
                               nobody's requests are limited */
-    struct elect_config elect;   /* control's; lanes have theirs */
+    struct elect_config elect; /* control's; lanes have theirs */
     struct session_rule session; /* likewise */
     struct config_slo slo;       /* likewise */
     struct config_island island; /* likewise */

@@ -77,6 +77,18 @@
         "Requests that waited for the first of their kind")                    \
     ONE(answer_cache_unkept, "First ones whose answer was not kept: no whole " \
                              "one of 200, or too large")                       \
+    FAMILY(answer_cache_shared, "result", "Questions to answer_cache.redis")   \
+    OF("hit", answer_cache_shared_hits, "it had the answer")                   \
+    OF("miss", answer_cache_shared_misses, "it had none that still holds")     \
+    OF("bad", answer_cache_shared_bad,                                         \
+       "what it had was damaged, or not sealed by the nodes")                  \
+    OF("failed", answer_cache_shared_failed,                                   \
+       "it did not answer in time, or went away")                              \
+    OF("away", answer_cache_shared_away,                                       \
+       "not asked: it was away, or had too much to do")                        \
+    ONE(answer_cache_shared_sent, "Answers that answer_cache.redis was sent")  \
+    ONE(answer_cache_shared_unsent,                                            \
+        "... that it was not: it was away, or had too much to do")             \
     FAMILY(answer_cache_bypassed, "reason", "Requests that pass it by")        \
     OF("path", answer_cache_bypass_path,                                       \
        "no path of generations or embeddings")                                 \

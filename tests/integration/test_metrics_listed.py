@@ -93,13 +93,17 @@ class Document(harness.Case):
         rules.write_text(json.dumps({"auto": {"model": "kvasir/stand-in", "rules": [
             {"name": "tools", "has": ["tools"], "model": "kvasir/stand-in"}]}}))
         workers.write_text("")
+        secret = self.folder / "secret"
+        secret.write_text("secret 0123456789abcdef\n")
         sets.write_text(json.dumps({"keys": [{
             "kid": "k", "kty": "RSA", "alg": "RS256", "n": "_" * 341 + "w", "e": "AQAB"}]}))
         nobody = f"http://127.0.0.1:{free_port()}"
         node = self.start(
             "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
             "--mesh", "127.0.0.1:0", "--data", self.folder / "data",
-            "--answer_cache.bytes_max", "1MiB", "--slo.ttft", "60s", "--slo.itl", "60s",
+            "--answer_cache.bytes_max", "1MiB",
+            "--answer_cache.redis", nobody.replace("http", "redis"),
+            "--answer_cache.redis_file", secret, "--slo.ttft", "60s", "--slo.itl", "60s",
             "--scale.mode", "act", "--scale.pools", f"p,hook={nobody}",
             "--scale.quorum", "2", "--limits.tenant_requests", "1000/min",
             "--island.name", "eu/a", "--keys.file", keys, "--content.file", rules,

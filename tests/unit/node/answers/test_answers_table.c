@@ -110,6 +110,21 @@ Test(answers_table, an_answer_is_kept_for_its_time)
     cr_assert(has(1, 5000));
 }
 
+Test(answers_table, an_answer_that_another_node_got_has_its_age_already)
+{
+    const uint64_t ages[] = {TTL / 4, TTL, UINT64_MAX};
+
+    for (uint64_t i = 0; i < 3; i++) {
+        struct answers_kept *answer = answer_of(10, 'x');
+        uint64_t left = ages[i] < TTL ? TTL - ages[i] : 0;
+        answer->age_us = ages[i];
+        cr_assert_eq(ask(i, 0, 100), ANSWERS_LEADS);
+        cr_assert_eq(answers_table_land(&table, got.flight, answer, 100), 0);
+        cr_assert_eq(has(i, 100 + left - (left != 0)), left != 0);
+        cr_assert_not(has(i, 100 + left));
+    }
+}
+
 Test(answers_table, the_least_recently_used_gives_way_to_bytes)
 {
     for (uint64_t i = 0; i < 7; i++) {
