@@ -49,11 +49,17 @@ on_changed(void *context, bool open, const char *why)
     }
 }
 
+/* Of what Redis has under a name. */
+static size_t
+bytes_max(const struct lane *lane)
+{
+    return answers_size_max(lane->node->answers) + SEALED_MORE;
+}
+
 int
 sharing_lane_init(struct lane *lane)
 {
     const struct node_redis *shared = lane->node->redis;
-    size_t body_max = answers_size_max(lane->node->answers);
     uint8_t nonce[REDIS_NONCE_BYTES];
     struct redis_marks_text text;
     struct slice greeting[REDIS_MARKS_SET];
@@ -66,8 +72,8 @@ sharing_lane_init(struct lane *lane)
         .place = &shared->place,
         .secret = &shared->secret,
         .timeout_ms = lane->node->config->answer_cache.redis_wait_ms,
-        .bytes_max = body_max + SEALED_MORE,
-        .unsent_max = 2 * (body_max + SEALED_MORE) + ((size_t)64 << 10),
+        .bytes_max = bytes_max(lane),
+        .unsent_max = 2 * bytes_max(lane) + ((size_t)64 << 10),
         .greeting = greeting,
         .greeting_count = REDIS_MARKS_SET,
         .changed = on_changed,
@@ -153,7 +159,7 @@ on_reply(struct redis_call *call, const struct resp *reply)
         }
         return;
     }
-    if (reply->item.kind == RESP_BYTES) {
+    if (reply->item.kind == RESP_BYTES && reply->item.bytes.len != 0) {
         take(x, reply->item.bytes);
     } else {
         miss(x, &m->answer_cache_shared_misses);
@@ -168,17 +174,22 @@ sharing_ask(struct exchange *x)
     struct redis_marks_text text;
     struct slice marks[REDIS_MARKS_ASK];
     char name[REDIS_NAME_MAX];
+    char last[24];
 
     if (!redis_is_open(lane->redis)) {
         counter_bump(&lane->shared->metrics.answer_cache_shared_away, 1);
         return false;
     }
     redis_marks_ask(&c->key, &text, marks);
-    const struct slice get[2] = {SLICE("GET"),
-                                 {name, redis_name(&c->key, name)}};
+    /* A node of more memory may have sent more than is taken here. */
+    (void)snprintf(last, sizeof(last), "%zu", bytes_max(lane) - 1);
+    const struct slice get[4] = {SLICE("GETRANGE"),
+                                 {name, redis_name(&c->key, name)},
+                                 SLICE("0"),
+                                 slice_of(last)};
     c->call = (struct redis_call){.done = on_reply};
     bool asked = redis_send(lane->redis, marks, REDIS_MARKS_ASK, &c->call);
-    if (asked && !c->anew && !redis_send(lane->redis, get, 2, &c->call)) {
+    if (asked && !c->anew && !redis_send(lane->redis, get, 4, &c->call)) {
         sharing_forget(x);
         asked = false;
     }

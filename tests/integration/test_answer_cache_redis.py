@@ -109,6 +109,19 @@ class Nodes(Shared):
         said, body = self.ask(nodes[1])
         self.assertEqual((said, json.loads(body)), ("HIT", large))
 
+    def test_a_node_of_less_memory_asks_an_engine_and_keeps_its_connection(self):
+        large = {"choices": [{"finish_reason": "stop", "text": "x" * 400_000}]}
+        self.worker.handler = lambda peer, _: peer.json(large)
+        redis = RedisServer(self)
+        node, = self.share(redis, names="a")
+        small, = self.share(redis, "--answer_cache.bytes_max", "1MiB", names="b")
+        self.ask(node)
+        self.sent(node, 1)
+        said, body = self.ask(small)
+        self.assertEqual((said, json.loads(body)), ("MISS", large))
+        self.assertEqual([self.result(small, name) for name in ("bad", "failed")], [1, 0])
+        self.assertNotIn("redis_away", small.log())
+
     def test_no_cache_makes_it_anew_for_all(self):
         nodes = self.share(RedisServer(self), names="abc")
         _, first = self.ask(nodes[0])
@@ -202,7 +215,7 @@ class Trust(Shared):
         def flipped(at):
             return lambda name: (values[name][:at] + bytes([values[name][at] ^ 1]) +
                                  values[name][at + 1:])
-        damaged = [lambda _: b"", lambda _: b"KvA1", lambda _: b"x" * 5000,
+        damaged = [lambda _: b"KvA1", lambda _: b"x" * 5000,
                    lambda _: b"KvA1" + bytes(60), lambda name: values[name][:-1],
                    lambda name: values[name] + b"\0", flipped(8), flipped(20), flipped(40),
                    lambda name: values[other[name]]]
