@@ -42,6 +42,7 @@ struct intake_nats {
     uint32_t fails;     /* in a row */
     char subject[URL_PATH_MAX + 8];
     char life[NATS_LIFE_MAX]; /* of the live messages; "": none came */
+    uint64_t seq;             /* the highest of them */
     bool waits;               /* a question, for its connection */
     uint64_t from;
     struct nats_replay replay;
@@ -97,11 +98,15 @@ intake_nats_new(struct intake_rank *rank)
     return 0;
 }
 
+/* epoll forgets what is closed, but not while a program that is being started
+ * has it, too. */
 static void
 close_link(struct link *link)
 {
     if (link->fd >= 0) {
-        (void)close(link->fd); /* epoll forgets it */
+        (void)epoll_ctl(link->watch.rank->intake->epoll, EPOLL_CTL_DEL,
+                        link->fd, NULL);
+        (void)close(link->fd);
         link->fd = -1;
         link->number++;
         link->said = link->stands = false;
@@ -248,9 +253,9 @@ unread(struct link *link)
                      : bytes;
 }
 
-/* Reads operations, as many as most; take() is told of each message. A connection
- * that take() closed is not read further. *more: there may be others. NULL, or why
- * the connection is over. */
+/* Reads operations, as many as most, of which a part that is received counts as
+ * one; take() is told of each message. A connection that take() closed is not read
+ * further. NULL, or why the connection is over. */
 static const char *
 read_link(struct intake_rank *rank, struct link *link, uint32_t most,
           const char *(*take)(struct intake_rank *rank,
@@ -274,6 +279,7 @@ read_link(struct intake_rank *rank, struct link *link, uint32_t most,
             if (none) {
                 return NULL;
             }
+            n++;
             continue;
         }
         link->at += said.used;
@@ -341,6 +347,8 @@ take_batch(struct intake_rank *rank, const struct nats_said *said)
         intake_rank_renewed(rank);
     }
     if (nats->live.number == number) {
+        bool same = slice_equal(life, slice_of(nats->life));
+        nats->seq = same && seq < nats->seq ? nats->seq : seq;
         memcpy(nats->life, life.ptr, life.len);
         nats->life[life.len] = '\0';
         intake_rank_live(rank, seq, said->payload);
@@ -449,7 +457,7 @@ ask_stream(struct intake_nats *nats)
     struct buf out = buf_over(bytes, sizeof bytes);
 
     nats->waits = false;
-    nats_replay_ask(&nats->replay, nats->from, nats->life, &out);
+    nats_replay_ask(&nats->replay, nats->from, nats->life, nats->seq, &out);
     return say(&nats->reply, &out) ? NULL : "it does not read";
 }
 

@@ -107,10 +107,11 @@ fetch(struct nats_replay *replay, uint64_t left, struct buf *out)
 
 void
 nats_replay_ask(struct nats_replay *replay, uint64_t from, const char *life,
-                struct buf *out)
+                uint64_t seq, struct buf *out)
 {
     CHECK(strlen(life) < sizeof replay->live);
     memcpy(replay->live, life, strlen(life) + 1);
+    replay->live_seq = seq;
     replay->from = from;
     replay->stage = NATS_REPLAY_LAST;
     replay->over = false;
@@ -221,9 +222,10 @@ take_last(struct nats_replay *replay, struct slice life, uint64_t seq,
     }
     memcpy(replay->life, life.ptr, life.len);
     replay->life[life.len] = '\0';
-    if (seq < replay->from) {
-        return strcmp(replay->life, replay->live) == 0 ? failed(replay, BEHIND)
-                                                       : ended(replay);
+    if (seq < replay->from) { /* a life that is not as far yet, or is cut off */
+        return strcmp(replay->life, replay->live) == 0 && seq < replay->live_seq
+                   ? failed(replay, BEHIND)
+                   : ended(replay);
     }
     replay->last_at = place->at;
     replay->back = seq - replay->from;

@@ -58,6 +58,7 @@ struct nats_replay {
     uint64_t sid; /* of the subscription in use; 0: none yet */
     uint64_t from;
     char live[NATS_LIFE_MAX]; /* the life of live messages; "": not known */
+    uint64_t live_seq;        /* ... and the last one's number in it */
     char life[NATS_LIFE_MAX]; /* ... of the subject's last message */
     uint64_t last_at;         /* the last message's number in the stream */
     uint64_t back;            /* how far before it the consumer begins */
@@ -69,11 +70,11 @@ struct nats_replay {
     char why[NATS_REPLAY_WHY_MAX];
 };
 
-/* Begins a question; its first words go to out. An earlier one is given up. life:
- * of the live messages, "" if none came: while the stream does not have what they
- * told, it is behind, and its answer would be wrong. */
+/* Begins a question; its first words go to out. An earlier one is given up. life,
+ * seq: of the last live message, "" if none came: while the stream does not have
+ * it, it is behind, and its answer would be wrong. */
 void nats_replay_ask(struct nats_replay *replay, uint64_t from,
-                     const char *life, struct buf *out);
+                     const char *life, uint64_t seq, struct buf *out);
 
 /* A message of the connection; what is to be said next goes to out. After a BATCH
  * with `over`, it is at its end. */

@@ -31,7 +31,8 @@ take(struct nats_replay *replay, struct nats_said *said)
     CHECK(out.len == 0 || outcome == NATS_REPLAY_WAITS ||
           outcome == NATS_REPLAY_BATCH);
     if (replay->stage == NATS_REPLAY_IDLE) {
-        nats_replay_ask(replay, replay->seq % 4, replay->life, &out);
+        nats_replay_ask(replay, replay->seq % 4, replay->life, replay->back % 4,
+                        &out);
     }
 }
 
@@ -45,7 +46,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf out = buf_over(words, sizeof words);
     struct nats_said said;
 
-    nats_replay_ask(&replay, 3, "a", &out);
+    nats_replay_ask(&replay, 3, "a", 3, &out);
     for (;;) {
         nats_wire_read(bytes, MESSAGE_MAX, &said);
         if (said.op == NATS_PART || said.op == NATS_BAD) {

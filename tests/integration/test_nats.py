@@ -127,6 +127,16 @@ class Nats(Base):
             source.restart()
         self.assertGreaterEqual(len(drive.of("begin")), 3)
 
+    def test_another_life_begins_anew_after_a_long_one(self):
+        source = self.source(self.server())
+        drive = self.join(source, **{"events.replay_timeout": "60s"})  # no answer would be late
+        for i in range(1, 700):  # more than a stream knows by their fingerprints
+            source.store([i], parent=i - 1 or None)
+        self.caught_up(drive, source)
+        source.restart()
+        source.store(range(1001, 1004))
+        self.caught_up(drive, source)
+
     def test_a_life_that_is_ahead_of_the_one_before_is_no_gap(self):
         source = self.source(self.server())
         drive = self.join(source)

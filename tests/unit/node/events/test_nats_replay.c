@@ -139,15 +139,16 @@ note_seq(uint64_t seq)
     (void)snprintf(got + len, sizeof got - len, "%" PRIu64 " ", seq);
 }
 
-/* Plays the server to the end: what came, in words. */
+/* Plays the server to the end: what came, in words. live: the last message that
+ * came live. */
 static const char *
-asked(uint64_t from, const char *life)
+asked_after(uint64_t from, const char *life, uint64_t live)
 {
     enum nats_replay_outcome outcome = NATS_REPLAY_WAITS;
     uint64_t due = 0;
 
     out = buf_over(words, sizeof words - 1);
-    nats_replay_ask(&replay, from, life, &out);
+    nats_replay_ask(&replay, from, life, live, &out);
     words[out.len] = '\0';
     got[0] = '\0';
     for (unsigned turn = 0;; turn++) {
@@ -179,6 +180,12 @@ asked(uint64_t from, const char *life)
     }
 }
 
+static const char *
+asked(uint64_t from, const char *life)
+{
+    return asked_after(from, life, from);
+}
+
 Test(node_nats_replay, a_stream_of_one_subject_takes_two_consumers)
 {
     for (uint64_t i = 0; i < 10; i++) {
@@ -205,6 +212,8 @@ Test(node_nats_replay, earlier_lives_are_passed_over)
     /* A life that is not as far as what was applied is another one. */
     cr_assert_str_eq(asked(7, "a"), "end");
     cr_assert_str_eq(asked(7, ""), "end");
+    cr_assert_str_eq(asked_after(7, "b", 3), "end", "it began live, too");
+    cr_assert_str_eq(asked_after(7, "b", 4), "failed", "4 is not there yet");
 }
 
 Test(node_nats_replay, other_subjects_move_the_beginning_back)
@@ -273,7 +282,7 @@ static enum nats_replay_outcome
 first_answer(const char *reply, const char *headers, const char *payload)
 {
     out = buf_over(words, sizeof words - 1);
-    nats_replay_ask(&replay, 0, "", &out);
+    nats_replay_ask(&replay, 0, "", 0, &out);
     return answer(reply, headers, payload);
 }
 
@@ -313,9 +322,9 @@ Test(node_nats_replay, another_subscriptions_messages_are_none)
     struct nats_said said = {.op = NATS_MSG, .headers = SLICE("NATS/1.0 503")};
 
     out = buf_over(words, sizeof words - 1);
-    nats_replay_ask(&replay, 0, "", &out);
+    nats_replay_ask(&replay, 0, "", 0, &out);
     said.sid = replay.sid;
-    nats_replay_ask(&replay, 0, "", &out);
+    nats_replay_ask(&replay, 0, "", 0, &out);
     cr_assert_not_null(strstr(words, "UNSUB 1\r\nSUB _INBOX.me.2 2\r\n"));
     cr_assert_eq(nats_replay_take(&replay, &said, &out), NATS_REPLAY_WAITS);
     said.sid = replay.sid;
