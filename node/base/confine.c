@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -101,6 +102,22 @@ find_loader(struct dl_phdr_info *program, size_t size, void *loader)
     return 1; /* libraries come behind it */
 }
 
+/* Its folder: an update of the C library puts another file in its place. No more
+ * can be run so than by the loader itself, which runs what it is told to. */
+static bool
+allow_loader(int rules, const char *loader)
+{
+    char path[PATH_MAX];
+
+    if (realpath(loader, path) == NULL) {
+        return false;
+    }
+    char *slash = strrchr(path, '/');
+    CHECK(slash != NULL);
+    slash[slash == path] = '\0';
+    return allow(rules, path, LANDLOCK_ACCESS_FS_EXECUTE);
+}
+
 /* This program is run anew where files are kept (storage/keeper.h). */
 static bool
 allow_self(int rules)
@@ -109,7 +126,7 @@ allow_self(int rules)
 
     (void)dl_iterate_phdr(find_loader, (void *)&loader);
     return allow(rules, "/proc/self/exe", LANDLOCK_ACCESS_FS_EXECUTE) &&
-           (loader == NULL || allow(rules, loader, LANDLOCK_ACCESS_FS_EXECUTE));
+           (loader == NULL || allow_loader(rules, loader));
 }
 
 /* Where a sanitizer writes its reports: log_path='FOLDER/NAME'. */

@@ -2,8 +2,9 @@
  * What this process may do to its machine from here on, and what it starts later.
  *
  * Files (Landlock): they are written, made, renamed and removed below one folder
- * alone, and no program is run but this one. What may be read is not bounded
- * further: names are looked up, certificates and models read wherever they are.
+ * alone, and no program is run but this one, and what is in the folder of the C
+ * library's loader. What may be read is not bounded further: names are looked up,
+ * certificates and models read wherever they are.
  * Calls (seccomp): those that no router needs and that attacks on a kernel or on
  * other processes begin with fail with EPERM: ptrace, mount, bpf, keys, modules,
  * namespaces, io_uring and the like; and any of another architecture.

@@ -1,6 +1,12 @@
 """What the kernel lets a node do to its machine: all of its threads and processes, what is
 said of it, and how a node is started without."""
+import os
 import pathlib
+import re
+import shutil
+import signal
+import tempfile
+import unittest.mock
 
 import harness
 from fake_worker import FakeWorker
@@ -72,6 +78,31 @@ class Sandbox(harness.Case):
         self.assertEqual(list(data.iterdir()), [])
         self.assertIn("snapshot_failed", node.log())
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_snapshot_failing"), 1)
+
+    def test_an_update_of_the_c_library_does_not_end_snapshots(self):
+        """A copy of the program, whose loader is replaced as packages do it."""
+        program = pathlib.Path(harness.program("kvasir")).read_bytes()
+        found = re.search(rb"/lib[0-9a-z]*/ld-linux[^\0]*", program)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="k", dir="/tmp"))  # a short name
+        self.addCleanup(shutil.rmtree, folder)
+        loader = folder / "l"
+        if found is None or len(str(loader)) > len(found[0]):
+            self.skipTest("this program's loader is none of glibc's")
+        shutil.copy(found[0].decode(), loader)
+        (folder / "node").mkdir()
+        copy = folder / "node/kvasir"
+        copy.write_bytes(program.replace(found[0], bytes(loader).ljust(len(found[0]), b"\0"), 1))
+        copy.chmod(0o755)
+        with unittest.mock.patch.object(harness, "BUILD", folder):
+            node = self.bounded("--data", self.folder / "data")
+        self.assertEqual(self.snapshot(node).status, 200)
+        shutil.copy(loader, folder / "new")
+        (folder / "new").rename(loader)
+        keepers = [child for task in pathlib.Path(f"/proc/{node.pid}/task").iterdir()
+                   for child in (task / "children").read_text().split()]
+        self.assertEqual(len(keepers), 1)
+        os.kill(int(keepers[0]), signal.SIGKILL)
+        harness.wait_until(lambda: self.snapshot(node).status == 200, "another keeper")
 
     def test_it_can_be_turned_off(self):
         node = self.serve("--sandbox", "off", "--data", self.folder / "data")
