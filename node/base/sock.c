@@ -300,6 +300,22 @@ no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+void
+sock_keep_alive(struct sock *sock)
+{
+    const int on = 1;
+    const int idle_s = 60;
+    const int between_s = 15;
+    const int times = 4;
+
+    (void)setsockopt(sock->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s,
+                     sizeof idle_s);
+    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s,
+                     sizeof between_s);
+    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
 int
 sock_connect_begin(const struct sockaddr *address, socklen_t len)
 {

@@ -77,6 +77,10 @@ const char *sock_why(const struct sock *sock);
 /* Waits for these events from now on; no call when nothing changes. */
 void sock_want(struct sock *sock, int events);
 
+/* A peer that has said nothing for a minute is asked whether it is there; without
+ * an answer its end is told as an error, after another one. */
+void sock_keep_alive(struct sock *sock);
+
 /* Sends nothing more, and tells the peer so; it can still be read. */
 void sock_end(struct sock *sock);
 

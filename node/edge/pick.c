@@ -49,6 +49,7 @@ give_in(struct pick *pick)
                          pick->in_size);
         pick->in = NULL;
     }
+    pick->in_at = pick->in_len = 0;
 }
 
 void
@@ -499,6 +500,17 @@ take_message(struct pick *pick, const struct extproc_message *message)
     }
 }
 
+/* Once for all that were read: many may be small. No pipe waits. */
+static void
+drop_read(struct pick *pick)
+{
+    if (pick->in_at != 0) {
+        pick->in_len -= pick->in_at;
+        memmove(pick->in, pick->in + pick->in_at, pick->in_len);
+        pick->in_at = 0;
+    }
+}
+
 /* A message that is here whole, behind the one that was held. False: there is
  * none. */
 static bool ON_LANE
@@ -508,17 +520,24 @@ take_next(struct pick *pick)
     struct extproc_message message;
     struct slice bytes;
 
-    if (pick->held != 0) {
-        pick->in_len -= pick->held;
-        memmove(pick->in, pick->in + pick->held, pick->in_len);
-        pick->held = 0;
+    pick->in_at += pick->held;
+    pick->held = 0;
+    if (pick->in_at == pick->in_len) {
+        give_in(pick);
+        return false;
     }
-    switch (grpc_take((struct slice){pick->in, pick->in_len}, max, &bytes)) {
+    struct slice in = {pick->in + pick->in_at, pick->in_len - pick->in_at};
+    switch (grpc_take(in, max, &bytes)) {
     case 0:
         break;
     case GRPC_E_MORE:
+        drop_read(pick);
         return false;
     case GRPC_E_LARGE:
+        if (pick->state > PICK_ASKED) { /* of the answer, in one piece */
+            break_off(pick, GRPC_EXHAUSTED);
+            return false;
+        }
         counter_bump(&pick->lane->shared->metrics.extproc_faults, 1);
         pick_refuse(pick, 413, "body_too_large",
                     "the request body is larger than limits.body_bytes_max");

@@ -196,7 +196,8 @@ send_out(struct picker *picker)
     }
 }
 
-/* Whether one of them has more to say now. */
+/* Whether one of them has more to say now: bytes, or that it has taken some, or
+ * that it is over. */
 static bool ON_LANE
 turn_stalled(struct picker *picker)
 {
@@ -206,7 +207,7 @@ turn_stalled(struct picker *picker)
         size_t before = h2_unsent(pick->call);
         if (pick->stalled && before < PICK_OUT_MAX) {
             pick_turn(pick);
-            turned = turned || h2_unsent(pick->call) > before;
+            turned = turned || !pick->stalled || h2_unsent(pick->call) > before;
         }
     }
     return turned;
@@ -296,6 +297,9 @@ picker_leave_all(struct lane *lane, bool final)
         next = p->next;
         h2_leave(p->h2, final);
         picker_flush(p);
+        if (final && !p->heard) {
+            picker_close(p, false); /* it could not be told */
+        }
     }
 }
 
@@ -348,6 +352,7 @@ picker_new(struct lane *lane, int fd, const struct sockaddr_storage *peer)
         free(picker);
         return;
     }
+    sock_keep_alive(&picker->sock); /* it may be silent for long, not dead */
     counter_bump(&lane->shared->metrics.extproc_connections, 1);
     lane->pickers_count++;
     picker->next = lane->pickers;

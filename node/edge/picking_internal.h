@@ -104,7 +104,8 @@ struct pick {
     char *in;               /* messages that came, charged; or NULL */
     size_t in_size;
     size_t in_len;
-    size_t held;       /* of these, of the message that was read last */
+    size_t in_at;      /* of these, read, and ... */
+    size_t held;       /* ... of the message that was read last */
     size_t owed;       /* bytes that the gateway was not told to be taken */
     struct buf text;   /* heads that go through the pipes */
     struct buf answer; /* of the node, as far as it came */

@@ -317,6 +317,17 @@ class Refusing(ExtprocCase):
             self.assertEqual(len(call.told().endpoints), 1)
             call.answer(200, [b"{}"])
 
+    def test_a_piece_of_an_answer_over_the_bound_ends_its_stream(self):
+        node = self.serve([self.idle().url], "--limits.body_bytes_max", "1MiB")
+        call = self.gateway(node).ask(self.body("m"))
+        self.assertEqual(len(call.told().endpoints), 1)
+        call.answer_head(200)
+        with self.assertRaises(ext_proc.grpc.RpcError):
+            call.answer_piece(b"a" * (2 << 20), True)
+        self.assertEqual(call.stream.code(), ext_proc.grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertEqual((self.metric(node, "faults"), self.metric(node, "answered")), (1, 0))
+        harness.wait_until(lambda: self.inflight(node) == 0, "it has left")
+
     def test_a_workers_own_key_goes_to_it(self):
         node = self.serve([self.idle().url + ",api_key=sesame"])
         with self.gateway(node).ask(self.body("m"), headers={"authorization": "Bearer x"}) as call:
@@ -362,8 +373,28 @@ class Living(ExtprocCase):
         harness.wait_until(lambda: self.inflight(node) == 0, "all are over")
         self.assertEqual(self.metric(node, "connections"), 1)
 
-    def test_a_gateway_or_client_that_vanishes_leaves_nothing(self):
+    def test_a_piece_waits_for_those_before_it(self):
+        """The gateway takes all that the node has to say, and has more of an answer
+        under way than its window: it must be told that it may go on."""
         node = self.serve([self.idle().url])
+        gateway = self.gateway(node, options=[("grpc.http2.lookahead_bytes", 64 << 20),
+                                              ("grpc.http2.bdp_probe", 0),
+                                              ("grpc.max_receive_message_length", -1)])
+        pieces = [b"a" * (2 << 20)] * 6
+        with gateway.ask(self.body("m")) as call:
+            call.told()
+            call.answer_head(200)
+            for i, piece in enumerate(pieces):
+                call.send("response_body",
+                          M["HttpBody"](body=piece, end_of_stream=i == len(pieces) - 1))
+            for piece in pieces:
+                back = call.receive("response_body").response_body.response.body_mutation
+                self.assertTrue(back.streamed_response.body == piece)
+        harness.wait_until(lambda: self.inflight(node) == 0, "it is over")
+
+    def test_a_gateway_or_client_that_vanishes_leaves_nothing(self):
+        # What is left must not keep the node from ending, if this fails.
+        node = self.serve([self.idle().url], "--timeouts.drain", "1s")
         gateway = self.gateway(node)
         at = []
         for stage in range(4):
@@ -400,6 +431,27 @@ class Living(ExtprocCase):
             self.assertIsNone(node.popen.poll())
             call.answer(200, [b"{}"])
         self.assertEqual(node.wait(), 0, node.log())
+
+    def test_a_stop_does_not_wait_for_who_says_nothing(self):
+        node = self.serve([self.idle().url], "--timeouts.write", "1h", "--timeouts.drain", "1h")
+        with socket.create_connection(node.at("extproc")):
+            harness.wait_until(lambda: self.metric(node, "connections") == 1, "it is there")
+            self.assertEqual(node.stop(), 0, node.log())
+
+    def test_a_gateway_whose_machine_is_gone_is_noticed(self):
+        """By the kernel: its timer of the connection (/proc/net/tcp) is that one."""
+        node = self.serve([self.idle().url])
+        with socket.create_connection(node.at("extproc")) as silent:
+            ends = tuple(f"0100007F:{port:04X}" for port in (
+                node.at("extproc")[1], silent.getsockname()[1]))
+
+            def timer():
+                for line in pathlib.Path("/proc/net/tcp").read_text().splitlines():
+                    words = line.split()
+                    if tuple(words[1:3]) == ends:
+                        return words[5].partition(":")[0]
+                return None
+            harness.wait_until(lambda: timer() == "02", "it is asked whether it lives", 30)
 
     def refuses(self, node):
         try:
