@@ -47,7 +47,7 @@ struct scale_job *
 scale_seat_find_draining(struct scale_seat *seat, const char *model)
 {
     for (uint32_t i = 0; i < seat->count; i++) {
-        if (seat->job[i].record.state == SCALE_DRAINS &&
+        if (seat->job[i].record.state == SCALE_DRAINS && seat->job[i].worked &&
             strcmp(seat->job[i].record.model, model) == 0) {
             return &seat->job[i];
         }

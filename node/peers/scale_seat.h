@@ -108,6 +108,7 @@ int scale_seat_forget(const struct scale_job *job, struct cluster *cluster,
 struct scale_job *scale_seat_find(struct scale_seat *seat, const char *key);
 struct scale_job *scale_seat_find_worker(struct scale_seat *seat,
                                          const char *worker);
+/* One that worked, as far as this node has seen it, and may be taken back. */
 struct scale_job *scale_seat_find_draining(struct scale_seat *seat,
                                            const char *model);
 

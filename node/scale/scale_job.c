@@ -183,6 +183,11 @@ scale_job_heard(struct scale_job *job, const struct scale_record *record,
         memcpy(job->record.worker, worker, sizeof job->record.worker);
         job->undone = true;
     }
+    const char *pool = older ? record->pool : known.pool;
+    if (job->record.pool[0] == '\0' && pool[0] != '\0') {
+        memcpy(job->record.pool, pool, sizeof job->record.pool);
+        job->undone = true;
+    }
     if (other || job->since_us == 0) {
         job->since_us = now_us;
         job->due_us = now_us;

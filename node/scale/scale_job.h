@@ -134,7 +134,8 @@ void scale_job_called(struct scale_job *job);
 void scale_job_answered(struct scale_job *job, bool well, uint64_t now_us);
 
 /* The list says this now; of what an earlier epoch said, the worker is taken
- * where none is known. */
+ * where none is known. So is the pool, which a node of an earlier version leaves
+ * out of what it says. */
 void scale_job_heard(struct scale_job *job, const struct scale_record *record,
                      uint64_t now_us);
 

@@ -240,6 +240,24 @@ Test(node_scale_job, where_an_engine_is_is_not_forgotten)
     cr_expect(job.undone);
 }
 
+Test(node_scale_job, where_it_was_asked_for_is_not_forgotten)
+{
+    struct scale_record asked = {.state = SCALE_ASKED, .pool = "fra"};
+    struct scale_record plain = {.state = SCALE_WORKS, .epoch = 8};
+
+    scale_job_heard(&job, &asked, now_us);
+    scale_job_heard(&job, &plain, now_us); /* by a node that has no pools */
+    cr_expect_eq(job.record.state, SCALE_WORKS);
+    cr_expect_str_eq(job.record.pool, "fra");
+    cr_expect(job.undone);
+    memset(&job, 0, sizeof job);
+    scale_job_heard(&job, &plain, now_us);
+    scale_job_heard(&job, &asked, now_us);
+    cr_expect_eq(job.record.epoch, 8);
+    cr_expect_str_eq(job.record.pool, "fra");
+    cr_expect(job.undone);
+}
+
 Test(node_scale_job, records_are_read_as_they_were_written)
 {
     struct scale_record record = {.state = SCALE_DRAINS,
