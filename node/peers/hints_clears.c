@@ -76,23 +76,29 @@ which_of(const struct hints *hints, uint32_t place, uint32_t number)
 }
 
 /* How many of its clearings were done: none, of a new peer. One that was linked
- * anew may have another place. */
+ * anew may have another place, and whose that was may be linked later. */
 static uint32_t *
 done_of(struct hints_clears *clears, uint32_t place, uint64_t peer)
 {
-    uint32_t done = 0;
+    const struct hints_clears_done before = clears->heard[place];
+    uint32_t at = 0;
+    uint32_t spare = 0;
 
-    if (clears->heard[place].peer == peer) {
+    while (at < GOSSIP_PEERS_MAX && clears->heard[at].peer != peer) {
+        at++;
+    }
+    while (spare < GOSSIP_PEERS_MAX && clears->heard[spare].peer != 0) {
+        spare++;
+    }
+    if (at < GOSSIP_PEERS_MAX) {
+        clears->heard[place] = clears->heard[at];
+        clears->heard[at] = before;
         return &clears->heard[place].done;
     }
-    for (uint32_t i = 0; i < GOSSIP_PEERS_MAX; i++) {
-        if (clears->heard[i].peer == peer) {
-            done = clears->heard[i].done;
-            clears->heard[i].peer = 0;
-        }
+    if (spare < GOSSIP_PEERS_MAX) {
+        clears->heard[spare] = before;
     }
-    clears->heard[place].peer = peer;
-    clears->heard[place].done = done;
+    clears->heard[place] = (struct hints_clears_done){.peer = peer};
     return &clears->heard[place].done;
 }
 

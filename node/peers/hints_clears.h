@@ -26,8 +26,8 @@
 struct hints_clears {
     uint32_t told;      /* on this node, so far */
     uint64_t looked_at; /* gossip_gauges_heard() as of the last full look */
-    struct {
-        uint64_t peer;
+    struct hints_clears_done {
+        uint64_t peer; /* 0: nobody */
         uint32_t done; /* of those that it told */
     } heard[GOSSIP_PEERS_MAX];
 };

@@ -156,6 +156,28 @@ Test(node_hints_clears, a_node_that_comes_later_hears_what_was_cleared_before)
     hears_no_more(2);
 }
 
+Test(node_hints_clears, peers_that_are_linked_anew_count_on_wherever_they_are)
+{
+    link_up(0, 2);
+    link_up(2, 0);
+    clear(1, true, 4, false, 0);
+    clear(2, true, 5, false, 0);
+    pass(2000);
+    hears(0, 2, 4, 0);
+    hears(0, 3, 5, 0);
+    hears_no_more(0);
+    gossip_peer_down(nodes[0].gossip, 2, now_us);
+    gossip_peer_down(nodes[0].gossip, 3, now_us);
+    link_up(0, 2); /* in the place of the other one */
+    link_up(0, 1);
+    pass(5000);
+    hears_no_more(0);
+    clear(1, true, 6, false, 0);
+    pass(200);
+    hears(0, 2, 6, 0);
+    hears_no_more(0);
+}
+
 Test(node_hints_clears, a_peer_of_another_process_counts_anew)
 {
     struct gossip_config config = gossip_config_default();
