@@ -167,9 +167,37 @@ check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
                      "pool %s needs one of hook, command and kubernetes",
                      pool->name);
     }
+    if (pool->token_file[0] != '\0' && pool->hook.host[0] == '\0') {
+        config_error(errors, &place, "pool %s has a token_file and no hook",
+                     pool->name);
+    }
+    if (pool->worker[0] != '\0' && pool->kubernetes[0] == '\0') {
+        config_error(errors, &place, "pool %s has a worker and no kubernetes",
+                     pool->name);
+    }
     if (pool->max != 0 && pool->min > pool->max) {
         config_error(errors, &place, "pool %s has a min over its max",
                      pool->name);
+    }
+}
+
+/* Both would count its pods from 0, and end each other's. */
+static void
+check_sets(const struct config_scale *scale, struct config_errors *errors)
+{
+    const struct config_place place = {.source = "scale.pools"};
+
+    for (uint32_t i = 0; i < scale->pools.count; i++) {
+        const struct config_scale_pool *pool = &scale->pools.pool[i];
+        for (uint32_t k = 0; k < i && pool->kubernetes[0] != '\0'; k++) {
+            const struct config_scale_pool *other = &scale->pools.pool[k];
+            if (strcmp(pool->kubernetes, other->kubernetes) == 0) {
+                config_error(errors, &place,
+                             "pools %s and %s have one StatefulSet: expected "
+                             "one for each",
+                             other->name, pool->name);
+            }
+        }
     }
 }
 
@@ -185,6 +213,7 @@ config_scale_check(const struct config *config, struct config_errors *errors)
     for (uint32_t i = 0; i < config_scale_count(scale); i++) {
         check_pool(config_scale_at(scale, i), errors);
     }
+    check_sets(scale, errors);
     if (scale->pools.count != 0 && own != 0) {
         place.source = "scale.pools";
         config_error(errors, &place,

@@ -99,7 +99,8 @@ begin(struct scale_call *call, const struct scale_job *job)
         config_scale_find(&call->control->node->scale, job->record.pool);
 
     if (pool == NULL) {
-        return "scale.pools has no such pool";
+        return "scale.pools has no such pool: it is needed until its engines "
+               "are gone";
     }
     call->pool = *pool;
     return pool->command[0] != '\0'      ? scale_call_run(call, job)

@@ -87,6 +87,11 @@ Test(node_config_pools, what_is_no_pool_is_refused)
         {"fra,command=/a,hook=http://h:1", "pool fra needs one of"},
         {"fra,command=/a,min=3,max=2", "pool fra has a min over its max"},
         {"fra,kubernetes=v", "kubernetes of a pool needs its worker"},
+        {"fra,command=/a,token_file=/t", "has a token_file and no hook"},
+        {"fra,command=/a,worker=http://v-{}:8", "a worker and no kubernetes"},
+        {"a,kubernetes=m/v,worker=http://v-{}:8 "
+         "b,kubernetes=m/v,worker=http://v-{}:9",
+         "pools a and b have one StatefulSet"},
         {"a123456789a123456789a123456789a1,command=/a", "NAME,KEY=VALUE"},
     };
 
