@@ -46,7 +46,7 @@ way_us(const struct control_scale_world *world, const char *from,
         return 0;
     }
     if (strcmp(from, world->island->name) == 0) {
-        WORKER_SET_EACH (slot, &view->present) {
+        WORKER_SET_EACH (slot, &view->healthy) {
             if (island_within(slice_of(view->worker[slot]->island), there)) {
                 return gauge_read(&world->board->link_us[slot]);
             }

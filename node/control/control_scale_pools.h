@@ -6,8 +6,8 @@
  * An engine is in the pool that it was asked of; one that nobody asked for, in
  * that whose name is its worker's `pool`. A way is what island.links says, nothing
  * where one label is a prefix of the other or is not told, else what this node
- * measures to a worker of that island, from its own; from elsewhere it is not
- * known.
+ * measures to a worker of that island that answers, from its own; from elsewhere
+ * it is not known.
  *
  * Role: core. Owns: nothing. Thread: control. Limits: those of scale_pool.h.
  * Errors: none.

@@ -1,5 +1,7 @@
 """How many engines there should be: judged by what engines and clients show, told in every place,
 logged by one node of a mesh. Nothing is done."""
+import socket
+
 import harness
 from fake_worker import FakeWorker
 from test_proxy import Proxy
@@ -86,6 +88,21 @@ class Scale(Proxy):
         harness.wait_until(lambda: any("pool=near" in node.log() or '"pool":"near"' in node.log()
                                        or "pool=far" in node.log() or '"pool":"far"' in node.log()
                                        for node in nodes), "it is logged")
+
+    def test_an_island_whose_engines_do_not_answer_is_no_near_one(self):
+        worker, gone = self.workers(1)[0], socket.socket()
+        self.addCleanup(gone.close)
+        gone.bind(("127.0.0.1", 0))  # nobody listens
+        show(worker, running=4, waiting=9)
+        far = f"http://127.0.0.1:{gone.getsockname()[1]},island=there"
+        node = self.serve(worker, far, options=(
+            "--scale.mode", "dry_run", "--island.name", "here", "--scale.within", "20ms",
+            "--scale.pools",
+            "near,command=/a,island=here,price=2 far,command=/a,island=there,price=1", *FAST))
+        group = self.judged(node, lambda g: g["requests"] > 0, "it is measured")
+        self.assertEqual([(p["name"], p["may"]) for p in group["pools"]],
+                         [("near", "open"), ("far", "far")])
+        self.assertEqual(group["next_pool"], "near")
 
     def test_a_pool_has_its_min_and_is_not_spared_for_others(self):
         workers = self.workers(2)
