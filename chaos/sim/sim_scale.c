@@ -591,7 +591,7 @@ count_drained(struct sim_world *w, uint32_t node)
 }
 
 /* Until as many engines as are wanted run and work, and no other; NULL: so it
- * is. */
+ * is. A pod without a job gets one below others, and the last one goes then. */
 static const char *
 judge(struct sim_world *w)
 {
@@ -617,17 +617,23 @@ judge(struct sim_world *w)
         running += made->runs && known;
     }
     for (uint32_t i = 0; i < w->nodes_count; i++) {
+        const struct scale_seat *seat = &s->seat[i];
         if (count_drained(w, i) != 0) {
             return "an engine works and drains";
         }
-        if (count_working(&s->seat[i]) != s->desired ||
-            s->seat[i].count != s->desired || running != s->desired) {
+        if (s->pods && scale_pods_gap(seat->job, seat->count, "") != NULL) {
+            return "a pod below one that came has no job";
+        }
+        if (count_working(seat) != s->desired || seat->count != s->desired ||
+            running != s->desired) {
             return "there are not as many engines as are wanted";
         }
     }
     return sim_check_agreed(w);
 }
 
+/* Each node looks once before anything is judged: from the end of the faults to
+ * the exam none did. */
 static void
 want(struct sim_world *w, uint32_t desired)
 {
@@ -635,6 +641,7 @@ want(struct sim_world *w, uint32_t desired)
     const char *why;
 
     w->scale->desired = desired;
+    sim_run_until(w, w->time.now_us + 2 * TURN_US);
     do {
         sim_run_until(w, w->time.now_us + POLL_US);
         why = w->failed ? NULL : judge(w);
