@@ -20,10 +20,11 @@ class Scale(Proxy):
         return [FakeWorker(self, lambda peer, request: peer.json({})) for _ in range(count)]
 
     def judged(self, node, until, what):
-        """The only group, once it is as it should be."""
+        """The group of m, once it is as it should be."""
         def look():
             told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
-            return told["groups"][0] if told["groups"] and until(told["groups"][0]) else None
+            found = [g for g in told["groups"] if g["model"] == "m" and until(g)]
+            return found[0] if found else None
         return harness.wait_until(look, what)
 
     def test_what_waits_asks_for_engines_and_idleness_gives_one_back(self):
