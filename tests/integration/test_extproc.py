@@ -479,7 +479,7 @@ class Living(ExtprocCase):
         with gateway.ask(self.body("m", "a " * 100000), pieces=9) as call:
             self.assertEqual(len(call.told().endpoints), 1)
             call.answer(200, [b"{}" * 100000])
-        self.assertIn("start_port key=extproc.listen", node.log())
+        harness.wait_until(lambda: "start_port key=extproc.listen" in node.log(), "it is said")
 
 
 @unittest.skipUnless(yaml, "python3-yaml is not installed")

@@ -17,13 +17,18 @@ def has(node):
     return harness.request(node.at("admin"), "GET", "/admin/status").json()["sandbox"]
 
 
-def status(path):
-    """The words of a thread's status, or {} where it has ended meanwhile."""
+def read(path):
+    """What a file of a thread says, or nothing where the thread has ended meanwhile."""
     try:
-        text = pathlib.Path(path, "status").read_text()
+        return path.read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return {}
-    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+        return ""
+
+
+def status(path):
+    """The words of a thread's status."""
+    lines = read(pathlib.Path(path, "status")).splitlines()
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
 def bounds(pid):
@@ -33,7 +38,7 @@ def bounds(pid):
         told = status(task)
         if told:
             found.add((told["Seccomp"], told["NoNewPrivs"]))
-        for child in (task / "children").read_text().split():
+        for child in read(task / "children").split():
             found |= bounds(child)
     return found
 
@@ -59,14 +64,15 @@ class Sandbox(harness.Case):
         self.assertEqual(self.snapshot(node).status, 200)  # there is a keeper
         self.assertEqual(bounds(node.pid), {("2", "1")})
         self.assertEqual(has(node), {"bounds": "files and calls", "why": ""})
-        self.assertIn('start_sandbox bounds="files and calls" why=""', node.log())
+        harness.wait_until(lambda: 'start_sandbox bounds="files and calls" why=""' in node.log(),
+                           "it is said")
         told = self.run_once("kvasir", "status", "--admin", "%s:%d" % node.at("admin"))
         self.assertIn("\nsandbox   files and calls\n", told.stdout)
         self.assertEqual(harness.request(node.at("serve"), "POST", "/v1/chat/completions", {
             "model": "m", "messages": [{"role": "user", "content": "hello"}]}).status, 200)
         self.assertEqual(node.stop(), 0)
         again = self.serve("--data", self.folder / "data")
-        self.assertIn("start_snapshot state=warm", again.log())
+        harness.wait_until(lambda: "start_snapshot state=warm" in again.log(), "it is warm")
 
     def test_it_writes_in_the_folder_that_it_began_with_alone(self):
         data = self.folder / "data"
