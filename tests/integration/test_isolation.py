@@ -146,11 +146,11 @@ class Sharing(IsolationCase):
         self.file.write_text(strict)
         for _ in range(2):
             self.reload()
-            self.assertEqual(named(), 1)
+            harness.wait_until(lambda: named() == 1, "it is named once")
         for text in (strict.replace("strict", "shared"), strict):
             self.file.write_text(text)
             self.reload()
-        self.assertEqual(named(), 2)
+        harness.wait_until(lambda: named() == 2, "it is named again")
 
 
 class Predictions(IsolationCase):

@@ -362,9 +362,14 @@ class Bridge(Base):
         self.bridge()
         self.work(80, 3)
         self.same(node)
-        prompt = list(range(82000, 82200))
-        got = harness.request(node.at("serve"), "POST", "/v1/completions",
-                              {"model": "kvasir/stand-in", "prompt": prompt + [1], "max_tokens": 1})
+        question = {"model": "kvasir/stand-in", "prompt": [*range(82000, 82200), 1],
+                    "max_tokens": 1}
+
+        def promised():
+            told = harness.request(node.at("admin"), "POST", "/admin/explain", question).json()
+            return told["candidates"][0]["tokens"]
+        harness.wait_until(lambda: promised() == 192, "the node believes what it reads again")
+        got = harness.request(node.at("serve"), "POST", "/v1/completions", question)
         self.assertEqual(got.status, 200)
         said = harness.request(node.at("admin"), "GET", "/admin/decisions?count=1").json()[0]
         self.assertEqual((said["predicted_tokens"], said["cached_tokens"]), (192, 192))
