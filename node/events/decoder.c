@@ -119,6 +119,7 @@ forget(struct decoder *decoder)
     }
     open_ledger(decoder);
     decoder->apply = (struct kv_apply){.rank = decoder->rank};
+    decoder->doubted = false;
 }
 
 static void
@@ -300,6 +301,7 @@ take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     }
     decoder->unfit_fingerprint = out->fingerprint;
     decoder->unfit_seq = out->seq;
+    decoder->doubted = true;
     kv_stream_reread(decoder->stream, "events missing", 0, now_us);
 }
 

@@ -129,6 +129,7 @@ struct decoder {
     uint64_t reader[NAMES_READER_MAX];
     uint64_t unfit_seq;         /* of the last batch that did not fit */
     uint64_t unfit_fingerprint; /* ... and its digest; 0: none yet */
+    bool doubted; /* ... for which the ledger is to be read again */
 };
 
 /* Carries out one of the stream's outputs: APPLY, BEGIN, GAP, PROVED or STATE; the
@@ -149,7 +150,9 @@ void decoder_reread(struct decoder *decoder, uint64_t ask, uint64_t now_us);
 bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
 
 /* What goes with the names that a stream's reader told: the part of an image
- * that is not the position. At most NAMES_READER_MAX words. Returns how many.
+ * that is not the position. At most NAMES_READER_MAX words. Returns how many; 0:
+ * nobody can go on from the names. Peers hear of it once in an epoch, unless it
+ * changes. So a question that waits for its turn does not change it.
  */
 uint32_t decoder_reader(const struct decoder *decoder, uint64_t *words);
 

@@ -135,7 +135,7 @@ decoder_reader(const struct decoder *decoder, uint64_t *words)
     struct kv_stream_image stream;
     uint32_t count = 0;
 
-    if (!kv_stream_origin(decoder->stream, &stream)) {
+    if (decoder->doubted || !kv_stream_origin(decoder->stream, &stream)) {
         return 0;
     }
     words[count++] = VERSION;

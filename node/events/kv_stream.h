@@ -207,7 +207,8 @@ bool kv_stream_image(const struct kv_stream *stream,
                      struct kv_stream_image *image) MUST_CHECK;
 
 /* What of the image does not change with each batch, at any time; the rest is
- * 0. False as above. */
+ * 0. False as above, but for a stream that must be read again: until then it is
+ * what it was. */
 bool kv_stream_origin(const struct kv_stream *stream,
                       struct kv_stream_image *image) MUST_CHECK;
 

@@ -5,8 +5,7 @@
 bool
 kv_stream_origin(const struct kv_stream *stream, struct kv_stream_image *image)
 {
-    if (stream->blank || stream->dead || stream->reread != NULL ||
-        !stream->config.has_replay) {
+    if (stream->blank || stream->dead || !stream->config.has_replay) {
         return false;
     }
     *image = (struct kv_stream_image){
@@ -22,7 +21,7 @@ kv_stream_origin(const struct kv_stream *stream, struct kv_stream_image *image)
 bool
 kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
 {
-    if (!kv_stream_origin(stream, image)) {
+    if (stream->reread != NULL || !kv_stream_origin(stream, image)) {
         return false;
     }
     CHECK(stream->outs_next == stream->outs_count);

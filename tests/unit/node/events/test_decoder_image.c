@@ -138,6 +138,23 @@ Test(node_decoder_image, names_carry_what_the_next_reader_needs)
     buf_fini(&bytes);
 }
 
+/* A question waits for its turn, for minutes maybe. Batches go on meanwhile. */
+Test(node_decoder_image, names_carry_it_while_a_question_waits)
+{
+    uint64_t before[NAMES_READER_MAX];
+    uint64_t words[NAMES_READER_MAX];
+    struct buf bytes;
+    uint32_t count = decoder_reader(&one.decoder, before);
+
+    cr_assert_gt(count, 0);
+    kv_stream_reread(one.decoder.stream, "asked", 1, 2);
+    cr_assert_eq(decoder_reader(&one.decoder, words), count);
+    cr_assert_eq(memcmp(words, before, count * sizeof *words), 0);
+    buf_init(&bytes, DECODER_BYTES_MAX);
+    cr_assert_not(decoder_image(&one.decoder, &bytes));
+    buf_fini(&bytes);
+}
+
 Test(node_decoder_image, a_reader_that_makes_no_sense_is_not_used)
 {
     uint64_t words[NAMES_READER_MAX];

@@ -351,6 +351,23 @@ Test(node_intake_emit, a_cleared_cache_is_not_read_again_for_what_was_before)
     cr_assert_eq(rig.begins, 0);
 }
 
+/* Its names are for nobody to go on from until it is read again. */
+Test(node_intake_emit, a_ledger_that_a_batch_did_not_fit_is_doubted)
+{
+    const struct decoder *decoder = &rig.rank->decoder;
+
+    store(1, 3);
+    store(9, 1); /* behind a block that nobody stored: read again at once */
+    for (uint64_t block = 19; block <= 29; block += 10) {
+        say("AllBlocksCleared");
+        cr_assert_not(decoder->doubted);
+        store(block, 1); /* so soon after that it has to wait */
+        cr_assert(decoder->doubted);
+    }
+    wait_long();
+    cr_assert_not(decoder->doubted);
+}
+
 /* That is no word of the engine's. */
 Test(node_intake_emit, what_is_too_long_to_be_told_answers_nothing)
 {
