@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/config/config_error_internal.h"
+#include "node/config/config_value_internal.h"
 #include "node/text/quote.h"
 
 #define WANT_ALIAS                                                    \
@@ -146,15 +147,12 @@ const char *
 config_aliases_read(struct slice text, struct config_aliases *aliases)
 {
     struct config_aliases read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_ALIAS : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_ALIAS;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? config_aliases_add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = config_aliases_add(&read, one);
     }
     if (want == NULL) {
         *aliases = read;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/config/config_value_internal.h"
+
 #define WANT_CHOICE                                                        \
     "NAME=CHOICE between blanks, a name with a * at its end for all that " \
     "begin so, and a choice as without a model"
@@ -63,15 +65,12 @@ config_choices_read(const char *const *names, struct slice text,
                     struct config_choices *choices)
 {
     struct config_choices read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_CHOICE : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_CHOICE;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? add(names, one, &read) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = add(names, one, &read);
     }
     if (want == NULL) {
         *choices = read;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/config/config_value_internal.h"
+
 #define WANT_LIMITS                                            \
     "NAME=KIND:LIMIT, and more of them after commas, such as " \
     "qwen3-8b=requests:600/min,tokens:200000/min,concurrent:16"
@@ -75,15 +77,12 @@ const char *
 config_limits_read(struct slice text, struct config_model_limits *limits)
 {
     struct config_model_limits read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_LIMITS : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_LIMITS;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = add(&read, one);
     }
     if (want == NULL) {
         *limits = read;

@@ -48,15 +48,12 @@ const char *
 config_links_read(struct slice text, struct config_links *links)
 {
     struct config_links read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_LINK : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_LINK;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = add(&read, one);
     }
     if (want == NULL) {
         *links = read;

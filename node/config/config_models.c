@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/config/config_value_internal.h"
+
 #define WANT_MODEL                                            \
     "NAME=PATH[,template=FILE][,content=auto|string|parts], " \
     "without blanks and #\"\\,"
@@ -92,15 +94,12 @@ const char *
 config_models_read(struct slice text, struct config_models *models)
 {
     struct config_models read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_MODEL : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_MODEL;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? config_models_add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = config_models_add(&read, one);
     }
     if (want == NULL) {
         *models = read;

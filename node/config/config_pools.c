@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/config/config_schema.h"
+#include "node/config/config_value_internal.h"
 
 #define WANT_POOL \
     "NAME,KEY=VALUE,... such as fra,command=/usr/bin/fra,island=eu/fra,max=8"
@@ -95,15 +96,12 @@ const char *
 config_pools_read(struct slice text, struct config_scale_pools *pools)
 {
     struct config_scale_pools read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_POOL : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_POOL;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = add(&read, one);
     }
     if (want == NULL) {
         *pools = read;

@@ -67,15 +67,12 @@ const char *
 config_slos_read(struct slice text, struct config_slos *slos)
 {
     struct config_slos read = {.count = 0};
-    struct slice left = slice_trim(text);
-    const char *want = left.len == 0 ? WANT_SLO : NULL;
+    struct slice left;
+    struct slice one;
+    const char *want = config_list_begin(text, &left) ? NULL : WANT_SLO;
 
-    if (slice_equal(left, SLICE("none"))) {
-        left.len = 0;
-    }
-    while (want == NULL && left.len != 0) {
-        struct slice one = slice_take(&left, ' ');
-        want = one.len != 0 ? add(&read, one) : NULL;
+    while (want == NULL && config_list_next(&left, &one)) {
+        want = add(&read, one);
     }
     if (want == NULL) {
         *slos = read;

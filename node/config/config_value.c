@@ -118,6 +118,23 @@ config_duration_read(struct slice text, uint64_t *ms)
     return parse_number(CONFIG_DURATION, text, ms);
 }
 
+bool
+config_list_begin(struct slice text, struct slice *left)
+{
+    text = slice_trim(text);
+    *left = slice_equal(text, SLICE("none")) ? (struct slice){0} : text;
+    return text.len != 0;
+}
+
+bool
+config_list_next(struct slice *left, struct slice *one)
+{
+    do {
+        *one = slice_take(left, ' ');
+    } while (one->len == 0 && left->len != 0);
+    return one->len != 0;
+}
+
 /* A decimal with at most three places, in permille. */
 static bool
 parse_ratio(struct slice text, uint64_t *value)

@@ -21,6 +21,13 @@ bool config_duration_read(struct slice text, uint64_t *ms) MUST_CHECK;
 bool config_island_read(struct slice text, char to[CONFIG_LABEL_MAX])
     MUST_CHECK;
 
+/* Begins a list whose entries stand between spaces; `none` has none. False: there
+ * is no text. */
+bool config_list_begin(struct slice text, struct slice *left) MUST_CHECK;
+
+/* Takes the next entry. False: there is none. */
+bool config_list_next(struct slice *left, struct slice *one) MUST_CHECK;
+
 /* Appends a stored number (CONFIG_COUNT to CONFIG_RATIO) in the largest unit
  * that leaves it whole. */
 void config_number_print(enum config_type type, uint64_t value,
