@@ -6,7 +6,7 @@
  * that a node told is gone when it is.
  *
  * Role: core. Owns: nothing. Thread: control. Limits: SCALE_VOTERS_MAX. Errors:
- * none; a row without room is told by the next call.
+ * false; a row without room is told by the next call.
  */
 #ifndef NODE_SCALE_WORDS_H
 #define NODE_SCALE_WORDS_H
