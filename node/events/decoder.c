@@ -90,7 +90,7 @@ begin_names(struct decoder *decoder)
 }
 
 static void
-end_names(struct decoder *decoder)
+end_names(struct decoder *decoder, uint64_t seq)
 {
     struct decoder_tools *tools = decoder->tools;
     uint64_t words[NAMES_READER_MAX];
@@ -98,6 +98,10 @@ end_names(struct decoder *decoder)
     ledger_say(tools->ledger, 0, NULL);
     if (tools->names.words.words_max == 0) {
         return;
+    }
+    if (decoder->reader_again && seq >= decoder->told_end) {
+        decoder->reader_again = false;
+        decoder->reader_told = false; /* not to peers, who had those batches */
     }
     uint32_t count = decoder_reader(decoder, words);
     if (!decoder->reader_told || count != decoder->reader_count ||
@@ -143,7 +147,11 @@ tell_begin(struct decoder *decoder, uint64_t ask, const char *reason)
 static void
 begin(struct decoder *decoder, const struct kv_out *out)
 {
+    bool same = decoder->process == out->process;
+
     forget(decoder);
+    decoder->told_end = same ? decoder->told_end : 0;
+    decoder->reader_again = decoder->told_end > 0;
     decoder->process = out->process;
     decoder->whole = out->whole;
     tell_begin(decoder, out->ask, out->reason);
@@ -326,7 +334,10 @@ tell(struct decoder *decoder, const struct kv_out *out,
 {
     CHECK(decoder->has_ledger || words->count <= 1);
     CHECK(!words->failed && words->count <= words->max);
-    end_names(decoder);
+    end_names(decoder, out->seq);
+    if (out->seq >= decoder->told_end) {
+        decoder->told_end = out->seq + 1;
+    }
     const struct names_said *names = &decoder->tools->names;
     bool named = names->words.words_max > 0 && !names->words.failed;
     decoder->reader_told = decoder->reader_told && named;

@@ -127,7 +127,10 @@ struct decoder {
     bool reader_told; /* `reader` is what the names said last */
     uint32_t reader_count;
     uint64_t reader[NAMES_READER_MAX];
-    uint64_t unfit_seq;         /* of the last batch that did not fit */
+    uint64_t told_end;  /* behind the process's last batch that was told */
+    bool reader_again;  /* a reading began below: `reader` is said once more
+                          with the first batch from there on */
+    uint64_t unfit_seq; /* of the last batch that did not fit */
     uint64_t unfit_fingerprint; /* ... and its digest; 0: none yet */
     bool doubted; /* ... for which the ledger is to be read again */
 };
@@ -152,7 +155,9 @@ bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
 /* What goes with the names that a stream's reader told: the part of an image
  * that is not the position. At most NAMES_READER_MAX words. Returns how many; 0:
  * nobody can go on from the names. Peers hear of it once in an epoch, unless it
- * changes. So a question that waits for its turn does not change it.
+ * changes. So a question that waits for its turn does not change it, and what a
+ * reading that begins again says of it is said twice: peers who have its first
+ * batches take nothing from them.
  */
 uint32_t decoder_reader(const struct decoder *decoder, uint64_t *words);
 

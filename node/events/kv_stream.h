@@ -55,8 +55,9 @@
  * Questions. kv_stream_reread() may have a number; numbers rise. The BEGIN that
  * answers it, and those after it, carry the highest number that was known when
  * the reading began, so that an earlier reading is never taken for an answer.
- * While a question waits for its turn (readings again are rare), a batch that
- * clears the cache answers it: a replay may be too short for that batch by then.
+ * While a question waits for its turn (readings again are rare), a reading that
+ * begins by itself answers it, and so does a batch that clears the cache: a
+ * replay may be too short for that batch by then.
  * Without a replay, a question that comes while the engine is known to hold
  * nothing is answered at once: to begin again would forget that.
  *

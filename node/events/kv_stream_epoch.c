@@ -49,6 +49,9 @@ push_begin(struct kv_stream *stream, uint64_t begun, const char *reason)
     CHECK(reason != NULL && ask <= stream->ask);
     stream->proving = stream->proving && ask < stream->ask;
     stream->ask_told = ask;
+    if (ask == stream->ask) {
+        stream->reread = NULL; /* this is it */
+    }
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_BEGIN,
                                             .seq = stream->next_seq,
                                             .process = stream->process,

@@ -13,7 +13,9 @@ struct rig {
     struct intake_source *source;
     struct intake_rank *rank;
     uint64_t words[WORDS_MAX];
+    uint64_t now_us;
     uint64_t seq;
+    bool replayed;  /* batches come by the replay */
     uint64_t epoch; /* as control was told */
     uint32_t begins;
     uint64_t ask; /* that the last one answers */
@@ -26,24 +28,32 @@ struct rig {
 static struct rig rig;
 
 static void
-open_rank(void)
+open_stream(bool has_replay)
 {
-    const struct kv_stream_config config = {.replay_timeout_ms = 1000,
+    const struct kv_stream_config config = {.has_replay = has_replay,
+                                            .replay_timeout_ms = 1000,
                                             .replay_rounds = 5,
                                             .probe_interval_ms = 1000,
                                             .retry_ms = 100,
                                             .pending_bytes_max = 1 << 20};
 
+    kv_stream_free(rig.rank->decoder.stream);
+    cr_assert_eq(kv_stream_new(&rig.rank->decoder.stream, &config,
+                               &rig.rank->numbers.kv, 1, 1),
+                 0);
+    kv_stream_connected(rig.rank->decoder.stream, 1);
+}
+
+static void
+open_rank(void)
+{
     rig.source = calloc(1, sizeof *rig.source + sizeof rig.source->ranks[0]);
     cr_assert_not_null(rig.source);
     rig.rank = &rig.source->ranks[0];
     rig.rank->intake = &rig.intake;
     rig.rank->source = rig.source;
     intake_emit_open(rig.rank, 0);
-    cr_assert_eq(kv_stream_new(&rig.rank->decoder.stream, &config,
-                               &rig.rank->numbers.kv, 1, 1),
-                 0);
-    kv_stream_connected(rig.rank->decoder.stream, 1);
+    open_stream(false);
 }
 
 static void
@@ -52,6 +62,7 @@ open_rig(void)
     const struct ledger_limits ledger = {.bytes_max = (size_t)16 << 20};
 
     memset(&rig, 0, sizeof rig);
+    rig.now_us = 2;
     cr_assert_eq(ring_init(&rig.intake.items, 1 << 20), 0);
     cr_assert_eq(kv_reader_new(&rig.intake.tools.reader, &KV_LIMITS_DEFAULT),
                  0);
@@ -84,6 +95,19 @@ carry_out(void)
     }
 }
 
+static void
+publish(const struct kv_batch *b)
+{
+    struct kv_stream *stream = rig.rank->decoder.stream;
+
+    if (rig.replayed) {
+        kv_stream_replayed(stream, rig.seq++, kv_batch_slice(b), rig.now_us);
+    } else {
+        kv_stream_live(stream, rig.seq++, kv_batch_slice(b), rig.now_us);
+    }
+    carry_out();
+}
+
 /* A batch of the event with this tag, which has no more to it. */
 static void
 say(const char *tag)
@@ -100,8 +124,7 @@ say(const char *tag)
         put_array(&b, 1);
         put_text(&b, tag);
     }
-    kv_stream_live(rig.rank->decoder.stream, rig.seq++, kv_batch_slice(&b), 2);
-    carry_out();
+    publish(&b);
 }
 
 /* A batch that stores count blocks from that hash on, behind the one before
@@ -131,8 +154,7 @@ store(uint64_t first, unsigned count)
         put_uint(&b, first * BLOCK + i);
     }
     put_uint(&b, BLOCK);
-    kv_stream_live(rig.rank->decoder.stream, rig.seq++, kv_batch_slice(&b), 2);
-    carry_out();
+    publish(&b);
 }
 
 /* Blocks in a record of stores, after a CLEAR if there is one. */
@@ -333,6 +355,23 @@ Test(node_intake_emit, a_cleared_cache_answers_the_question_that_waits)
     cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
 }
 
+Test(node_intake_emit, a_reading_that_begins_by_itself_answers_what_waits)
+{
+    struct kv_stream *stream = rig.rank->decoder.stream;
+
+    ask_twice();
+    kv_stream_disconnected(stream, 2);
+    kv_stream_connected(stream, 2);
+    store(1, 2);
+    (void)told();
+    cr_assert_eq(rig.begins, 1);
+    cr_assert_eq(rig.ask, 2);
+    wait_long();
+    store(3, 1);
+    (void)told();
+    cr_assert_eq(rig.begins, 1, "what was known since is not forgotten");
+}
+
 Test(node_intake_emit, a_cleared_cache_is_not_read_again_for_what_was_before)
 {
     ask_twice();
@@ -390,4 +429,52 @@ Test(node_intake_emit, what_is_missing_for_good_is_told_as_a_gap)
     store(4, 1);
     (void)told();
     cr_assert_eq(rig.gaps, 1);
+}
+
+/* What the names of the last batch said of the reader: how many words; -1:
+ * nothing. */
+static int
+reader_said(void)
+{
+    const struct names_said *said = &rig.intake.tools.names;
+    uint64_t op;
+
+    if (said->words.count == 0) {
+        return -1;
+    }
+    op = said->words.word[said->last];
+    return names_op_kind(op) == NAMES_READER ? (int)names_op_count(op) : -1;
+}
+
+/* Peers have those batches, and take nothing of them a second time. */
+Test(node_intake_emit, who_reads_again_is_told_with_the_first_batch_that_is_new)
+{
+    words_init(&rig.intake.tools.names.words, 1024);
+    open_stream(true);
+    struct kv_stream *stream = rig.rank->decoder.stream;
+    store(1, 3);
+    int words = reader_said();
+    cr_assert_gt(words, 0);
+    store(9, 1); /* it does not fit: the reading begins again */
+    cr_assert_eq(reader_said(), 0, "nobody can go on from these names");
+    rig.now_us = 1000000; /* the replay is asked for */
+    kv_stream_tick(stream, rig.now_us);
+    carry_out();
+    rig.replayed = true;
+    rig.seq = 0;
+    store(1, 3);
+    cr_assert_eq(reader_said(), words);
+    store(4, 2);
+    cr_assert_eq(reader_said(), -1);
+    kv_stream_replay_end(stream, rig.now_us);
+    carry_out();
+    rig.replayed = false;
+    rig.seq--;
+    store(4, 2); /* the connection leads to this process */
+    store(6, 2);
+    cr_assert_eq(reader_said(), words);
+    store(8, 2);
+    cr_assert_eq(reader_said(), -1, "once");
+    cr_assert_eq(told(), 9);
+    words_fini(&rig.intake.tools.names.words);
 }
