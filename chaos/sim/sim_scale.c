@@ -540,7 +540,8 @@ sim_scale_node_gone(struct sim_world *w, uint32_t node)
 
     for (uint32_t m = 0; s != NULL && m < s->made_count; m++) {
         s->made[m].lost =
-            s->made[m].lost || count_knowing(w, &s->made[m], node) == 0;
+            s->made[m].lost || (knows_made(w, node, &s->made[m]) &&
+                                count_knowing(w, &s->made[m], node) == 0);
     }
 }
 
