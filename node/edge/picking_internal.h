@@ -4,7 +4,8 @@
  * requests.
  *
  *   picker.c      a gateway's connection
- *   pick.c        one of its streams: what it says, and when it is over
+ *   pick.c        one of its streams: its begin, what comes, its end
+ *   pick_take.c   what it says, handed on
  *   pick_tell.c   what it is told: a worker, or an answer of the node
  *   pick_pipe.c   what connects a pick with its client and its upstream
  *
@@ -135,6 +136,17 @@ void pick_check(struct pick *pick) ON_LANE;
 void pick_drop_client(struct pick *pick) ON_LANE;
 /* The stream ends. */
 void pick_finish(struct pick *pick, enum grpc_status status) ON_LANE;
+
+/* It ends with an error of the gateway's, or of ours. */
+void pick_break_off(struct pick *pick, enum grpc_status status) ON_LANE;
+
+/* pick_take.c */
+
+/* A message, which stays where it is until its bytes went through the pipes. */
+void pick_take(struct pick *pick, const struct extproc_message *message)
+    ON_LANE;
+/* The answer was whole, if it has begun. */
+void pick_end_answer(struct pick *pick) ON_LANE;
 
 /* pick_tell.c */
 
