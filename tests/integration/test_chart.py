@@ -43,10 +43,11 @@ class Files(unittest.TestCase):
                 for name in re.findall(r'\.Files\.Get "([^"]+)"', path.read_text())]
         for name in read:
             self.assertTrue((CHART / name).is_file(), name)
-        wanted = [f"{folder}/{resource}" for folder in ("base", "monitored")
+        wanted = [f"{folder}/{resource}" for folder in ("base", "monitored", "gateway")
                   for resource in load(KUBERNETES / folder / "kustomization.yaml")["resources"]
                   if resource.endswith(".yaml")]
-        self.assertEqual(set(read), {*wanted, "base/kvasir.yaml", "alerts.yaml"})
+        self.assertEqual(set(read), {*wanted, "base/kvasir.yaml", "gateway/nodes.yaml",
+                                     "alerts.yaml"})
 
     def test_it_has_the_version_of_the_program_and_of_the_base(self):
         version = re.search(r"version: '(.+)'", (ROOT / "meson.build").read_text())[1]
@@ -59,7 +60,7 @@ class Files(unittest.TestCase):
         def compare(values, schema):
             for name, value in values.items():
                 self.assertIn(name, schema["properties"])
-                if value and isinstance(value, dict):
+                if value and "properties" in schema["properties"][name]:
                     compare(value, schema["properties"][name])
         compare(load(CHART / "values.yaml"), json.loads((CHART / "values.schema.json").read_text()))
 
@@ -113,6 +114,46 @@ class Rendered(harness.Case):
         policy["spec"]["ingress"][2]["from"] = [
             {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "watch"}}}]
         self.assertEqual(objects["NetworkPolicy", "kvasir"], policy)
+
+    def test_a_gateway_s_objects_and_pods_are_those_of_its_folder(self):
+        objects, _ = self.render(gateway={"enabled": True})
+        expected = based("base") | based("gateway")
+        pod = expected["StatefulSet", "kvasir"]["spec"]["template"]["spec"]
+        patch = load(KUBERNETES / "gateway" / "nodes.yaml")["spec"]["template"]["spec"]
+        added, = patch.pop("containers")
+        pod.update(patch)
+        container, = pod["containers"]
+        container["env"] += added["env"]
+        container["ports"] += added["ports"]
+        made = objects["StatefulSet", "kvasir"]["spec"]["template"]
+        del made["metadata"]["annotations"]
+        container["image"] = made["spec"]["containers"][0]["image"]
+        self.assertEqual(objects, expected)
+
+    def test_a_gateway_is_told_whom_to_ask_and_nodes_see_its_engines(self):
+        parents = [{"name": "public", "namespace": "edge"}]
+        engines = {"tier": "gpu", "app": "vllm"}
+        given = {"enabled": True, "parents": parents, "namespace": "edge", "engines": engines,
+                 "port": 8001}
+        objects, _ = self.render(gateway=given)
+        pool = objects["InferencePool", "engines"]["spec"]
+        self.assertEqual(pool["selector"], {"matchLabels": engines})
+        self.assertEqual(pool["targetPorts"], [{"number": 8001}])
+        self.assertEqual(objects["HTTPRoute", "engines"]["spec"]["parentRefs"], parents)
+        rule, = objects["NetworkPolicy", "kvasir-picker"]["spec"]["ingress"]
+        self.assertEqual(rule["from"], [
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "edge"}}}])
+
+        def env(objects):
+            container, = objects["StatefulSet", "kvasir"]["spec"]["template"]["spec"]["containers"]
+            return {row["name"]: row.get("value") for row in container["env"]}
+        before, = (row["value"] for row in load(KUBERNETES / "gateway" / "nodes.yaml")["spec"][
+            "template"]["spec"]["containers"][0]["env"] if row["name"] == "KVASIR_WORKERS")
+        self.assertEqual(env(objects)["KVASIR_WORKERS"],
+                         before.replace("app=engine:8000", "app=vllm+tier=gpu:8001"))
+        objects, _ = self.render(gateway=given, config={"workers": [{"url": "http://10.0.0.9:1"}]})
+        self.assertIn("KVASIR_EXTPROC_LISTEN", env(objects))
+        self.assertNotIn("KVASIR_WORKERS", env(objects), "those of the configuration count")
 
     def test_values_reach_the_pod(self):
         resources = {"limits": {"memory": "12Gi"}}
@@ -175,7 +216,8 @@ class Rendered(harness.Case):
 
     def test_what_is_no_value_is_refused(self):
         for values in ({"replica": 3}, {"monitoring": {"enable": True}}, {"replicas": 0},
-                       {"pod": {"containers": []}}, {"meshIssuer": {"kind": "Issuer"}}):
+                       {"pod": {"containers": []}}, {"meshIssuer": {"kind": "Issuer"}},
+                       {"gateway": {"port": 0}}, {"gateway": {"parents": []}}):
             told = self.helm(values)
             self.assertNotEqual(told.returncode, 0, values)
             self.assertIn("values don't meet the specifications of the schema", told.stderr)

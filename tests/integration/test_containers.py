@@ -186,6 +186,38 @@ class Kubernetes(harness.Case):
                  for probe in ("readinessProbe", "startupProbe", "livenessProbe")]
         self.assertEqual(set(used), set(self.ports))
 
+    def test_as_pickers_nodes_are_asked_where_they_listen_and_see_the_pool_s_engines(self):
+        folder = KUBERNETES / "gateway"
+        patch = yaml.safe_load((folder / "nodes.yaml").read_text())["spec"]["template"]["spec"]
+        added, = patch["containers"]
+        self.assertEqual(added["name"], self.container["name"])
+        port, = added["ports"]
+        self.container["env"] += added["env"]
+        printed = self.check()
+        self.assertIn('\nextproc:\n  listen: "0.0.0.0:%d"\n' % port["containerPort"], printed)
+        made = {each["kind"]: each for name in ("pool.yaml", "account.yaml")
+                for each in yaml.safe_load_all((folder / name).read_text())}
+        service, = made["Service"]["spec"]["ports"]
+        allowed, = made["NetworkPolicy"]["spec"]["ingress"][0]["ports"]
+        self.assertEqual({service["targetPort"], allowed["port"]}, {port["name"]})
+        for kind, selector in (("Service", "selector"), ("NetworkPolicy", "podSelector")):
+            found = made[kind]["spec"][selector]
+            self.assertEqual(found.get("matchLabels", found), self.labels)
+        pool = made["InferencePool"]["spec"]
+        (label, value), = pool["selector"]["matchLabels"].items()
+        target, = pool["targetPorts"]
+        self.assertEqual(re.findall(r'    from: "(.+)"\n', printed),
+                         [f"kube:{label}={value}:{target['number']}"])
+        self.assertTrue(patch["automountServiceAccountToken"])
+        account = made["ServiceAccount"]["metadata"]["name"]
+        self.assertEqual(patch["serviceAccountName"], account)
+        self.assertEqual(made["RoleBinding"]["subjects"],
+                         [{"kind": "ServiceAccount", "name": account}])
+        self.assertEqual(made["RoleBinding"]["roleRef"]["name"], made["Role"]["metadata"]["name"])
+        told = (ROOT / "deploy" / "features.md").read_text()
+        rules = yaml.safe_load(re.search(r"(?m)^    rules:\n      - .*endpointslices.*\n", told)[0])
+        self.assertEqual(made["Role"]["rules"], rules["rules"])
+
     def test_a_pod_is_what_the_image_is_made_for(self):
         user = re.search(r"(?m)^USER (\d+):(\d+)$", Image.text)
         asked = self.pod["securityContext"]
@@ -196,20 +228,30 @@ class Kubernetes(harness.Case):
 
     @unittest.skipUnless(shutil.which("kubectl"), "kubectl is not installed")
     def test_kustomize_builds_it(self):
-        told = subprocess.run(["kubectl", "kustomize", KUBERNETES / "monitored"], timeout=60,
-                              capture_output=True, text=True, check=False)
-        self.assertEqual((told.returncode, told.stderr), (0, ""))
-        made = list(yaml.safe_load_all(told.stdout))
+        made = self.kustomized("monitored")
         self.assertEqual(len(made), len(self.objects) + 1)  # the configuration
         config, = (each for each in made if each["kind"] == "ConfigMap")
         volumes, = (each["spec"]["template"]["spec"]["volumes"] for each in made
                     if each["kind"] == "StatefulSet")
         self.assertIn({"name": "config", "configMap": {"name": config["metadata"]["name"]}},
                       volumes)
+        container, = (each["spec"]["template"]["spec"]["containers"][0]
+                      for each in self.kustomized("gateway") if each["kind"] == "StatefulSet")
+        self.assertEqual({port["name"] for port in container["ports"]},
+                         {*self.ports, "picker"})
+        self.assertLess({row["name"] for row in self.container["env"]},
+                        {row["name"] for row in container["env"]})
+
+    def kustomized(self, name):
+        told = subprocess.run(["kubectl", "kustomize", KUBERNETES / name], timeout=60,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        return list(yaml.safe_load_all(told.stdout))
 
     @unittest.skipUnless(kubernetes_validate, "kubernetes-validate is not installed")
     def test_objects_fit_the_published_schemas(self):
-        gateway = yaml.safe_load_all((KUBERNETES / "gateway" / "pool.yaml").read_text())
+        gateway = [made for name in ("account.yaml", "pool.yaml")
+                   for made in yaml.safe_load_all((KUBERNETES / "gateway" / name).read_text())]
         for made in [*self.objects.values(), *gateway]:
             if made["kind"] not in ("PodMonitor", "InferencePool", "HTTPRoute"):  # of others
                 kubernetes_validate.validate(made, kubernetes_validate.latest_version(),
