@@ -1,5 +1,6 @@
 """Images, compose and Kubernetes, as far as a machine without containers goes: what they
 say is held against the program's own words, and engines and nodes run by their arguments."""
+import json
 import pathlib
 import re
 import shutil
@@ -105,6 +106,30 @@ class Compose(harness.Case):
                                    "engines": [f"{name}:8000" for name in self.engines]})
         self.assertEqual({node["environment"]["KVASIR_ADMIN_METRICS"]
                           for node in self.nodes.values()}, {"0.0.0.0:9090"})
+
+    def test_grafana_asks_prometheus_and_begins_with_the_dashboard(self):
+        grafana = self.services["grafana"]
+        mounted = {}
+        for row in (row for service in (grafana, self.services["prometheus"])
+                    for row in service["volumes"]):
+            here, there, how = row.split(":")
+            self.assertTrue((CONTAINERS / here).is_file(), row)
+            self.assertEqual(how, "ro")
+            mounted[there] = CONTAINERS / here
+        home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+        dashboard = json.loads(mounted[home].read_text())
+        folder = "/etc/grafana/provisioning"
+        provider, = yaml.safe_load(mounted[f"{folder}/dashboards/kvasir.yaml"].read_text())[
+            "providers"]
+        self.assertEqual(provider["options"]["path"], str(pathlib.Path(home).parent))
+        source, = yaml.safe_load(mounted[f"{folder}/datasources/kvasir.yaml"].read_text())[
+            "datasources"]
+        asked, = (row["query"] for row in dashboard["templating"]["list"]
+                  if row["type"] == "datasource")
+        self.assertEqual((source["type"], source["isDefault"]), (asked, True))
+        name, port = re.fullmatch(r"http://(\w+):(\d+)", source["url"]).groups()
+        self.assertEqual(self.services[name]["ports"], [f"9091:{port}"])
+        self.assertEqual(self.services[name]["networks"], grafana["networks"])
 
 
 @needs_yaml
