@@ -132,16 +132,17 @@ class Bench:
         return made
 
     def idle_workers(self, count):
-        process, ready = None, None
+        """The --worker flags of nodes, and the process that is all of them."""
         process = self.rig.start([WORKERS_PYTHON, HERE / "mesh_workers.py", str(count)], None,
-                                 "workers", stdout=subprocess.PIPE, text=True)
+                                 "workers", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 text=True)
         ready = process.stdout.readline().split()
         if len(ready) != count + 1:
             raise rigs.Missing(f"mesh_workers.py: {self.rig.said('workers', 1)}")
         flags = []
         for i, worker in enumerate(ready[1:]):
             flags += ["--worker", worker.replace(",", f",id=w{i:03},", 1)]
-        return flags
+        return flags, process
 
     def eligible(self, nodes, count):
         def all_are():
@@ -209,7 +210,7 @@ def cpu_percent(nodes, seconds):
 
 def idle_of(build, count, workers, seconds):
     with bench(build) as b:
-        flags = b.idle_workers(workers) if workers else []
+        flags = b.idle_workers(workers)[0] if workers else []
         nodes = b.nodes(count, flags)
         if workers:
             b.eligible(nodes, workers)

@@ -113,11 +113,12 @@ class Rig:
                 os.sched_setaffinity(0, cpus)
 
         with open(self.directory / (log or "log"), "ab") as sink:
+            options.setdefault("stdin", subprocess.DEVNULL)
             options.setdefault("stdout", sink)
             options["env"] = {**os.environ, "KVASIR_TIMEOUTS_LAME_DUCK": "0s",
                               **(options.get("env") or {})}
             process = subprocess.Popen(
-                [str(a) for a in argv], stdin=subprocess.DEVNULL, stderr=sink,
+                [str(a) for a in argv], stderr=sink,
                 start_new_session=True, preexec_fn=before, **options)
         self.processes.append(process)
         return process
