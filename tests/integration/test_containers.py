@@ -45,6 +45,15 @@ class Image(unittest.TestCase):
         subdirs = re.findall(r"(?m)^subdir\('(\w+)'\)", (ROOT / "meson.build").read_text())
         self.assertEqual(set(subdirs) - set(copied), {"tests"})
 
+    def test_a_debian_package_wants_what_is_installed_to_build(self):
+        """Two lists of the same libraries: deploy/packages, and what dpkg-buildpackage wants."""
+        control = (ROOT / "deploy" / "debian" / "control").read_text()
+        wanted = re.search(r"(?ms)^Build-Depends: (.+?)^\S", control)[1]
+        installed = re.search(r'(?m)^build="(.+)"$', (ROOT / "deploy" / "packages").read_text())[1]
+        self.assertEqual({name for name in re.findall(r"lib[\w-]+-dev", wanted)},
+                         {name for name in installed.split() if name.startswith("lib")}
+                         - {"libc6-dev"})
+
     @unittest.skipUnless(shutil.which("readelf") and DEBIAN.startswith("12."),
                          "packages of other systems than Debian 12 have other names")
     def test_the_image_has_the_libraries_that_the_programs_need(self):
