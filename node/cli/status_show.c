@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "node/cli/status_internal.h"
+#include "node/redis/redis_refusal.h"
 
 #define TREE_BYTES_MAX ((size_t)64 << 20)
 
@@ -328,6 +329,23 @@ put_index(struct buf *out, const struct json_value *root)
     buf_add_text(out, "\n");
 }
 
+/* Answers that Redis refused, if any, by why. */
+static void
+put_refused(struct buf *out, const struct json_value *redis)
+{
+    const struct json_value *refused = status_member(redis, "refused");
+    const char *between = "; it refused ";
+
+    for (int i = 0; i < REDIS_REFUSALS; i++) {
+        const char *name = redis_refusal_name((enum redis_refusal)i);
+        double count = status_number(refused, name);
+        if (count > 0) {
+            buf_printf(out, "%s%.0f (%s)", between, count, name);
+            between = ", ";
+        }
+    }
+}
+
 /* Of a node that keeps answers. */
 static void
 put_answer_cache(struct buf *out, const struct json_value *root)
@@ -350,6 +368,7 @@ put_answer_cache(struct buf *out, const struct json_value *root)
         buf_printf(out, "; by redis %.0f, %.0f of %.0f connections open",
                    status_number(redis, "hits"), status_number(redis, "open"),
                    status_number(redis, "connections"));
+        put_refused(out, redis);
     }
     buf_add_text(out, "\n");
 }

@@ -3,6 +3,7 @@
 
 #include "node/answers/answers.h"
 #include "node/answers/answers_rule.h"
+#include "node/redis/redis_refusal.h"
 #include "node/text/prom_out.h"
 
 /* Of the connection of each lane: how many there are and are open. */
@@ -17,23 +18,80 @@ count_open(const struct node_shared *node)
     return open;
 }
 
+#define AT(member) offsetof(struct metrics_lane, answer_cache_shared_##member)
+static const size_t refused_at[REDIS_REFUSALS] = {
+    [REDIS_FULL] = AT(full),           [REDIS_READ_ONLY] = AT(read_only),
+    [REDIS_PASSWORD] = AT(password),   [REDIS_RIGHTS] = AT(rights),
+    [REDIS_OTHER] = AT(refused_other),
+};
+
+/* A counter of all lanes, by its offset in their metrics. */
+static uint64_t
+sum_of(const struct node_shared *node, size_t at)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        const char *metrics = (const char *)&node->lanes[i].metrics;
+        sum +=
+            counter_read((const struct counter *)(const void *)(metrics + at));
+    }
+    return sum;
+}
+
+/* Answers that it refused, by why. */
+static void
+put_refused(const struct node_shared *node, struct json_out *json)
+{
+    json_out_key(json, "refused");
+    json_out_object_begin(json);
+    for (int i = 0; i < REDIS_REFUSALS; i++) {
+        json_out_put_uint(json, redis_refusal_name((enum redis_refusal)i),
+                          sum_of(node, refused_at[i]));
+    }
+    json_out_object_end(json);
+}
+
 static void
 put_redis(const struct node_shared *node, struct json_out *json)
 {
-    uint64_t hits = 0;
-
     if (node->redis == NULL) {
         return;
-    }
-    for (uint32_t i = 0; i < node->lanes_count; i++) {
-        hits += counter_read(&node->lanes[i].metrics.answer_cache_shared_hits);
     }
     json_out_key(json, "redis");
     json_out_object_begin(json);
     json_out_put_text(json, "url", node->config->answer_cache.redis);
     json_out_put_uint(json, "connections", node->lanes_count);
     json_out_put_uint(json, "open", count_open(node));
-    json_out_put_uint(json, "hits", hits);
+    json_out_put_uint(json, "hits", sum_of(node, AT(hits)));
+    json_out_put_uint(json, "sent", sum_of(node, AT(sent)));
+    put_refused(node, json);
+    json_out_object_end(json);
+}
+#undef AT
+
+/* Whether a request that is none of this node's memory would ask Redis. What
+ * Redis has of it is not known here without waiting, and its name depends on
+ * fields of the request's head, too. */
+static void
+explain_redis(const struct node_shared *node, enum answers_pass pass,
+              struct json_out *json)
+{
+    uint64_t open = count_open(node);
+
+    if (node->redis == NULL) {
+        return;
+    }
+    json_out_key(json, "redis");
+    json_out_object_begin(json);
+    json_out_put_bool(json, "asks", pass == ANSWERS_MAY && open != 0);
+    json_out_put_text(json, "why_not",
+                      pass != ANSWERS_MAY ? answers_pass_name(pass)
+                      : open == 0         ? "away"
+                                          : "");
+    json_out_put_uint(json, "connections", node->lanes_count);
+    json_out_put_uint(json, "open", open);
+    json_out_put_text(json, "holds", "unknown: explain does not ask it");
     json_out_object_end(json);
 }
 
@@ -85,6 +143,7 @@ control_cache_explain(struct control *control, struct slice body,
     json_out_object_begin(json);
     json_out_put_bool(json, "may", pass == ANSWERS_MAY);
     json_out_put_text(json, "why_not", answers_pass_name(pass));
+    explain_redis(node, pass, json);
     json_out_object_end(json);
 }
 

@@ -18,7 +18,8 @@ void control_cache_put(struct control *control, struct json_out *json)
     ON_CONTROL;
 
 /* Adds "answer_cache" of /admin/explain, likewise: whether the request that
- * control->explain has read, with that body, may be answered from it. */
+ * control->explain has read, with that body, may be answered from it, and whether
+ * Redis would be asked. */
 void control_cache_explain(struct control *control, struct slice body,
                            struct json_out *json) ON_CONTROL;
 

@@ -51,6 +51,7 @@
 #include <uv.h>
 
 #include "index/base/buf.h"
+#include "index/base/gate.h"
 #include "index/base/ring.h"
 #include "index/base/rng.h"
 #include "index/base/role.h"
@@ -204,7 +205,9 @@ struct lane {
     struct config_cors cors;
     struct config_messages messages;
     struct config_answer_cache answer_cache;
-    struct redis *redis; /* that answers are shared by; NULL: none */
+    struct redis *redis;           /* that answers are shared by; NULL: none */
+    struct redis_call redis_keeps; /* all answers that it was sent */
+    struct gate redis_refusals;    /* lines of the log about them */
     struct http_tokens operators;
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */

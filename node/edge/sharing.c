@@ -19,9 +19,11 @@
 #include "node/edge/answer_internal.h"
 #include "node/redis/redis.h"
 #include "node/redis/redis_marks.h"
+#include "node/redis/redis_refusal.h"
 #include "node/redis/redis_seal.h"
 
-#define SEALED_MORE ((size_t)1 << 10) /* beside an answer's body */
+#define SEALED_MORE     ((size_t)1 << 10) /* beside an answer's body */
+#define REFUSALS_LOG_US UINT64_C(60000000)
 
 static uint64_t
 wall_ms(void)
@@ -56,6 +58,43 @@ bytes_max(const struct lane *lane)
     return answers_size_max(lane->node->answers) + SEALED_MORE;
 }
 
+/* Who refuses one answer refuses the next, too: a line a minute. */
+static void ON_LANE
+log_refusal(struct lane *lane, enum redis_refusal refusal, struct slice said)
+{
+    uint64_t dropped;
+
+    if (gate_pass(&lane->redis_refusals, lane_now_us(lane), REFUSALS_LOG_US, 1,
+                  &dropped)) {
+        LOG_WARNING("redis_refused", KV("lane", lane->number),
+                    KV("why", redis_refusal_why(refusal)), KV("said", said),
+                    KV("since_last", dropped),
+                    KV("hint", redis_refusal_hint(refusal)));
+    }
+}
+
+/* It was sent an answer. That it went away meanwhile is told elsewhere. */
+static void
+on_kept(struct redis_call *call, const struct resp *reply)
+{
+    role_is_lane();
+    struct lane *lane = LIST_OWNER(call, struct lane, redis_keeps);
+    struct metrics_lane *m = &lane->shared->metrics;
+    struct counter *counts[REDIS_REFUSALS] = {
+        [REDIS_FULL] = &m->answer_cache_shared_full,
+        [REDIS_READ_ONLY] = &m->answer_cache_shared_read_only,
+        [REDIS_PASSWORD] = &m->answer_cache_shared_password,
+        [REDIS_RIGHTS] = &m->answer_cache_shared_rights,
+        [REDIS_OTHER] = &m->answer_cache_shared_refused_other,
+    };
+
+    if (reply != NULL && reply->item.kind == RESP_ERROR) {
+        enum redis_refusal refusal = redis_refusal_of(reply->item.bytes);
+        counter_bump(counts[refusal], 1);
+        log_refusal(lane, refusal, reply->item.bytes);
+    }
+}
+
 int
 sharing_lane_init(struct lane *lane)
 {
@@ -68,6 +107,7 @@ sharing_lane_init(struct lane *lane)
         return -ENOMEM;
     }
     redis_marks_begin(nonce, &text, greeting);
+    lane->redis_keeps.done = on_kept;
     const struct redis_config config = {
         .place = &shared->place,
         .secret = &shared->secret,
@@ -238,7 +278,7 @@ sharing_keep(struct exchange *x, const struct answers_kept *answer)
                                    buf_slice(&sealed),
                                    SLICE("PX"),
                                    slice_of(ttl)};
-    good = good && redis_send(lane->redis, words, 5, NULL);
+    good = good && redis_send(lane->redis, words, 5, &lane->redis_keeps);
     counter_bump(
         good ? &m->answer_cache_shared_sent : &m->answer_cache_shared_unsent,
         1);

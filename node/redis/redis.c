@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "node/base/sock.h"
+#include "node/redis/redis_refusal.h"
 
 #define IN_BYTES   ((size_t)16 << 10) /* kept between replies */
 #define READS_MAX  16                 /* at one go, so that others have turns */
@@ -329,15 +330,7 @@ greeted(struct redis *redis, const struct resp *reply)
 {
     pop(redis, reply);
     if (reply->item.kind == RESP_ERROR) {
-        struct slice auth = SLICE("NOAUTH");
-        struct slice wrong = SLICE("WRONGPASS");
-        struct slice said = reply->item.bytes;
-        bool shut = (said.len >= auth.len &&
-                     memcmp(said.ptr, auth.ptr, auth.len) == 0) ||
-                    (said.len >= wrong.len &&
-                     memcmp(said.ptr, wrong.ptr, wrong.len) == 0);
-        return shut ? "it wants another password"
-                    : "it refuses the first commands";
+        return redis_refusal_why(redis_refusal_of(reply->item.bytes));
     }
     if (redis->count == 0) {
         redis->state = REDIS_OPEN;

@@ -83,12 +83,20 @@
     OF("bad", answer_cache_shared_bad,                                         \
        "what it had was damaged, or not sealed by the nodes")                  \
     OF("failed", answer_cache_shared_failed,                                   \
-       "it did not answer in time, or went away")                              \
+       "it refused, did not answer in time, or went away")                     \
     OF("away", answer_cache_shared_away,                                       \
        "not asked: it was away, or had too much to do")                        \
     ONE(answer_cache_shared_sent, "Answers that answer_cache.redis was sent")  \
     ONE(answer_cache_shared_unsent,                                            \
         "... that it was not: it was away, or had too much to do")             \
+    FAMILY(answer_cache_shared_refused, "reason",                              \
+           "... that it was sent, and refused")                                \
+    OF("full", answer_cache_shared_full, "it has no memory left")              \
+    OF("read_only", answer_cache_shared_read_only, "it is a replica")          \
+    OF("password", answer_cache_shared_password, "it wants another one")       \
+    OF("rights", answer_cache_shared_rights, "its user may not")               \
+    OF("other", answer_cache_shared_refused_other,                             \
+       "anything else; the log has what it said")                              \
     FAMILY(answer_cache_bypassed, "reason", "Requests that pass it by")        \
     OF("path", answer_cache_bypass_path,                                       \
        "no path of generations or embeddings")                                 \

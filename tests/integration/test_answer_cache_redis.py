@@ -7,6 +7,7 @@ import unittest
 
 import certs
 import harness
+from dns import free_port
 from fake_worker import FakeWorker
 from redis_server import FOUND, RedisServer
 from test_answer_cache import EVENTS, USAGE, cold
@@ -15,6 +16,7 @@ from test_proxy import CHAT
 
 SECRET = "secret 0123456789abcdef0123456789abcdef\n"
 NAME = "kvasir_answer_cache_shared"
+REFUSALS = "full", "read_only", "password", "rights", "other"
 
 
 @unittest.skipUnless(FOUND, "no redis-server, see deploy/packages test")
@@ -64,10 +66,11 @@ class Nodes(Shared):
         harness.wait_until(lambda: "cache=hit cache_why=redis" in nodes[1].log(), "a line")
         status = harness.request(nodes[1].at("admin"), "GET", "/admin/status").json()
         self.assertEqual(status["answer_cache"]["redis"],
-                         {"url": redis.url, "connections": 1, "open": 1, "hits": 1})
+                         {"url": redis.url, "connections": 1, "open": 1, "hits": 1, "sent": 0,
+                          "refused": dict.fromkeys(REFUSALS, 0)})
         shown = self.run_once("kvasir", "status", "--admin",
                               "%s:%d" % nodes[1].at("admin")).stdout
-        self.assertIn("by redis 1, 1 of 1 connections open", shown)
+        self.assertIn("by redis 1, 1 of 1 connections open\n", shown)
         self.assertEqual(self.ask(nodes[1], cold(model="n"))[0], "MISS")
         self.assertEqual(self.ask(nodes[1], cold(max_tokens=3))[0], "MISS")
 
@@ -199,6 +202,87 @@ class Cleared(Shared):
         got = harness.request(nodes[1].at("admin"), "POST", "/admin/answer_cache/clear", {})
         self.assertEqual((got.status, got.json()["error"]["code"]), (503, "not_cleared_in_redis"))
         self.kept(nodes[0], 0)
+
+
+class Refused(Shared):
+    """Answers that a Redis does not take, over a connection that stays open."""
+
+    def refused(self, node):
+        counts = {why: self.metric(node, f'{NAME}_refused_total{{reason="{why}"}}')
+                  for why in REFUSALS}
+        status = harness.request(node.at("admin"), "GET", "/admin/status").json()
+        self.assertEqual(status["answer_cache"]["redis"]["refused"], counts)
+        return {why: count for why, count in counts.items() if count}
+
+    def refuses(self, node, why, first=1):
+        """Two answers; each node goes on with its own memory."""
+        for n in first, first + 1:
+            self.assertEqual([self.ask(node, cold(max_tokens=n))[0] for _ in range(2)],
+                             ["MISS", "HIT"])
+        harness.wait_until(lambda: self.refused(node) == {why: 2}, f"they are counted: {why}")
+        shown = self.run_once("kvasir", "status", "--admin", "%s:%d" % node.at("admin")).stdout
+        self.assertIn(f"1 of 1 connections open; it refused 2 ({why})\n", shown)
+        lines = [line for line in node.log().splitlines() if "redis_refused" in line]
+        self.assertEqual(len(lines), 1, "the first of a minute")
+        self.assertIn(" hint=", lines[0])
+        return lines[0]
+
+    def test_one_that_is_full(self):
+        redis = RedisServer(self)
+        nodes = self.share(redis)
+        redis.call("CONFIG", "SET", "maxmemory", "1")
+        line = self.refuses(nodes[0], "full")
+        self.assertIn('why="it is full" said="OOM ', line)
+        self.assertEqual(redis.answers(), [])
+        self.assertEqual(self.ask(nodes[1], cold(max_tokens=1))[0], "MISS")
+        late, = self.nodes_of("--answer_cache.redis", redis.url, "--answer_cache.redis_file",
+                              self.file(), names="c")
+        harness.wait_until(lambda: 'redis_away lane=0 why="it is full"' in late.log(),
+                           "it does not take the first command either")
+        redis.call("CONFIG", "SET", "maxmemory", "0")
+        self.opens(late)
+        self.ask(nodes[0], cold(max_tokens=9))
+        harness.wait_until(redis.answers, "it has room again")
+        self.assertEqual(self.refused(nodes[0]), {"full": 2})
+
+    def test_a_replica(self):
+        redis = RedisServer(self)
+        node, = self.share(redis, names="a")
+        redis.call("REPLICAOF", "127.0.0.1", free_port())
+        self.assertIn("must lead to the primary", self.refuses(node, "read_only"))
+
+    def test_a_user_who_lost_a_right(self):
+        redis = RedisServer(self, user="kvasir", password="p")
+        node, = self.share(redis, names="a", file=self.file(SECRET + "user kvasir\npassword p\n"))
+        redis.call("ACL", "SETUSER", "kvasir", "-set")
+        self.assertIn("the user needs HSETNX", self.refuses(node, "rights"))
+
+    def test_for_any_other_reason(self):
+        redis = RedisServer(self)
+        node, = self.share(redis, names="a")
+        redis.call("CONFIG", "SET", "min-replicas-to-write", "1")
+        self.assertIn('said="NOREPLICAS ', self.refuses(node, "other"))
+
+
+class Explained(Shared):
+    def explain(self, node, body):
+        told = harness.request(node.at("admin"), "POST", "/admin/explain", body).json()
+        return told["answer_cache"]
+
+    def test_explain_says_whether_redis_would_be_asked(self):
+        redis = RedisServer(self)
+        node, = self.share(redis, names="a")
+        said = {"asks": True, "why_not": "", "connections": 1, "open": 1,
+                "holds": "unknown: explain does not ask it"}
+        self.assertEqual(self.explain(node, cold()),
+                         {"may": True, "why_not": "", "redis": said})
+        self.assertEqual(self.explain(node, {**cold(), "temperature": 1}),
+                         {"may": False, "why_not": "sampled",
+                          "redis": {**said, "asks": False, "why_not": "sampled"}})
+        redis.kill()
+        harness.wait_until(lambda: not self.metric(node, f"{NAME}_connections"), "it is away")
+        self.assertEqual(self.explain(node, cold())["redis"],
+                         {**said, "asks": False, "why_not": "away", "open": 0})
 
 
 class Trust(Shared):
