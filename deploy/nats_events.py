@@ -12,7 +12,9 @@ A message is one of the engine's batches as it is. Its header Nats-Msg-Id is
 LIFE-SEQ: the batch's number, and a name for one run of this program. STREAM is a
 JetStream stream of the subject; it is made where there is none, and keeps the last
 100,000 batches. With - there is none, and nothing can be replayed.
-NATS_LOGIN in the environment is USER:PASSWORD or a token.
+NATS_LOGIN in the environment is USER:PASSWORD or a token. With tls:// in place of
+nats:// it speaks TLS: NATS_CA is the authorities' file (else the system's), NATS_CERT
+and NATS_KEY what the server is shown.
 
 Prints `ready`. When the server goes, batches wait for it to come back. Ends when it
 misses a batch, or loses the engine or the stream, for whoever runs it to start it
@@ -20,8 +22,11 @@ again: that is a new life. Needs python3-zmq, python3-msgpack and python3-xxhash
 """
 import collections
 import json
+import io
 import os
+import select
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -37,12 +42,66 @@ def die(why):
     os._exit(1)
 
 
+class Secured(io.RawIOBase):
+    """TLS for one thread that reads and others that write: a session is for one at a time,
+    and nobody waits within it."""
+
+    def __init__(self, link, context, host):
+        super().__init__()
+        while link.recv(1) != b"\n":  # INFO is plain, all else is not
+            pass
+        self.link, self.turn = context.wrap_socket(link, server_hostname=host), threading.Lock()
+        self.link.setblocking(False)
+
+    def close(self):
+        self.link.close()
+        super().close()
+
+    def makefile(self, _):
+        return io.BufferedReader(self)
+
+    def readable(self):
+        return True
+
+    def readinto(self, room):
+        while True:
+            with self.turn:
+                try:
+                    return self.link.recv_into(room)
+                except ssl.SSLWantReadError:
+                    pass
+            select.select([self.link], [], [])
+
+    def sendall(self, words):
+        left = memoryview(words)
+        while left:
+            with self.turn:
+                try:
+                    left = left[self.link.send(left):]
+                    continue
+                except ssl.SSLWantWriteError:
+                    pass
+            select.select([], [self.link], [])
+
+
+def trust():
+    try:
+        context = ssl.create_default_context(cafile=os.environ.get("NATS_CA"))
+        if "NATS_CERT" in os.environ:
+            context.load_cert_chain(os.environ["NATS_CERT"], os.environ.get("NATS_KEY"))
+        return context
+    except OSError as error:
+        die(f"NATS_CA, NATS_CERT, NATS_KEY: {error}")
+
+
 class Publisher:
     """A connection that is made anew when it is lost; what was not confirmed is
     sent again, under the same name, so that the stream keeps it once."""
 
     def __init__(self, url, stream):
-        place, _, self.subject = url.removeprefix("nats://").partition("/")
+        scheme, _, url = url.partition("://")
+        self.trust = trust() if scheme == "tls" else None
+        place, _, self.subject = url.partition("/")
         self.host, _, self.port = place.rpartition(":")
         self.stream = stream if stream != "-" else None
         self.life, self.inbox = os.urandom(8).hex(), "_INBOX." + os.urandom(8).hex()
@@ -70,8 +129,9 @@ class Publisher:
         said = None
         while True:
             try:
-                with socket.create_connection((self.host.strip("[]"), int(self.port)), 5) as link:
-                    link.settimeout(None)
+                host = self.host.strip("[]")
+                with (socket.create_connection((host, int(self.port)), 5) as plain,
+                      self.secured(plain, host) as link):
                     self.speak(link, link.makefile("rb"))
             except (OSError, ValueError) as error:
                 if said != str(error):
@@ -82,6 +142,12 @@ class Publisher:
             with self.turn:
                 self.link = None
             time.sleep(0.2)
+
+    def secured(self, plain, host):
+        if self.trust is not None:
+            return Secured(plain, self.trust, host)
+        plain.settimeout(None)
+        return plain
 
     def speak(self, link, lines):
         user, colon, password = os.environ.get("NATS_LOGIN", "").partition(":")

@@ -389,6 +389,17 @@ lanes_by_cpus(void)
     return cpus < CONFIG_LANES_MAX ? cpus : CONFIG_LANES_MAX;
 }
 
+void
+config_complete_events(struct config *config)
+{
+    struct config_events *events = &config->events;
+    const struct config_tls *tls = &config->tls;
+
+    memcpy(events->nats_ca_file, tls->workers_ca_file, CONFIG_FILE_MAX);
+    memcpy(events->nats_cert_file, tls->workers_cert_file, CONFIG_FILE_MAX);
+    memcpy(events->nats_key_file, tls->workers_key_file, CONFIG_FILE_MAX);
+}
+
 int
 config_load(const struct config_sources *sources, struct config *config,
             struct config_errors *errors)
@@ -402,6 +413,7 @@ config_load(const struct config_sources *sources, struct config *config,
     }
     config_apply_flags(config, sources->flags, sources->flags_count, errors);
     config_mesh_complete(&config->mesh);
+    config_complete_events(config);
     config->mesh.listen_later = sources->shared;
     if (errors->count == 0) {
         config_check(config, errors);

@@ -314,6 +314,10 @@ struct config_events {
     uint64_t payload_bytes_max; /* of one batch */
     uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
     char nats_login[CONFIG_SECRET_MAX]; /* USER:PASSWORD, a token, or "" */
+    /* Those of tls.workers_*, by config_complete_events(). */
+    char nats_ca_file[CONFIG_FILE_MAX];
+    char nats_cert_file[CONFIG_FILE_MAX];
+    char nats_key_file[CONFIG_FILE_MAX];
 };
 
 /* How a message's content reaches a model's template. */
@@ -640,6 +644,9 @@ void config_apply_environment(struct config *config, char *const *environment,
                               struct config_errors *errors);
 void config_apply_flags(struct config *config, const struct config_flag *flags,
                         size_t count, struct config_errors *errors);
+
+/* What events take over from other keys. */
+void config_complete_events(struct config *config);
 
 /* Checks what ties several keys together; adds a line for each fault. */
 void config_check(const struct config *config, struct config_errors *errors);

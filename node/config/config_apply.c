@@ -243,11 +243,12 @@ events_fault(const struct config_worker *worker)
                "tcp://HOST:PORT";
     }
     if (worker->replay.host[0] != '\0' &&
-        url_is_nats(&worker->replay) != nats) {
-        return "events and replay are both tcp:// or both nats://";
+        (url_is_nats(&worker->replay) != nats ||
+         worker->replay.tls != worker->events.tls)) {
+        return "events and replay are both tcp://, both nats:// or both tls://";
     }
     if (nats && worker->topic[0] != '\0') {
-        return "topic is of ZeroMQ: events by nats:// have a subject";
+        return "topic is of ZeroMQ: events by NATS have a subject";
     }
     return is_drained(slice_of(worker->sse.path)) ? "sse: " DRAINED_WHY : NULL;
 }

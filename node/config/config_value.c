@@ -593,9 +593,8 @@ print_url(enum config_type type, const char *at, struct buf *out)
     if (url.host[0] != '\0') {
         buf_printf(out, "%s%s%s",
                    type == CONFIG_LISTEN ? ""
-                   : type == CONFIG_TCP
-                       ? url_is_nats(&url) ? "nats://" : "tcp://"
-                       : url_scheme(&url),
+                   : type == CONFIG_TCP  ? url_events_scheme(&url)
+                                         : url_scheme(&url),
                    url_authority(&url, text), url.path);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "index/base/rng.h"
 #include "node/base/log.h"
+#include "node/base/sock_tls.h"
 #include "node/events/intake_internal.h"
 #include "node/events/nats_replay_internal.h"
 
@@ -26,10 +27,12 @@
 /* A connection. Its buffer outlives it: who took a batch may look at it still. */
 struct link {
     struct intake_watch watch;
-    int fd;          /* -1: none */
-    uint32_t number; /* another one after each close */
-    bool said;       /* CONNECT */
-    bool stands;     /* and its PING was answered */
+    int fd;               /* -1: none */
+    uint32_t number;      /* another one after each close */
+    struct sock_tls *tls; /* NULL: it is plain, still or at all */
+    bool shaking;         /* ... whose handshake is under way */
+    bool said;            /* CONNECT */
+    bool stands;          /* and its PING was answered */
     struct buf in;
     size_t at;   /* of what is read and not taken yet */
     size_t skip; /* bytes of a message that is too long */
@@ -106,10 +109,15 @@ close_link(struct link *link)
     if (link->fd >= 0) {
         (void)epoll_ctl(link->watch.rank->intake->epoll, EPOLL_CTL_DEL,
                         link->fd, NULL);
+        if (link->tls != NULL) {
+            sock_tls_end(link->tls);
+            sock_tls_free(link->tls);
+            link->tls = NULL;
+        }
         (void)close(link->fd);
         link->fd = -1;
         link->number++;
-        link->said = link->stands = false;
+        link->shaking = link->said = link->stands = false;
     }
 }
 
@@ -164,13 +172,21 @@ connect_link(struct link *link, const struct sockaddr_storage *to)
            errno == EINPROGRESS;
 }
 
+/* Where the connection leads. */
+static const struct url *
+url_of(const struct intake_rank *rank, const struct link *link)
+{
+    const struct intake_worker *worker = &rank->source->worker;
+
+    return link == &rank->nats->live ? &worker->events : &worker->replay;
+}
+
 /* The server speaks first. False: there is no connection; errno. */
 static bool
 open_link(struct intake_rank *rank, struct link *link, enum intake_place place,
           void (*read)(struct intake_rank *rank))
 {
-    const struct intake_worker *worker = &rank->source->worker;
-    struct url url = place == INTAKE_EVENTS ? worker->events : worker->replay;
+    struct url url = *url_of(rank, link);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &link->watch};
     struct sockaddr_storage to;
 
@@ -203,11 +219,100 @@ open_link(struct intake_rank *rank, struct link *link, enum intake_place place,
 static bool
 say(const struct link *link, const struct buf *words)
 {
-    return !words->failed && send(link->fd, words->ptr, words->len,
-                                  MSG_NOSIGNAL) == (ssize_t)words->len;
+    const struct iovec part = {.iov_base = words->ptr, .iov_len = words->len};
+
+    if (words->failed) {
+        return false;
+    }
+    ssize_t sent = link->tls != NULL
+                       ? sock_tls_send(link->tls, &part, 1)
+                       : send(link->fd, words->ptr, words->len, MSG_NOSIGNAL);
+    return sent == (ssize_t)words->len;
+}
+
+/* What both connections say first. NULL, or why the connection is over. */
+static const char *
+greet(struct intake_rank *rank, struct link *link)
+{
+    char bytes[WORDS_BYTES];
+    struct buf out = buf_over(bytes, sizeof bytes);
+
+    link->said = true;
+    nats_wire_connect(&out, rank->intake->events.nats_login);
+    if (link == &rank->nats->live) {
+        buf_printf(&out, "SUB %s %u\r\n", rank->nats->subject, LIVE_SID);
+    }
+    buf_add_text(&out, "PING\r\n");
+    return say(link, &out) ? NULL : "it does not read";
+}
+
+/* TLS */
+
+/* Goes on with the handshake; nothing is said before it is done. The same. */
+static const char *
+shake(struct intake_rank *rank, struct link *link)
+{
+    int error = sock_tls_shake(link->tls);
+
+    link->shaking = error == -EAGAIN;
+    if (link->shaking) {
+        return NULL;
+    }
+    if (error != 0) {
+        const char *why = sock_tls_why(link->tls);
+        return why[0] != '\0' ? why : uv_strerror(error);
+    }
+    return greet(rank, link);
+}
+
+/* A NATS server says INFO in plain, and speaks TLS from there on: whatever else is
+ * in plain was put in by others. The files are read for each connection, so that
+ * renewed ones hold from the next. */
+static const char *
+begin_tls(struct intake_rank *rank, struct link *link)
+{
+    const struct config_events *events = &rank->intake->events;
+    struct sock_tls_files files = {.cert = events->nats_cert_file,
+                                   .key = events->nats_key_file,
+                                   .ca = events->nats_ca_file};
+    struct sock_tls_context *context;
+    const char *why = "no memory for TLS";
+
+    if (link->at != link->in.len) {
+        return "it speaks before TLS";
+    }
+    if (sock_tls_context_new_client(&context, &files, &why) != 0) {
+        return why;
+    }
+    link->tls =
+        sock_tls_connect(context, link->fd, url_of(rank, link)->host, NULL);
+    sock_tls_context_free(context);
+    return link->tls != NULL ? shake(rank, link) : "no memory for TLS";
 }
 
 /* Reading */
+
+/* Bytes, or -errno. */
+static ssize_t
+take_bytes(const struct link *link, char *room)
+{
+    if (link->tls != NULL) {
+        return sock_tls_recv(link->tls, room, READ_BYTES);
+    }
+    ssize_t got = recv(link->fd, room, READ_BYTES, 0);
+    return got < 0 ? -errno : got;
+}
+
+/* Why nothing comes any more. */
+static const char *
+why_over(const struct link *link, ssize_t got)
+{
+    const char *why = link->tls != NULL ? sock_tls_why(link->tls) : "";
+
+    return got == 0         ? "the server hung up"
+           : why[0] != '\0' ? why
+                            : uv_strerror((int)got);
+}
 
 /* False: the connection is over; why. */
 static bool
@@ -226,13 +331,13 @@ receive(struct link *link, bool *none, const char **why)
         *why = "no memory for its messages";
         return false;
     }
-    ssize_t got = recv(link->fd, room, READ_BYTES, 0);
+    ssize_t got = take_bytes(link, room);
     if (got > 0) {
         link->in.len += (size_t)got;
         return true;
     }
-    *none = got < 0 && (errno == EAGAIN || errno == EINTR);
-    *why = got == 0 ? "the server hung up" : uv_strerror(-errno);
+    *none = got == -EAGAIN || got == -EINTR;
+    *why = why_over(link, got);
     return *none;
 }
 
@@ -266,8 +371,12 @@ read_link(struct intake_rank *rank, struct link *link, uint32_t most,
     const char *why = NULL;
     bool none = false;
 
+    if (link->shaking) {
+        why = shake(rank, link);
+    }
     uint32_t n = 0;
-    while (n < most && link->fd >= 0 && link->number == number) {
+    while (why == NULL && n < most && link->fd >= 0 && link->number == number &&
+           !link->shaking) {
         nats_wire_read(unread(link), message_max(rank), &said);
         if (said.op == NATS_BAD) {
             return "what it says is not NATS";
@@ -286,12 +395,9 @@ read_link(struct intake_rank *rank, struct link *link, uint32_t most,
         link->skip = said.skip;
         n++;
         why = take(rank, &said);
-        if (why != NULL) {
-            return why;
-        }
     }
     rank->look = rank->look || n == most;
-    return NULL;
+    return why;
 }
 
 /* What both connections do with all but messages and PONG. */
@@ -305,15 +411,12 @@ take_other(struct intake_rank *rank, struct link *link,
         log_nats(rank, "server", said->text);
         return "the server refused";
     } else if (said->op == NATS_INFO && !link->said) {
-        if (nats_wire_wants_tls(said->text)) {
-            return "the server wants TLS, which is not spoken here";
+        if (url_of(rank, link)->tls) {
+            return begin_tls(rank, link);
         }
-        link->said = true;
-        nats_wire_connect(out, rank->intake->events.nats_login);
-        if (link == &rank->nats->live) {
-            buf_printf(out, "SUB %s %u\r\n", rank->nats->subject, LIVE_SID);
-        }
-        buf_add_text(out, "PING\r\n");
+        return nats_wire_wants_tls(said->text)
+                   ? "the server wants TLS: tls:// in place of nats://"
+                   : greet(rank, link);
     }
     return out->len == 0 || say(link, out) ? NULL : "it does not read";
 }

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WANT_HTTP   "http://HOST:PORT"
-#define WANT_WEB    "http://HOST:PORT or https://HOST:PORT"
-#define WANT_TCP    "tcp://HOST:PORT"
-#define WANT_EVENTS "tcp://HOST:PORT or nats://HOST:PORT/NAME"
+#define WANT_HTTP "http://HOST:PORT"
+#define WANT_WEB  "http://HOST:PORT or https://HOST:PORT"
+#define WANT_TCP  "tcp://HOST:PORT"
+#define WANT_EVENTS \
+    "tcp://HOST:PORT, nats://HOST:PORT/NAME or tls://HOST:PORT/NAME"
 #define WANT_PEER   "HOST:PORT"
 #define WANT_LISTEN "an IP address and port such as 0.0.0.0:8080 or [::]:8080"
 
@@ -192,10 +193,12 @@ is_subject(const char *name)
 const char *
 url_parse_events(struct slice text, struct url *url)
 {
-    if (!take_scheme(&text, SLICE("nats://"))) {
+    bool tls = take_scheme(&text, SLICE("tls://"));
+
+    if (!tls && !take_scheme(&text, SLICE("nats://"))) {
         return url_parse_tcp(text, url) == NULL ? NULL : WANT_EVENTS;
     }
-    *url = (struct url){.port = 4222};
+    *url = (struct url){.port = 4222, .tls = tls};
     return take_place(text, url) && url->path[0] == '/' &&
                    is_subject(url->path + 1)
                ? NULL
@@ -206,6 +209,12 @@ bool
 url_is_nats(const struct url *url)
 {
     return url->path[0] != '\0';
+}
+
+const char *
+url_events_scheme(const struct url *url)
+{
+    return !url_is_nats(url) ? "tcp://" : url->tls ? "tls://" : "nats://";
 }
 
 const char *

@@ -1,6 +1,6 @@
 /*
  * Addresses of services: http://HOST[:PORT][/PATH], the same with https,
- * tcp://HOST:PORT, nats://HOST[:PORT]/NAME, and bare HOST:PORT.
+ * tcp://HOST:PORT, nats://HOST[:PORT]/NAME, the same with tls, and bare HOST:PORT.
  *
  * The subset of RFC 3986 that operators need: no user, query or fragment; the
  * host is a name, an IPv4 address or a bracketed IPv6 address.
@@ -28,7 +28,7 @@ struct url {
     char host[URL_HOST_MAX]; /* lower case, IPv6 without brackets */
     uint16_t port;           /* 0 only for an address to listen on */
     char path[URL_PATH_MAX]; /* "" or "/base", never with a trailing slash */
-    bool tls;                /* https */
+    bool tls;                /* https, tls */
 };
 
 /* http://HOST[:PORT][/PATH], port 80 when absent. NULL, or what was expected
@@ -45,11 +45,15 @@ const char *url_scheme(const struct url *url);
 const char *url_parse_tcp(struct slice text, struct url *url) MUST_CHECK;
 
 /* The same, or nats://HOST[:PORT]/NAME, port 4222 when absent: NAME is a subject
- * without wildcards, or a stream's name. */
+ * without wildcards, or a stream's name. With TLS tls://, as NATS' clients say. */
 const char *url_parse_events(struct slice text, struct url *url) MUST_CHECK;
 
-/* Of what url_parse_events() read: whether it is nats://. Its name is path + 1. */
+/* Of what url_parse_events() read: whether it is nats:// or tls://. Its name is
+ * path + 1. */
 bool url_is_nats(const struct url *url);
+
+/* Of the same, "tcp://", "nats://" or "tls://". Static text. */
+const char *url_events_scheme(const struct url *url);
 
 /* HOST:PORT of something to connect to, port 1..65535. As above. */
 const char *url_parse_peer(struct slice text, struct url *url) MUST_CHECK;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,7 @@ read_arguments(int argc, char **argv)
     config_init(&config);
     config_errors_init(&errors);
     config_apply_flags(&config, flags, count, &errors);
+    config_complete_events(&config);
     bool good = errors.count == 0;
     config_errors_fini(&errors);
     return good ? 0 : usage("bad configuration");
@@ -225,6 +227,7 @@ main(int argc, char **argv)
     if (outcome != 0) {
         return outcome;
     }
+    (void)signal(SIGPIPE, SIG_IGN);
     log_init(&(struct log_options){
         .level = LOG_LEVEL_INFO, .format = LOG_FORMAT_LOGFMT, .fd = 2});
     CHECK(uv_loop_init(&loop) == 0);

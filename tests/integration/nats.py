@@ -5,25 +5,40 @@
     client.stream("KV", ["kv.>"])
     client.publish("kv.a", b"...", "life-0")    # stored, when it returns
     server.kill(); server.start()               # the same port and store
+
+With tls=certs.Certs it wants TLS, with verify=True clients' certificates, too.
 """
 import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 
 import harness
 from dns import free_port
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "deploy"))
+try:
+    from nats_events import Secured
+except ImportError:
+    Secured = None  # without python3-zmq nothing here runs
+
 PROGRAM = shutil.which("nats-server", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/bin")
 
 
 class Server:
-    def __init__(self, folder, *flags, jetstream=True):
+    def __init__(self, folder, *flags, jetstream=True, tls=None, verify=False, cert="one"):
         self.port, self.flags, self.log = free_port(), list(flags), folder / "nats.log"
+        self.tls, self.verify = tls, verify
         if jetstream:
             self.flags += ["-js", "-sd", str(folder / "jetstream")]
+        if tls is not None:
+            self.flags += ["--tlsverify" if verify else "--tls",
+                           "--tlscert", tls.path(f"{cert}.pem"), "--tlskey",
+                           tls.path(f"{cert}.key"), "--tlscacert", tls.path("ca.pem")]
         self.popen = None
         self.start()
 
@@ -48,15 +63,16 @@ class Server:
         self.popen.wait(harness.STOP_TIMEOUT_S)
 
     def url(self, name):
-        return f"nats://127.0.0.1:{self.port}/{name}"
+        return f"{'tls' if self.tls else 'nats'}://127.0.0.1:{self.port}/{name}"
 
     def client(self, **login):
-        return Client(self.port, **login)
+        return Client(self.port, self.tls and self.tls.of_client("client" if self.verify else None),
+                      **login)
 
 
 class Client:
-    def __init__(self, port, **login):
-        self.port, self.login = port, login
+    def __init__(self, port, tls=None, **login):
+        self.port, self.login, self.tls = port, login, tls
         self.answers, self.asked, self.link = {}, 0, None
         self.inbox = "_T" + os.urandom(8).hex()
         self.open()
@@ -66,7 +82,10 @@ class Client:
         if self.link is not None:
             self.close()
         self.link = socket.create_connection(("127.0.0.1", self.port), harness.IO_TIMEOUT_S)
-        self.link.settimeout(None)
+        if self.tls is not None:
+            self.link = Secured(self.link, self.tls, "127.0.0.1")
+        else:
+            self.link.settimeout(None)
         self.lines, self.news = self.link.makefile("rb"), threading.Condition()
         connect = {"verbose": False, "headers": True, "no_responders": True, **self.login}
         self.say(b"CONNECT " + json.dumps(connect).encode() + f"\r\nSUB {self.inbox}.* 1\r\n".encode())
@@ -75,7 +94,8 @@ class Client:
 
     def close(self):
         try:
-            self.link.shutdown(socket.SHUT_RDWR)
+            plain = self.link if self.tls is None else self.link.link
+            socket.socket.shutdown(plain, socket.SHUT_RDWR)
         except OSError:
             pass
         self.link.close()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unittest
 
+import certs
 import harness
 import nats
 
@@ -59,6 +60,10 @@ class Base(test_events.Base if Publisher else harness.Case):
         server = nats.Server(self.folder, *flags, **options)
         self.addCleanup(server.kill)
         return server
+
+    @staticmethod
+    def log_of(drive):
+        return pathlib.Path(drive.log.name).read_text(errors="replace")
 
     def source(self, server, subject="kv.a", stream="KV", **options):
         source = Source(server, subject, stream, **options)
@@ -215,10 +220,6 @@ class Nats(Base):
                 self.wait(lambda: source.store([source.seq + 1]) or drive.seqs(),
                           "it goes on without")
 
-    @staticmethod
-    def log_of(drive):
-        return pathlib.Path(drive.log.name).read_text(errors="replace")
-
     def test_messages_that_do_not_say_what_they_are_count_and_change_nothing(self):
         source = self.source(self.server())
         drive = self.join(source)
@@ -291,6 +292,116 @@ class Nats(Base):
                 self.assertIn(why, self.log_of(drive))
 
 
+@needs
+@unittest.skipUnless(certs.FOUND, "no openssl command on this machine")
+class Tls(Base):
+    @classmethod
+    def setUpClass(cls):
+        cls.certs = certs.Certs(cls)
+
+    def ca(self, name="ca"):
+        return {"tls.workers_ca_file": self.certs.path(f"{name}.pem")}
+
+    def refused(self, server, why, **options):
+        """The drive gets no further than this."""
+        drive = self.watch(self.drive(Place(server.url("kv.a"), server.url("KV")), **options))
+        self.wait(lambda: why in self.log_of(drive), why)
+        self.assertEqual((drive.state(), drive.items), ("connecting", []))
+
+    def test_live_events_and_a_stream_come_by_tls(self):
+        server = self.server("--user", "kv", "--pass", "p", tls=self.certs)
+        source = self.source(server, client=server.client(user="kv", **{"pass": "p"}))
+        source.store(range(1, 9))
+        options = {**self.ca(), "events.nats_login": "kv:p"}
+        drive = self.join(source, **options)
+        self.caught_up(drive, source)
+        for i in range(9, 700):  # more than a record, and than one fetch
+            source.store([i], parent=i - 1)
+        self.caught_up(drive, source)
+        late = self.join(source, **options)
+        self.caught_up(late, source)
+        self.assertEqual(late.keys(), drive.keys())
+        server.kill()
+        self.wait(lambda: drive.state() == "connecting", "it is lost")
+        server.start()
+        source.client.open()
+        source.client.stream("KV", ["kv.>"])
+        source.store([900], parent=8)
+        self.caught_up(drive, source)
+        self.assertEqual(len(drive.of("begin")), 1, "the reading went on")
+        self.assertEqual(drive.number("bad_frames"), 0)
+
+    def test_a_large_batch_comes_in_many_records(self):
+        source = self.source(self.server(tls=self.certs))
+        drive = self.join(source, **self.ca())
+        source.store(range(1, 20001))
+        self.caught_up(drive, source)
+
+    def test_the_server_is_shown_a_certificate(self):
+        server = self.server(tls=self.certs, verify=True)
+        source = self.source(server)
+        source.store(range(1, 4))
+        drive = self.join(source, **self.ca(),
+                          **{"tls.workers_cert_file": self.certs.path("client.pem"),
+                             "tls.workers_key_file": self.certs.path("client.key")})
+        self.caught_up(drive, source)
+        self.refused(server, "certificate", **self.ca())
+
+    def test_a_server_of_another_name_or_authority_is_none(self):
+        server = self.server(tls=self.certs)
+        self.refused(server, "its certificate is by no authority that is trusted here",
+                     **self.ca("stranger"))
+        server.kill()
+        other = self.server(tls=self.certs, cert="elsewhere")
+        self.refused(other, "its certificate is for another name", **self.ca())
+
+    def test_files_that_cannot_be_read_are_named_and_read_again(self):
+        source = self.source(self.server(tls=self.certs))
+        source.store(range(1, 4))
+        file = self.folder / "ca.pem"
+        drive = self.watch(self.drive(source, **{"tls.workers_ca_file": str(file)}))
+        self.wait(lambda: "the authorities cannot be read" in self.log_of(drive), "why")
+        file.write_bytes(pathlib.Path(self.certs.path("ca.pem")).read_bytes())
+        self.caught_up(drive, source)
+
+    def test_a_server_that_wants_tls_is_not_spoken_to_in_plain(self):
+        server = self.server(tls=self.certs)
+        drive = self.watch(self.drive(
+            Place(f"nats://127.0.0.1:{server.port}/kv.a", None), replay=False))
+        self.wait(lambda: "tls:// in place of nats://" in self.log_of(drive), "what to do")
+
+    def test_nothing_is_said_before_the_server_has_shown_who_it_is(self):
+        with nats.socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            url = f"tls://127.0.0.1:{listener.getsockname()[1]}/kv.a"
+            drive = self.watch(self.drive(Place(url, None), replay=False, **self.ca(),
+                                          **{"events.nats_login": "sesame"}))
+            for words in (b"INFO {}\r\n", b'INFO {"tls_required":true}\r\n+OK\r\n'):
+                link, _ = listener.accept()
+                with link:
+                    link.settimeout(harness.IO_TIMEOUT_S)
+                    link.sendall(words)
+                    heard = b""
+                    if words.endswith(b"}\r\n"):
+                        heard = link.recv(65536)
+                        self.assertEqual(heard[0], 22)  # a handshake's record, whatever INFO says
+                        link.sendall(b"-ERR 'Unknown Protocol Operation'\r\n")
+                    while more := self.read(link):
+                        heard += more
+                self.assertNotIn(b"sesame", heard)
+                self.assertNotIn(b"CONNECT", heard)
+            for why in "it speaks no TLS", "it speaks before TLS":
+                self.wait(lambda why=why: why in self.log_of(drive), why)
+
+    @staticmethod
+    def read(link):
+        try:
+            return link.recv(65536)
+        except ConnectionError:
+            return b""
+
+
 class Quiet:
     def publish(self, *_):
         pass
@@ -306,10 +417,11 @@ class Bridge(Base):
         self.engine = self.start("kvasir-engine", "--port", "0", "--blocks", "64", "--events", "0",
                                  "--replay", "0", "--speed", "50")
 
-    def bridge(self):
+    def bridge(self, **environment):
         made = subprocess.Popen([sys.executable, BRIDGE, self.engine.url("events"),
                                  self.engine.url("replay"), self.nats.url("kv.e"), "KV-e"],
-                                stdout=subprocess.PIPE, text=True)
+                                stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, **environment})
 
         def end():
             made.kill()
@@ -330,10 +442,11 @@ class Bridge(Base):
                                    "prompt": list(range(1000 * i, 1000 * i + 200))})
             self.assertEqual(got.status, 200, got.text)
 
-    def same(self, node):
+    def same(self, node, **options):
         """The node's mirror, and both ways of reading, key by key."""
         own = self.watch(self.drive(Place(self.engine.url("events"), self.engine.url("replay"))))
-        way = self.watch(self.drive(Place(self.nats.url("kv.e"), self.nats.url("KV-e"))))
+        way = self.watch(self.drive(Place(self.nats.url("kv.e"), self.nats.url("KV-e")),
+                                    **options))
 
         def in_step():
             at, held = kv_events.cache(self.engine.at("http"))
@@ -373,6 +486,28 @@ class Bridge(Base):
         self.assertEqual(got.status, 200)
         said = harness.request(node.at("admin"), "GET", "/admin/decisions?count=1").json()[0]
         self.assertEqual((said["predicted_tokens"], said["cached_tokens"]), (192, 192))
+
+    @unittest.skipUnless(certs.FOUND, "no openssl command on this machine")
+    def test_all_of_it_by_tls_with_certificates_of_both_sides(self):
+        made = certs.Certs(type(self))
+        self.nats.kill()
+        self.nats = self.server(tls=made, verify=True)
+        ca, cert, key = (made.path(name) for name in ("ca.pem", "client.pem", "client.key"))
+        self.bridge(NATS_CA=ca, NATS_CERT=cert, NATS_KEY=key)
+        keys = {"tls.workers_ca_file": ca, "tls.workers_cert_file": cert,
+                "tls.workers_key_file": key}
+        flags = [word for key, value in keys.items() for word in (f"--{key}", value)]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--worker", self.worker(), *flags)
+        harness.wait_until(lambda: harness.metric(node.at("admin"), "kvasir_worker_eligible") == 1,
+                           "the worker is up")
+        self.work(0)
+        self.same(node, **keys)
+        told = self.run_once("kvasir", "doctor", "--worker", self.worker(), *flags)
+        self.assertRegex(told.stdout, "events +it told of [1-9]")
+        self.assertRegex(told.stdout, "replay +what was missed can be asked for")
+        told = self.run_once("kvasir", "doctor", "--worker", self.worker())
+        self.assertRegex(told.stdout, "MISSING +events +no connection")
 
     def test_the_doctor_finds_events_and_replay(self):
         self.bridge()

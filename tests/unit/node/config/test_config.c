@@ -241,20 +241,26 @@ static const struct bad_worker bad_workers[] = {
     {"http://gpu,pool=a,pool=b", "--worker: pool appears twice\n"},
     {"http://gpu,url=http://b", "--worker: url appears twice\n"},
     {"http://gpu,events=tcp://gpu",
-     "--worker: events: expected tcp://HOST:PORT or "
-     "nats://HOST:PORT/NAME, not \"tcp://gpu\"\n"},
+     "--worker: events: expected tcp://HOST:PORT, nats://HOST:PORT/NAME or "
+     "tls://HOST:PORT/NAME, not \"tcp://gpu\"\n"},
     {"http://gpu:8000,events=http://gpu:8000/kv_cache_events",
      "--worker: events: /kv_cache_events tells each event once, to whoever "
      "asks "
      "first, so nodes would take them from each other; the engine's ZeroMQ "
      "stream, events=tcp://HOST:PORT, tells all\n"},
     {"http://gpu,events=nats://n/kv.a,replay=nats://n/KV", ""},
+    {"http://gpu,events=tls://n/kv.a,replay=tls://n/KV", ""},
     {"http://gpu,events=nats://n/kv.a,replay=tcp://gpu:5657",
-     "--worker: events and replay are both tcp:// or both nats://\n"},
+     "--worker: events and replay are both tcp://, both nats:// or both "
+     "tls://\n"},
     {"http://gpu,events=tcp://gpu:5557,replay=nats://n/KV",
-     "--worker: events and replay are both tcp:// or both nats://\n"},
+     "--worker: events and replay are both tcp://, both nats:// or both "
+     "tls://\n"},
+    {"http://gpu,events=tls://n/kv.a,replay=nats://n/KV",
+     "--worker: events and replay are both tcp://, both nats:// or both "
+     "tls://\n"},
     {"http://gpu,events=nats://n/kv.a,topic=t",
-     "--worker: topic is of ZeroMQ: events by nats:// have a subject\n"},
+     "--worker: topic is of ZeroMQ: events by NATS have a subject\n"},
     {"dns:engines:8000,events=nats://n/kv.a",
      "--worker: beside from, events and replay are tcp://*:PORT: the host is "
      "each worker's\n"},

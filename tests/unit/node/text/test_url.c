@@ -106,14 +106,20 @@ Test(node_url, events_come_by_tcp_or_from_a_subject)
         "nats://gpu/a.",    "nats://gpu/.a",     "nats://gpu/a..b",
         "nats://gpu/a.*",   "nats://gpu/>",      "nats://gpu/a/b",
         "nats://u:p@gpu/a", "nats://gpu:0/a",    "nats://gpu/a b",
-        "tcp://gpu:1/a",    "http://gpu:4222/a",
+        "tcp://gpu:1/a",    "http://gpu:4222/a", "tls://gpu",
+        "tls://gpu:4222",   "tls://gpu/a.*",
     };
     struct url url;
 
     cr_assert_null(url_parse_events(SLICE("tcp://gpu:5557"), &url));
     cr_assert_not(url_is_nats(&url));
+    cr_assert_str_eq(url_events_scheme(&url), "tcp://");
+    cr_assert_null(url_parse_events(SLICE("tls://gpu/kv.a"), &url));
+    cr_assert(url_is_nats(&url) && url.tls && url.port == 4222);
+    cr_assert_str_eq(url_events_scheme(&url), "tls://");
     cr_assert_null(url_parse_events(SLICE("nats://[::1]:4000/kv.gpu-1"), &url));
-    cr_assert(url_is_nats(&url));
+    cr_assert(url_is_nats(&url) && !url.tls);
+    cr_assert_str_eq(url_events_scheme(&url), "nats://");
     cr_assert_str_eq(url.host, "::1");
     cr_assert_eq(url.port, 4000);
     cr_assert_str_eq(url.path, "/kv.gpu-1");
