@@ -420,7 +420,7 @@ engine_get_cache(struct engine_server *s, struct httpd_request *request)
     json_out_key(&json, "keys");
     json_out_array_begin(&json);
     for (uint32_t i = 0; i < pool->count; i++) {
-        if (pool->blocks[i].cached && pool->blocks[i].window == 0) {
+        if (pool->blocks[i].cached && !pool->blocks[i].windowed) {
             json_out_uint(&json, pool->blocks[i].key);
         }
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "index/base/rng.h"
 
@@ -72,12 +73,15 @@ engine_blocks_init(struct engine_blocks *pool, uint32_t count)
         bits++;
     }
     *pool = (struct engine_blocks){.count = count, .bucket_shift = 64 - bits};
-    pool->blocks = calloc((size_t)count + 1, sizeof(*pool->blocks));
+    size_t bytes = ((size_t)count + 2) / 2 * 2 * sizeof(*pool->blocks);
+    pool->blocks = aligned_alloc(2 * sizeof(*pool->blocks), bytes);
+    pool->more = calloc(count, sizeof(*pool->more));
     pool->buckets = malloc(sizeof(*pool->buckets) << bits);
-    if (pool->blocks == NULL || pool->buckets == NULL) {
+    if (pool->blocks == NULL || pool->more == NULL || pool->buckets == NULL) {
         engine_blocks_fini(pool);
         return -ENOMEM;
     }
+    memset(pool->blocks, 0, bytes);
     for (size_t i = 0; i < (size_t)1 << bits; i++) {
         pool->buckets[i] = NONE;
     }
@@ -93,6 +97,7 @@ void
 engine_blocks_fini(struct engine_blocks *pool)
 {
     free(pool->blocks);
+    free(pool->more);
     free(pool->buckets);
     *pool = (struct engine_blocks){.blocks = NULL};
 }
@@ -207,6 +212,7 @@ engine_blocks_name(struct engine_blocks *pool, uint32_t slot, uint64_t key)
     CHECK(slot < pool->count && b->refs > 0 && !b->cached);
     b->key = key;
     b->cached = true;
+    b->windowed = false;
     pool->cached_count++;
     if (elder == NONE) {
         uint32_t *bucket = &pool->buckets[bucket_of(pool, key)];
@@ -233,7 +239,7 @@ engine_blocks_join(struct engine_blocks *pool, uint32_t *slot, uint64_t key)
 
     if (find_leader(pool, key) == NONE) {
         engine_blocks_name(pool, own, key);
-        pool->blocks[own].node = pool->node_last;
+        pool->more[own].node = pool->node_last;
         return true;
     }
     engine_blocks_hold(pool, &key, 1, slot);
@@ -250,11 +256,11 @@ engine_blocks_split(struct engine_blocks *pool, const uint32_t *slots,
     if (count == 0) {
         return;
     }
-    uint32_t node = pool->blocks[slots[count - 1]].node;
-    for (uint32_t i = count; i > 0 && pool->blocks[slots[i - 1]].node == node;
+    uint32_t node = pool->more[slots[count - 1]].node;
+    for (uint32_t i = count; i > 0 && pool->more[slots[i - 1]].node == node;
          i--) {
         CHECK(pool->blocks[slots[i - 1]].refs > 0);
-        pool->blocks[slots[i - 1]].node = pool->node_last;
+        pool->more[slots[i - 1]].node = pool->node_last;
     }
 }
 
@@ -268,7 +274,7 @@ engine_blocks_evict_mate(struct engine_blocks *pool, uint32_t slot,
 
     CHECK(slot < pool->count && *last < pool->count);
     if (mate == pool->count || !b->cached ||
-        b->node != pool->blocks[slot].node) {
+        pool->more[mate].node != pool->more[slot].node) {
         return false;
     }
     *evicted = b->key;

@@ -22,7 +22,7 @@
  * One departure: vLLM keeps one of its blocks for itself (the null block); all
  * `count` blocks are usable here.
  *
- * Role: core. Owns: two arrays, allocated once. Thread: one owner.
+ * Role: core. Owns: three arrays, allocated once. Thread: one owner.
  * Limits: count blocks. Errors: -ENOMEM at engine_blocks_init(); everything
  * else is the caller's promise (CHECK). Cost: constant per block, whatever
  * the number of twins.
@@ -38,27 +38,35 @@
 
 #define ENGINE_BLOCKS_MAX (UINT32_C(1) << 30)
 
-/* One slot. Links are slot numbers. */
+/* One slot. Links are slot numbers. Half a cache line, for most of a block's cost
+ * is the wait for it. */
 struct engine_block {
     uint64_t key;       /* of the prefix that ends here; valid when cached */
-    uint32_t refs;      /* requests that hold it; 0: on the free list */
+    uint32_t refs : 29; /* requests that hold it; 0: on the free list */
+    bool cached : 1;    /* has a key */
+    bool leader : 1;    /* the oldest of its twins: the one that is found */
+    bool windowed : 1;  /* cached: in a window group, not in full attention */
     uint32_t prev;      /* on the free list, towards its front */
     uint32_t next;      /* on the free list, towards its end */
     uint32_t chain;     /* leaders: the next leader of this bucket */
     uint32_t twin_prev; /* ring of equal blocks; before the leader: youngest */
     uint32_t twin_next; /* ring of equal blocks, by age from the leader */
-    uint32_t node;      /* of the tree; blocks of one node have one number */
-    uint32_t window;    /* whose it is when cached: of full attention 0, of
-                           window group g g + 1 */
-    uint64_t hash;      /* ... and its name there */
-    bool cached;        /* has a key */
-    bool leader;        /* the oldest of its twins: the one that is found */
+};
+
+_Static_assert(sizeof(struct engine_block) == 32, "half a cache line");
+
+/* What only some engines ask of a slot. */
+struct engine_block_more {
+    uint64_t hash;  /* windowed: its name in the group */
+    uint32_t group; /* windowed: which one */
+    uint32_t node;  /* of the tree; blocks of one node have one number */
 };
 
 struct engine_blocks {
-    struct engine_block *blocks; /* count, and one more: the list's anchor */
-    uint32_t *buckets;           /* key -> first leader */
-    uint32_t bucket_shift;       /* bucket = mixed key >> bucket_shift */
+    struct engine_block *blocks;    /* count, and one more: the list's anchor */
+    struct engine_block_more *more; /* count */
+    uint32_t *buckets;              /* key -> first leader */
+    uint32_t bucket_shift;          /* bucket = mixed key >> bucket_shift */
     uint32_t count;
     uint32_t free_count;   /* on the free list, cached ones included */
     uint32_t cached_count; /* with a key, held ones and twins included */
@@ -92,6 +100,14 @@ void engine_blocks_hold(struct engine_blocks *pool, const uint64_t *keys,
  */
 bool engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
                         uint64_t *evicted);
+
+/* Of a slot that was just taken, with a cached block evicted for it: whether that
+ * block had no twin, so that its key is not in memory any more. */
+static inline bool
+engine_blocks_was_last(const struct engine_blocks *pool, uint32_t slot)
+{
+    return pool->blocks[slot].twin_next == slot;
+}
 
 /* A key will be looked for soon. */
 void engine_blocks_fetch(const struct engine_blocks *pool, uint64_t key);

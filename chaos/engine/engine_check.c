@@ -63,11 +63,12 @@ check_windows(const struct engine *engine, const struct engine_seq *seq)
 {
     for (uint32_t g = 0; g < engine->config.windows; g++) {
         for (uint32_t b = seq->window_from; b < seq->blocks_held; b++) {
-            const struct engine_block *block =
-                &engine->pool.blocks[*seq_window_block(seq, g, b)];
+            uint32_t slot = *seq_window_block(seq, g, b);
+            const struct engine_block *block = &engine->pool.blocks[slot];
             bool named = b < seq->named && engine_windows_keep(engine, seq, b);
             if (block->refs == 0 || (named && !block->cached) ||
-                (block->cached && block->hash != seq->keys[b])) {
+                (block->cached &&
+                 engine->pool.more[slot].hash != seq->keys[b])) {
                 return "a running sequence does not hold what is in its window";
             }
         }

@@ -24,14 +24,15 @@ allocate(struct engine *engine)
     if (r == 0 && c->events) {
         engine->events_size = 2 * engine_step_events_max(c);
         engine->events = calloc(engine->events_size, sizeof(*engine->events));
+    }
+    if (c->events && !c->bare) {
         engine->events_tokens =
             calloc((size_t)engine->events_size * c->block_tokens,
                    sizeof(*engine->events_tokens));
     }
     if (r != 0 || engine->seqs == NULL || engine->idle == NULL ||
-        engine->outs == NULL ||
-        (c->events &&
-         (engine->events == NULL || engine->events_tokens == NULL))) {
+        engine->outs == NULL || (c->events && engine->events == NULL) ||
+        (c->events && !c->bare && engine->events_tokens == NULL)) {
         return -ENOMEM;
     }
     return 0;
@@ -288,14 +289,24 @@ engine_deadline(const struct engine *engine)
     return engine->wake_us;
 }
 
+/* The head of a ring whose first was taken. An empty one begins anew, so that it
+ * stays in the cache as far as it is used. */
+static uint32_t
+next_head(uint32_t head, uint32_t left, uint32_t size)
+{
+    CHECK_SLOW(head < size && left < size);
+    return left == 0 || head + 1 == size ? 0 : head + 1;
+}
+
 bool
 engine_next_out(struct engine *engine, struct engine_out *out)
 {
     while (engine->outs_count > 0) {
         struct engine_pending p = engine->outs[engine->outs_head];
         struct engine_seq *seq = find(engine, p.ticket);
-        engine->outs_head = (engine->outs_head + 1) % engine->outs_size;
         engine->outs_count--;
+        engine->outs_head =
+            next_head(engine->outs_head, engine->outs_count, engine->outs_size);
         if (seq == NULL) {
             continue; /* cancelled meanwhile */
         }
@@ -330,8 +341,9 @@ engine_next_event(struct engine *engine, struct engine_event *event)
         return false;
     }
     *event = engine->events[engine->events_head];
-    engine->events_head = (engine->events_head + 1) % engine->events_size;
     engine->events_count--;
+    engine->events_head = next_head(engine->events_head, engine->events_count,
+                                    engine->events_size);
     return true;
 }
 

@@ -87,6 +87,7 @@ struct engine_config {
     uint32_t prefill_per_pair_ps;
     uint32_t step_jitter_permille; /* steps vary by up to this; 0: never */
     bool events;                   /* keep block events for the caller */
+    bool bare;                     /* ... without their tokens */
     uint32_t windows; /* groups of layers with sliding windows, beside full
                          attention's; ENGINE_CACHE_BLOCKS alone; 0: none */
     uint32_t window_tokens; /* how far these look back, 1 or more */
@@ -149,13 +150,14 @@ struct engine_event {
     uint64_t key;           /* the block's */
     uint32_t group;         /* window groups from 0 on, then full attention */
     bool passed_over;       /* stored: computed, and not hittable */
+    bool last;              /* removed: no equal block was left */
     uint64_t parent;        /* stored: the key of the block before */
     uint64_t root;          /* stored: the request's namespace */
     uint64_t user;          /* stored: the request's */
     uint32_t depth;         /* stored: 0 for the first block, without parent */
     uint32_t tokens_len;    /* stored: block_tokens, else 0 */
     const uint32_t *tokens; /* stored: its ids; valid until the next call on
-                               this engine that is not const */
+                               this engine that is not const; bare: NULL */
 };
 
 /* Counters since engine_init(), and levels of now. */
@@ -201,7 +203,7 @@ struct engine {
     uint32_t outs_count;
 
     struct engine_event *events; /* ring; NULL without config.events */
-    uint32_t *events_tokens;     /* block_tokens for each of them */
+    uint32_t *events_tokens;     /* block_tokens for each of them; NULL: bare */
     uint32_t events_size;
     uint32_t events_head;
     uint32_t events_count;

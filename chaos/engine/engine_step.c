@@ -25,6 +25,14 @@ engine_step_events_max(const struct engine_config *config)
     return 2 * (blocks + 1) * (1 + config->windows);
 }
 
+/* The place of the n-th of a ring, at most size places after its head. */
+static uint32_t
+ring_at(uint32_t head, uint32_t n, uint32_t size)
+{
+    CHECK_SLOW(head < size && n <= size);
+    return head + n < size ? head + n : head + n - size;
+}
+
 void
 engine_push_event(struct engine *engine, const struct engine_event *event)
 {
@@ -33,13 +41,15 @@ engine_push_event(struct engine *engine, const struct engine_event *event)
     }
     CHECK(engine->events_count < engine->events_size);
     uint32_t at =
-        (engine->events_head + engine->events_count) % engine->events_size;
+        ring_at(engine->events_head, engine->events_count, engine->events_size);
     struct engine_event *slot = &engine->events[at];
     *slot = *event;
     slot->step = engine->stats.steps;
     slot->at_us = event->kind == ENGINE_EVENT_CLEARED ? engine->now_us
                                                       : engine->step_at_us;
-    if (event->tokens_len != 0) {
+    if (engine->events_tokens == NULL) {
+        slot->tokens = NULL;
+    } else if (event->tokens_len != 0) {
         uint32_t *copy =
             engine->events_tokens + (size_t)at * engine->config.block_tokens;
         memcpy(copy, event->tokens, event->tokens_len * sizeof(*copy));
@@ -53,7 +63,8 @@ push_out(struct engine *engine, uint32_t i, enum engine_out_kind kind,
          uint64_t at_us)
 {
     CHECK(engine->outs_count < engine->outs_size);
-    uint32_t at = (engine->outs_head + engine->outs_count) % engine->outs_size;
+    uint32_t at =
+        ring_at(engine->outs_head, engine->outs_count, engine->outs_size);
     engine->outs[at] = (struct engine_pending){
         .ticket = seq_ticket(engine, i),
         .at_us = at_us,
@@ -82,21 +93,23 @@ seq_release(struct engine *engine, uint32_t i)
 }
 
 static void
-note_evicted(struct engine *engine, uint64_t key, uint32_t group)
+note_evicted(struct engine *engine, uint64_t key, uint32_t group, bool last)
 {
     engine->stats.evicted_blocks++;
-    engine_push_event(
-        engine, &(struct engine_event){
-                    .kind = ENGINE_EVENT_REMOVED, .key = key, .group = group});
+    engine_push_event(engine,
+                      &(struct engine_event){.kind = ENGINE_EVENT_REMOVED,
+                                             .key = key,
+                                             .group = group,
+                                             .last = last});
 }
 
 static struct engine_event *
 last_event(struct engine *engine, uint32_t back)
 {
-    uint32_t at = engine->events_head + engine->events_count - 1 - back;
-
     CHECK(back < engine->events_count);
-    return &engine->events[at % engine->events_size];
+    return &engine->events[ring_at(engine->events_head,
+                                   engine->events_count - 1 - back,
+                                   engine->events_size)];
 }
 
 /* SGLang evicts the rest of the node that a taken slot was of, and names its
@@ -109,7 +122,7 @@ evict_node(struct engine *engine, uint32_t slot)
     uint64_t key;
 
     while (engine_blocks_evict_mate(&engine->pool, slot, &last, &key)) {
-        note_evicted(engine, key, 0);
+        note_evicted(engine, key, 0, true);
         count++;
     }
     for (uint32_t i = 0; engine->events != NULL && i < count / 2; i++) {
@@ -131,11 +144,12 @@ engine_take_slot(struct engine *engine, uint32_t *slot)
     if (!engine_blocks_take(&engine->pool, slot, &evicted)) {
         return;
     }
-    const struct engine_block *block = &engine->pool.blocks[*slot];
-    if (block->window != 0) {
-        note_evicted(engine, block->hash, block->window - 1);
+    bool last = engine_blocks_was_last(&engine->pool, *slot);
+    if (engine->pool.blocks[*slot].windowed) {
+        const struct engine_block_more *more = &engine->pool.more[*slot];
+        note_evicted(engine, more->hash, more->group, last);
     } else {
-        note_evicted(engine, evicted, engine->config.windows);
+        note_evicted(engine, evicted, engine->config.windows, last);
     }
     if (engine->config.cache == ENGINE_CACHE_RADIX) {
         evict_node(engine, *slot);
@@ -189,7 +203,6 @@ name_blocks(struct engine *engine, struct engine_seq *seq, uint32_t full)
             engine_blocks_fetch(&engine->pool, seq->keys[seq->named + AHEAD]);
         }
         engine_blocks_name(&engine->pool, slot, seq->keys[seq->named]);
-        engine->pool.blocks[slot].window = 0;
         engine_note_stored(engine, seq, seq->named, engine->config.windows,
                            false);
     }
@@ -273,7 +286,9 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     }
     engine_blocks_hold(&engine->pool, seq->keys, hits, seq->blocks);
     engine_windows_hold(engine, seq, hits);
-    engine_blocks_split(&engine->pool, seq->blocks, hits);
+    if (engine_has_tree(engine)) {
+        engine_blocks_split(&engine->pool, seq->blocks, hits);
+    }
     engine->reserved_blocks += wanted;
     seq_unlink(engine, i);
     seq_link(engine, seq_running(engine), i);

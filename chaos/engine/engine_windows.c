@@ -141,8 +141,9 @@ engine_windows_name(struct engine *engine, struct engine_seq *seq,
             if (keep) {
                 engine_blocks_name(&engine->pool, slot,
                                    key_in_window(seq->keys[i], g));
-                engine->pool.blocks[slot].window = g + 1;
-                engine->pool.blocks[slot].hash = seq->keys[i];
+                engine->pool.blocks[slot].windowed = true;
+                engine->pool.more[slot].group = g;
+                engine->pool.more[slot].hash = seq->keys[i];
             }
             engine_note_stored(engine, seq, i, g, !keep);
         }

@@ -39,15 +39,6 @@ publish(struct replay_world *world, uint32_t engine)
     return error;
 }
 
-/* Of equal blocks all but the last may go without a word. */
-static bool
-is_gone(const struct engine *engine, uint64_t key)
-{
-    uint32_t unused;
-
-    return engine_blocks_match(&engine->pool, &key, 1, &unused) == 0;
-}
-
 static void ON_CONTROL
 note_changes(struct replay_world *world, uint32_t engine)
 {
@@ -59,7 +50,7 @@ note_changes(struct replay_world *world, uint32_t engine)
     while (engine_next_event(&e->engine, &event)) {
         CHECK(event.kind != ENGINE_EVENT_CLEARED);
         bool stored = event.kind == ENGINE_EVENT_STORED;
-        if (stored || is_gone(&e->engine, event.key)) {
+        if (stored || event.last) { /* of equal blocks the others go silently */
             uint64_t *to = event_words_add(&e->changed,
                                            stored ? EVENT_STORE : EVENT_REMOVE,
                                            TIER_DEVICE, 1);

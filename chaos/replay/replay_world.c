@@ -146,6 +146,7 @@ open_engines(struct replay_world *world)
     config.requests_max = world->load->count;
     config.request_tokens_max = UINT32_MAX;
     config.events = replay_knows_events(world);
+    config.bare = true;
     world->engines = calloc(world->setup.engines, sizeof(*world->engines));
     if (world->engines == NULL) {
         return -ENOMEM;

@@ -149,23 +149,29 @@ Test(chaos_engine_model, a_full_hit_still_computes_the_last_token)
     engine_fini(&engine);
 }
 
-Test(chaos_engine_model, a_cold_prompt_is_computed_anew_and_cached_again)
+static uint64_t
+submit_cold(uint32_t first_id, uint32_t prompt_len)
 {
-    uint32_t prompt[4 * BLOCK];
+    uint32_t prompt[1024];
     struct engine_request request = {.root = ROOT,
                                      .prompt = prompt,
-                                     .prompt_len = 4 * BLOCK,
+                                     .prompt_len = prompt_len,
                                      .output_len = 1,
                                      .cold = true};
     uint64_t ticket;
 
-    start(&plain);
-    for (uint32_t i = 0; i < 4 * BLOCK; i++) {
-        prompt[i] = 1 + i;
+    for (uint32_t i = 0; i < prompt_len; i++) {
+        prompt[i] = first_id + i;
     }
-    (void)run(1, 4 * BLOCK, 1);
     cr_assert_eq(engine_submit(&engine, &request, engine.now_us, &ticket), 0);
-    cr_assert_eq(finish(ticket).usage.cached_tokens, 0);
+    return ticket;
+}
+
+Test(chaos_engine_model, a_cold_prompt_is_computed_anew_and_cached_again)
+{
+    start(&plain);
+    (void)run(1, 4 * BLOCK, 1);
+    cr_assert_eq(finish(submit_cold(1, 4 * BLOCK)).usage.cached_tokens, 0);
     cr_assert_eq(run(1, 4 * BLOCK, 1).usage.cached_tokens, 3 * BLOCK);
     engine_fini(&engine);
 }
@@ -507,6 +513,46 @@ Test(chaos_engine_model, events_tell_the_cache_block_by_block)
     struct engine_stats stats;
     engine_stats(&engine, &stats);
     cr_assert_eq(stats.cached_blocks, 0);
+    engine_fini(&engine);
+}
+
+Test(chaos_engine_model, a_bare_engine_tells_the_same_without_tokens)
+{
+    struct engine_config config = plain;
+    struct engine_event event;
+
+    config.bare = true;
+    start(&config);
+    (void)submit(1000, 64, 1, 0);
+    engine_tick(&engine, 0);
+    for (uint32_t depth = 0; depth < 4; depth++) {
+        cr_assert(engine_next_event(&engine, &event) && event.depth == depth &&
+                  event.key != 0 && event.tokens == NULL);
+    }
+    cr_assert_not(engine_next_event(&engine, &event));
+    engine_fini(&engine);
+}
+
+Test(chaos_engine_model, the_last_of_equal_blocks_says_so_when_it_goes)
+{
+    struct engine_config config = plain;
+    struct engine_event event;
+    uint32_t gone = 0;
+    uint64_t key[8];
+
+    config.blocks_max = 8;
+    start(&config);
+    (void)run(1000, 4 * BLOCK, 1);
+    (void)finish(submit_cold(1000, 4 * BLOCK));
+    (void)submit(2000, 8 * BLOCK, 1, engine.now_us);
+    engine_tick(&engine, engine.now_us);
+    while (engine_next_event(&engine, &event)) {
+        if (event.kind == ENGINE_EVENT_REMOVED) { /* the older ones go first */
+            cr_assert(gone < 8 && event.last == (gone >= 4));
+            key[gone++] = event.key;
+        }
+    }
+    cr_assert(gone == 8 && key[0] == key[4] && key[3] == key[7]);
     engine_fini(&engine);
 }
 
