@@ -130,9 +130,12 @@ replay_record_blank(uint32_t node, uint32_t count)
 struct replay_record *
 replay_record_new(uint32_t node, const uint64_t *words, uint32_t count)
 {
-    struct replay_record *record = replay_record_blank(node, count);
+    struct replay_record *record =
+        malloc(sizeof(*record) + count * sizeof(*record->words));
 
+    CHECK(count > 0);
     if (record != NULL) {
+        *record = (struct replay_record){.node = node, .count = count};
         memcpy(record->words, words, count * sizeof(*words));
     }
     return record;

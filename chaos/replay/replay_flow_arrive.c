@@ -116,10 +116,13 @@ tell_decision(struct replay_world *world, const struct replay_flight *flight,
 
     CHECK(known <= prompt->blocks);
     if (new > 0) {
+        struct replay_record *record =
+            replay_record_new(flight->node, prompt->keys + known, new);
+        if (record != NULL) {
+            record->depth = known;
+        }
         world->result.told_blocks += new;
-        error = replay_send(
-            world, at_us, KIND_BELIEF, flight->engine,
-            replay_record_new(flight->node, prompt->keys + known, new));
+        error = replay_send(world, at_us, KIND_BELIEF, flight->engine, record);
     }
     uint32_t kept =
         error == 0 && ordered && replay_hears_events(world->setup.policy)

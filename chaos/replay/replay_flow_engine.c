@@ -59,8 +59,8 @@ note_changes(struct replay_world *world, uint32_t engine)
         }
     }
     if (e->changed.count > 0 && replay_sees_all(world->setup.policy)) {
-        expectations_confirm(world->nodes[0].expectations, engine,
-                             e->changed.words, e->changed.count);
+        replay_expect_confirm(world->nodes[0].expect, engine, e->changed.words,
+                              e->changed.count);
     }
 }
 

@@ -56,8 +56,11 @@ replay_hear_belief(struct replay_world *world,
             replay_node_decide(&world->nodes[i], record->words, record->count,
                                event->who, replay_now(world));
         } else if (i != record->node) {
-            replay_node_learn(&world->nodes[i], world->root, record->words,
-                              record->count, event->who, replay_now(world));
+            struct replay_part part = {.keys = record->words,
+                                       .depth = record->depth,
+                                       .count = record->count};
+            replay_node_learn(&world->nodes[i], world->root, part, event->who,
+                              replay_now(world));
         }
     }
     free(record);

@@ -38,6 +38,8 @@ enum replay_kind {
 struct replay_record {
     uint32_t node; /* whose decision it is */
     uint32_t count;
+    uint32_t depth; /* KIND_BELIEF: of its first block */
+    uint32_t unused;
     uint64_t words[];
 };
 

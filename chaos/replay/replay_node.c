@@ -31,15 +31,16 @@ open_scratch(struct replay_node *node)
     return error;
 }
 
-static int
+static int ON_CONTROL
 open_indexes(struct replay_node *node)
 {
-    struct expectations_limits expected = {.bytes_max = EXPECTED_BYTES_MAX,
-                                           .ttl_ms = node->config.expected_ms};
     struct radix_limits belief = {.bytes_max = BELIEF_BYTES_MAX,
                                   .namespaces_max = 16,
                                   .depth_max = node->config.depth_max};
-    int error = expectations_new(&node->expectations, &expected, &node->qsbr);
+    uint32_t slots = node->config.engines;
+    int error = replay_expect_new(
+        &node->expect, EXPECTED_BYTES_MAX, node->config.expected_ms,
+        node->config.heard->later ? 2 * slots : slots, &node->qsbr);
 
     if (error == 0) {
         error = decided_new(&node->decided, DECIDED_BYTES_MAX,
@@ -84,10 +85,8 @@ admit(struct replay_node *node, uint32_t engine)
     uint32_t slot =
         replay_heard_slot(node->config.heard, node->config.number, engine);
     node->slot[engine] = (uint16_t)slot;
-    int outcome = expectations_open(node->expectations, slot);
-    CHECK(outcome == 0);
-    outcome = decided_open(node->decided, slot, node->config.engine_blocks,
-                           node->config.block_tokens, RADIX_LRU);
+    int outcome = decided_open(node->decided, slot, node->config.engine_blocks,
+                               node->config.block_tokens, RADIX_LRU);
     if (outcome < 0) {
         return outcome;
     }
@@ -204,7 +203,7 @@ replay_node_init(struct replay_node *node,
         .belief = node->belief,
         .rank_inflight = node->rank_inflight,
         .tokens = {.mirror = node->mirror,
-                   .expected = expectations_index(node->expectations),
+                   .expected = replay_expect_index(node->expect),
                    .view = &node->mirrors,
                    .decided = node->decided,
                    .weights = {.permille = {1000, 1000, 1000, 1000}}},
@@ -216,7 +215,7 @@ void
 replay_node_fini(struct replay_node *node)
 {
     route_scratch_fini(&node->scratch);
-    expectations_free(node->expectations);
+    replay_expect_free(node->expect);
     decided_free(node->decided);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
@@ -285,11 +284,13 @@ expect(struct replay_node *node, const struct replay_prompt *prompt,
     if (!choice->placed) {
         return prompt->blocks;
     }
-    uint32_t known = expectations_depth(node->expectations, node->mirror, slot,
-                                        prompt->keys, prompt->blocks);
+    struct replay_part whole = {.keys = prompt->keys, .count = prompt->blocks};
+    uint32_t unused;
+    uint32_t known =
+        replay_expect_depth(node->expect, node->mirror, slot, whole, &unused);
     if (held < prompt->blocks) {
-        expectations_add(node->expectations, slot, prompt->keys + held,
-                         prompt->blocks - held, now_us);
+        node->lost += !replay_expect_add(node->expect, slot,
+                                         replay_part_from(whole, held), now_us);
     }
     CHECK(held <= prompt->blocks && known <= prompt->blocks);
     return known;
@@ -308,9 +309,11 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
     struct worker_set tried;
     uint32_t known = 0;
     uint32_t known_next = 0;
+    struct replay_part whole = {.keys = prompt->keys, .count = prompt->blocks};
 
     worker_set_clear(&tried);
     read_prompt(node, prompt);
+    replay_expect_settle(node->expect, whole);
     qsbr_online(&node->qsbr, node->reader);
     int outcome = split_elect(&node->scratch, &node->world, &tried, &node->rng,
                               &route, &split);
@@ -335,8 +338,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
         decided_add(node->decided, node->slot[where], node->kept_keys, kept,
                     now_us);
     } else {
-        replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
-                          where, now_us);
+        replay_node_learn(node, prompt->root, whole, where, now_us);
     }
     uint32_t block = node->config.block_tokens;
     uint32_t believed = computes->elect.overlap * block;
@@ -479,22 +481,24 @@ replay_node_confirm(struct replay_node *node, uint32_t engine,
 {
     role_is_control();
     CHECK(node->config.events);
-    expectations_confirm(node->expectations, node->slot[engine], words, count);
+    replay_expect_confirm(node->expect, node->slot[engine], words, count);
 }
 
 void
-replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
-                  uint32_t count, uint32_t engine, uint64_t now_us)
+replay_node_learn(struct replay_node *node, uint64_t root,
+                  struct replay_part part, uint32_t engine, uint64_t now_us)
 {
-    CHECK(engine < node->config.engines && count <= node->config.depth_max);
+    CHECK(engine < node->config.engines &&
+          part.depth + part.count <= node->config.depth_max);
     role_is_control();
-    if (is_blind(node) || count == 0) {
+    if (is_blind(node) || part.count == 0) {
         return;
     }
     if (node->config.events) {
         uint32_t slot = node->slot[engine];
-        uint64_t known = expectations_depth(node->expectations, node->mirror,
-                                            slot, keys, count);
+        uint32_t held;
+        uint64_t known =
+            replay_expect_depth(node->expect, node->mirror, slot, part, &held);
         turns_heard(&node->turns, known != 0);
         if (known != 0) {
             twice_add(&node->twice, engine, known * node->config.block_tokens,
@@ -502,12 +506,14 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
             replay_node_peers_queued(node, engine, node->peers_said[engine],
                                      now_us);
         }
-        expectations_add_missing(node->expectations, node->mirror, slot, keys,
-                                 count, now_us);
+        if (held < part.count) {
+            node->lost += !replay_expect_add(
+                node->expect, slot, replay_part_from(part, held), now_us);
+        }
         return;
     }
-    node->lost +=
-        radix_insert(node->belief, root, keys, count, engine, 0, now_us) != 0;
+    node->lost += radix_insert(node->belief, root, part.keys, part.count,
+                               engine, 0, now_us) != 0;
 }
 
 void
@@ -570,7 +576,7 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
     turns_put(&node->turns, &node->config.place, &node->view, now_us / 1000,
               node->board);
     if (node->config.events) {
-        (void)expectations_work(node->expectations, WORK_BUDGET, now_us);
+        replay_expect_work(node->expect, now_us);
         (void)decided_work(node->decided, WORK_BUDGET, now_us);
     } else {
         (void)radix_work(node->belief, WORK_BUDGET, now_us);
@@ -580,7 +586,7 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
 bool
 replay_node_check(const struct replay_node *node, const char **reason)
 {
-    return mirror_check(expectations_index(node->expectations), reason) &&
+    return replay_expect_check(node->expect, reason) &&
            radix_check(node->belief, reason) &&
            radix_check(decided_tree(node->decided), reason);
 }

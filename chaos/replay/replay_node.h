@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "chaos/replay/replay_expect.h"
 #include "chaos/replay/replay_heard.h"
 #include "index/base/check.h"
 #include "index/base/qsbr.h"
@@ -84,7 +85,7 @@ struct replay_node {
     struct radix *belief;
     const struct mirror *mirror;
     uint16_t slot[WORKERS_MAX]; /* of the mirror, by engine */
-    struct expectations *expectations;
+    struct replay_expect *expect;
     struct decided *decided;
     struct mirror_view mirrors;
     struct fleet_models models;
@@ -154,10 +155,10 @@ void replay_node_leave(struct replay_node *node, struct fleet_lease *lease);
 void replay_node_confirm(struct replay_node *node, uint32_t engine,
                          const uint64_t *words, uint32_t count);
 
-/* The blocks of a prompt went to an engine: a peer's decision. They are
+/* These blocks of a prompt went to an engine: a peer's decision. They are
  * believed to be there; with events, expected until one tells. */
 void replay_node_learn(struct replay_node *node, uint64_t root,
-                       const uint64_t *keys, uint32_t count, uint32_t engine,
+                       struct replay_part part, uint32_t engine,
                        uint64_t now_us);
 
 /* A prompt with these kept keys (decided.h) went to an engine: a peer's

@@ -21,7 +21,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
     worker_set_clear(&asked);
     worker_set_add(&asked, engine);
     if (held < prompt->blocks) {
-        mirror_match(expectations_index(node->expectations), &asked,
+        mirror_match(replay_expect_index(node->expect), &asked,
                      prompt->keys + held, prompt->blocks - held, match);
         held += match->best;
     }
@@ -30,7 +30,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
 }
 
 /* Copies the engines' present state into the node's scratch. */
-static void
+static void ON_CONTROL
 look(struct replay_world *world, const struct replay_prompt *prompt)
 {
     struct replay_node *node = &world->nodes[0];
@@ -39,6 +39,9 @@ look(struct replay_world *world, const struct replay_prompt *prompt)
     uint32_t usable = token_match_usable(prompt->tokens, block);
 
     CHECK(replay_sees_all(world->setup.policy) && world->nodes_count == 1);
+    replay_expect_settle(
+        node->expect,
+        (struct replay_part){.keys = prompt->keys, .count = prompt->blocks});
     worker_set_clear(&scratch->match.workers);
     for (uint32_t i = 0; i < world->setup.engines; i++) {
         const struct engine_blocks *pool = &world->engines[i].engine.pool;
@@ -184,9 +187,11 @@ replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
     }
     uint32_t held = foresee(world, prompt, choice->engine);
     if (held < prompt->blocks) {
-        expectations_add(node->expectations, choice->engine,
-                         prompt->keys + held, prompt->blocks - held,
-                         world->time.now_us);
+        struct replay_part rest = {.keys = prompt->keys + held,
+                                   .depth = held,
+                                   .count = prompt->blocks - held};
+        node->lost += !replay_expect_add(node->expect, choice->engine, rest,
+                                         world->time.now_us);
     }
     CHECK(choice->promised <= prompt->tokens);
 }
