@@ -297,6 +297,44 @@ advance(struct slice *in, size_t size)
     in->len -= size;
 }
 
+/* What stands between two chunks' data and ends here, as it nearly always is:
+ * CRLF, digits, CRLF. Takes nothing that has another form, for step() to look
+ * at, byte by byte. */
+static void
+take_plain(struct http_chunk *chunk, struct slice *in)
+{
+    struct slice rest = *in;
+    uint64_t left = 0;
+    size_t digits = 0;
+
+    if (chunk->state == STATE_DATA_CR) {
+        if (rest.len < 2 || rest.ptr[0] != '\r' || rest.ptr[1] != '\n') {
+            return;
+        }
+        advance(&rest, 2);
+        chunk->state = STATE_SIZE;
+        *in = rest;
+    }
+    if (chunk->state != STATE_SIZE || chunk->digits != 0) {
+        return;
+    }
+    while (digits < rest.len && digits < SIZE_DIGITS_MAX &&
+           http_text_is(rest.ptr[digits], HTTP_TEXT_HEX)) {
+        left = left << 4 | hex_value(rest.ptr[digits]);
+        digits++;
+    }
+    advance(&rest, digits);
+    if (left == 0 || rest.len < 2 || rest.ptr[0] != '\r' ||
+        rest.ptr[1] != '\n') {
+        return; /* the last chunk's line is read byte by byte, too */
+    }
+    advance(&rest, 2);
+    chunk->left = left;
+    chunk->spent = 0;
+    chunk->state = STATE_DATA;
+    *in = rest;
+}
+
 int
 http_chunk_next(struct http_chunk *chunk, struct slice *in, struct slice *data)
 {
@@ -308,6 +346,7 @@ http_chunk_next(struct http_chunk *chunk, struct slice *in, struct slice *data)
     while (chunk->state != STATE_DONE) {
         int outcome;
 
+        take_plain(chunk, in);
         if (in->len == 0) {
             return HTTP_CHUNK_E_MORE;
         }

@@ -67,8 +67,16 @@ enum pull_token json_pull_next(struct json_pull *pull) MUST_CHECK;
  */
 bool json_pull_skip(struct json_pull *pull) MUST_CHECK;
 
+/* json_pull_is(), where there is something to unescape. */
+bool json_pull_is_slowly(const struct json_pull *pull, struct slice text);
+
 /* Whether the key or string just returned is this text, unescaped. */
-bool json_pull_is(const struct json_pull *pull, struct slice text);
+static inline bool
+json_pull_is(const struct json_pull *pull, struct slice text)
+{
+    return UNLIKELY(pull->escaped) ? json_pull_is_slowly(pull, text)
+                                   : slice_equal(pull->text, text);
+}
 
 /*
  * Copies the key or string just returned, unescaped, with a NUL at its end,

@@ -280,55 +280,80 @@ static uint8_t
 part_at_end(struct slice bytes)
 {
     size_t most = sizeof(NAME) - 2;
+    size_t len = bytes.len < most ? bytes.len : most;
+    const char *at = bytes.ptr + bytes.len - len;
 
-    for (size_t len = bytes.len < most ? bytes.len : most; len != 0; len--) {
-        if (memcmp(bytes.ptr + bytes.len - len, NAME, len) == 0) {
-            return (uint8_t)len;
-        }
+    while (len != 0 && (*at != NAME[0] || memcmp(at, NAME, len) != 0)) {
+        at++;
+        len--;
     }
-    return 0;
+    return (uint8_t)len;
 }
 
-/* Bytes that are compared at once. */
+/* Bytes that are compared at once, twice in each step. */
 typedef int8_t lanes __attribute__((vector_size(16)));
 
-/* Where the name begins in the bytes, or NULL: memmem(), but that takes four
- * instructions for each byte, of every stream. Hardly another string begins
- * with the name's first letter. */
-static const char *
-find_name(struct slice bytes)
+#define STEP (2 * sizeof(lanes))
+
+/* In each lane: whether the name's first two letters stand there. */
+static lanes
+begins_at(const char *at)
 {
-    const size_t len = sizeof(NAME) - 1;
-    size_t at = 0;
     lanes quote;
     lanes letter;
+    lanes first;
+    lanes second;
 
     memset(&quote, NAME[0], sizeof(quote));
     memset(&letter, NAME[1], sizeof(letter));
-    for (; at + len - 1 + sizeof(lanes) <= bytes.len; at += sizeof(lanes)) {
-        lanes first;
-        lanes second;
-        uint64_t both[2];
+    memcpy(&first, at, sizeof(first));
+    memcpy(&second, at + 1, sizeof(second));
+    return (first == quote) & (second == letter);
+}
 
-        memcpy(&first, bytes.ptr + at, sizeof(first));
-        memcpy(&second, bytes.ptr + at + 1, sizeof(second));
-        first = (first == quote) & (second == letter);
-        memcpy(both, &first, sizeof(both));
-        if ((both[0] | both[1]) == 0) {
-            continue;
-        }
-        for (size_t i = 0; i < sizeof(lanes); i++) {
-            if (memcmp(bytes.ptr + at + i, NAME, len) == 0) {
-                return bytes.ptr + at + i;
-            }
-        }
-    }
-    for (; at + len <= bytes.len; at++) {
+/* Whether a name may begin at one of the STEP bytes. */
+static bool
+may_begin(const char *at)
+{
+    lanes any = begins_at(at) | begins_at(at + sizeof(lanes));
+    uint64_t both[2];
+
+    memcpy(both, &any, sizeof(both));
+    return (both[0] | both[1]) != 0;
+}
+
+/* The first name that begins within STEP bytes. */
+static const char *
+find_from(struct slice bytes, size_t at)
+{
+    const size_t len = sizeof(NAME) - 1;
+
+    for (size_t i = 0; i < STEP && at + len <= bytes.len; i++, at++) {
         if (memcmp(bytes.ptr + at, NAME, len) == 0) {
             return bytes.ptr + at;
         }
     }
     return NULL;
+}
+
+/* memmem(), but that takes two to four instructions for each byte, of every
+ * stream. Hardly another string begins with the name's first letter. The last
+ * step looks once more at some that the one before had. */
+const char *
+usage_find(struct slice bytes)
+{
+    if (bytes.len <= STEP) {
+        return find_from(bytes, 0);
+    }
+    const size_t last = bytes.len - STEP - 1; /* a step reads one byte more */
+    for (size_t at = 0; at < last; at += STEP) {
+        const char *name =
+            may_begin(bytes.ptr + at) ? find_from(bytes, at) : NULL;
+        if (name != NULL) {
+            return name;
+        }
+    }
+    return may_begin(bytes.ptr + last) ? find_from(bytes, last) : NULL;
 }
 
 static void
@@ -338,7 +363,7 @@ seek(struct usage_watch *watch, struct slice *bytes)
     if (watch->state != WATCH_SEEK || bytes->len == 0) {
         return;
     }
-    const char *at = find_name(*bytes);
+    const char *at = usage_find(*bytes);
     if (at == NULL) {
         watch->matched = part_at_end(*bytes);
         bytes->len = 0;
@@ -406,6 +431,24 @@ static const bool counts[UINT8_MAX + 1] = {
     ['}'] = true,
 };
 
+/* The first of these, or end. */
+static const char *
+find_counting(const char *at, const char *end)
+{
+    const uint8_t *b = (const uint8_t *)at;
+
+    for (; end - (const char *)b >= 4; b += 4) {
+        if (counts[b[0]] | counts[b[1]] | counts[b[2]] | counts[b[3]]) {
+            break;
+        }
+    }
+    at = (const char *)b;
+    while (at < end && !counts[(uint8_t)*at]) {
+        at++;
+    }
+    return at;
+}
+
 static void
 collect(struct usage_watch *watch, struct slice *bytes)
 {
@@ -415,9 +458,8 @@ collect(struct usage_watch *watch, struct slice *bytes)
 
     while (at < end && !over) {
         over = is_last(watch, *at++);
-        bool here = over || watch->escaped;
-        while (!here && at < end && !counts[(uint8_t)*at]) {
-            at++;
+        if (!over && !watch->escaped) {
+            at = find_counting(at, end);
         }
     }
     size_t count = (size_t)(at - bytes->ptr);

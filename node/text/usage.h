@@ -53,6 +53,9 @@ struct usage_watch {
     char tail[USAGE_TAIL_BYTES];
 };
 
+/* Where "usage" with its quotes first stands in these bytes; NULL: nowhere. */
+const char *usage_find(struct slice bytes);
+
 /* Before the first byte of an answer. */
 void usage_watch_init(struct usage_watch *watch);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/text/json_pull.h"
+#include "node/text/usage.h"
 
 #define DATA    "data:"
 #define USAGE   "\"usage\""
@@ -36,11 +37,27 @@ is_ready(const struct usage_strip *strip)
     return strip->ready[0].len != 0 || strip->ready[1].len != 0;
 }
 
+/* Whether the piece is whole events that say nothing of the usage, as nearly
+ * all are: then their lines need not be looked at. Wherever these end, a blank
+ * one is the last. */
+static bool
+is_plain(const struct usage_strip *strip, struct slice piece)
+{
+    bool between = strip->held_len == 0 && !strip->passing && !strip->after_cr;
+
+    return between && piece.len > 1 && piece.ptr[piece.len - 1] == '\n' &&
+           piece.ptr[piece.len - 2] == '\n' && usage_find(piece) == NULL;
+}
+
 void
 usage_strip_give(struct usage_strip *strip, struct slice piece)
 {
     CHECK(strip->piece.len == 0 && !is_ready(strip));
-    strip->piece = piece;
+    if (is_plain(strip, piece)) {
+        strip->ready[0] = piece;
+    } else {
+        strip->piece = piece;
+    }
 }
 
 /* Lines */
@@ -187,7 +204,7 @@ static void
 read_event(struct slice event, struct found *found)
 {
     struct slice data = data_of(event);
-    const char *first = memmem(data.ptr, data.len, USAGE, sizeof(USAGE) - 1);
+    const char *first = usage_find(data);
     struct json_pull pull;
     enum pull_token token;
     bool empty = false;

@@ -49,7 +49,7 @@ struct usage_strip {
                                    as here; the caller's, at any time */
     enum usage_strip_each each;
     struct slice piece;    /* the rest of the caller's bytes */
-    struct slice ready[2]; /* pass before anything of the piece */
+    struct slice ready[2]; /* pass before anything of the piece, or it itself */
     bool passing;          /* the event has shown that it is another one */
     bool told;             /* an event had a usage, and passed */
     bool empty;            /* the line has no byte yet */
