@@ -1,5 +1,6 @@
 /* What a gateway tells of a request and of its answer, handed on as HTTP/1.1. */
 #include "node/base/log.h"
+#include "node/edge/answer_internal.h"
 #include "node/edge/picking_internal.h"
 
 #define LAST_CHUNK "0\r\n\r\n"
@@ -211,7 +212,7 @@ send_chunk(struct pick *pick, struct pick_pipe *pipe, struct slice bytes,
         return;
     }
     buf_clear(&pick->text);
-    buf_printf(&pick->text, "%zx\r\n", bytes.len);
+    rewriting_put_size(&pick->text, bytes.len);
     if (!pick->text.failed) {
         pick_pipe_send(pipe, buf_slice(&pick->text), bytes,
                        last ? SLICE("\r\n" LAST_CHUNK) : SLICE("\r\n"));
@@ -309,7 +310,11 @@ take_answer(struct pick *pick, const struct extproc_message *message)
     pick->state = PICK_ANSWER;
     pick->bodyless = pick->head_only || status == 204 || status == 304;
     buf_clear(out);
-    buf_printf(out, "HTTP/1.1 %u %s\r\n", status, http_status_reason(status));
+    buf_add_text(out, "HTTP/1.1 ");
+    buf_add_uint(out, status);
+    buf_add(out, " ", 1);
+    buf_add_text(out, http_status_reason(status));
+    buf_add(out, "\r\n", 2);
     add_answer_fields(out, message->headers);
     if (!pick->bodyless) {
         buf_add_text(out, message->ends ? "Content-Length: 0\r\n"

@@ -18,39 +18,48 @@
 static struct slice
 endpoint_of(const struct fleet_worker *worker, char out[PICK_ENDPOINT_MAX])
 {
-    char text[INET6_ADDRSTRLEN] = "";
+    struct buf text = buf_over(out, PICK_ENDPOINT_MAX);
+    char host[INET6_ADDRSTRLEN] = "";
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
-    int len = 0;
+    uint8_t part[4];
 
     if (worker->address.ss_family == AF_INET) {
         memcpy(&v4, &worker->address, sizeof v4);
-        (void)inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
-        len =
-            snprintf(out, PICK_ENDPOINT_MAX, "%s:%u", text, ntohs(v4.sin_port));
+        memcpy(part, &v4.sin_addr, sizeof part);
+        for (size_t i = 0; i < sizeof part; i++) {
+            buf_add_uint(&text, part[i]);
+            buf_add(&text, i < sizeof part - 1 ? "." : ":", 1);
+        }
+        buf_add_uint(&text, ntohs(v4.sin_port));
     } else if (worker->address.ss_family == AF_INET6) {
         memcpy(&v6, &worker->address, sizeof v6);
-        (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
-        len = snprintf(out, PICK_ENDPOINT_MAX, "[%s]:%u", text,
-                       ntohs(v6.sin6_port));
+        (void)inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host);
+        buf_add(&text, "[", 1);
+        buf_add_text(&text, host);
+        buf_add(&text, "]:", 2);
+        buf_add_uint(&text, ntohs(v6.sin6_port));
     }
-    CHECK(len >= 0 && (size_t)len < PICK_ENDPOINT_MAX);
-    return (struct slice){out, (size_t)len};
+    CHECK(!text.failed);
+    return buf_slice(&text);
 }
 
 static void
 add_endpoint(struct pick *pick, const struct fleet_worker *worker)
 {
     size_t len = strlen(pick->endpoints);
+    struct buf rest =
+        buf_over(pick->endpoints + len, sizeof pick->endpoints - len);
     char text[PICK_ENDPOINT_MAX];
     struct slice endpoint = endpoint_of(worker, text);
 
     if (endpoint.len == 0) {
         return;
     }
-    (void)snprintf(pick->endpoints + len, sizeof pick->endpoints - len,
-                   "%s%.*s", len != 0 ? "," : "", (int)endpoint.len,
-                   endpoint.ptr);
+    buf_add(&rest, ",", len != 0 ? 1 : 0);
+    buf_add_slice(&rest, endpoint);
+    buf_add(&rest, "", 1); /* its NUL */
+    CHECK(!rest.failed);
 }
 
 bool

@@ -344,8 +344,8 @@ upstream_resume(struct upstream *up)
 
 _Static_assert(PARTS <= SOCK_PARTS_MAX, "all may be there at one time");
 
-/* Fields, and a body that differs from the client's. */
-static void
+/* Fields, and a body that differs from the client's. Where the list ends. */
+static struct slice *
 list_edited(const struct exchange *x, const struct edge_edits *edits,
             struct slice *parts)
 {
@@ -361,11 +361,12 @@ list_edited(const struct exchange *x, const struct edge_edits *edits,
         *parts++ = edit->text;
         from = (size_t)edit->at + edit->cut;
     }
-    *parts = (struct slice){body.ptr + from, body.len - from};
+    *parts++ = (struct slice){body.ptr + from, body.len - from};
+    return parts;
 }
 
-/* A request as this worker gets it. */
-static void
+/* A request as this worker gets it; how many parts. */
+static unsigned
 list_parts(const struct upstream *up, struct slice parts[PARTS])
 {
     const struct exchange *x = up->exchange;
@@ -386,13 +387,12 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = up->prefills ? (struct slice){x->split.hints, x->split.hints_len}
                             : (struct slice){x->hints, x->hints_len};
-    memset(parts + 6, 0, (PARTS - 6) * sizeof(*parts));
     if (edits->length_len != 0) {
-        list_edited(x, edits, parts + 6);
-        return;
+        return (unsigned)(list_edited(x, edits, parts + 6) - parts);
     }
     parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
     parts[7] = x->body;
+    return 8;
 }
 
 /* What is left of the request, as far as it is here; *size: how large that is
@@ -405,12 +405,12 @@ gather(const struct upstream *up, size_t *sent, struct iovec left[PARTS],
     unsigned count = 0;
     size_t dropped = up->exchange->client->framing.dropped;
     size_t skip = up->sent - dropped;
+    unsigned listed = list_parts(up, parts);
 
-    CHECK(dropped <= up->sent);
-    list_parts(up, parts);
+    CHECK(dropped <= up->sent && listed <= PARTS);
     *sent = skip;
     *size = 0;
-    for (unsigned i = 0; i < PARTS; i++) {
+    for (unsigned i = 0; i < listed; i++) {
         size_t done = skip < parts[i].len ? skip : parts[i].len;
         skip -= done;
         *size += parts[i].len;

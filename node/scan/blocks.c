@@ -34,12 +34,25 @@ is_full(const struct splitter *c)
     return c->blocks->count == c->blocks->blocks_max;
 }
 
-static void
-close_block(struct splitter *c, const void *bytes)
+/* Closes as many blocks as the bytes are long enough for, in place: no copy. How
+ * many bytes those have. */
+static size_t
+close_blocks(struct splitter *c, const void *bytes, size_t len)
 {
-    CHECK_SLOW(!is_full(c));
-    c->parent = key_next(c->parent, bytes, c->blocks->block_bytes);
-    c->blocks->keys[c->blocks->count++] = c->parent;
+    struct blocks *blocks = c->blocks;
+    const char *at = bytes;
+    uint32_t size = blocks->block_bytes;
+    uint32_t count = blocks->count;
+    uint64_t parent = c->parent;
+
+    for (; len >= size && count < blocks->blocks_max; len -= size) {
+        parent = key_next(parent, at, size);
+        blocks->keys[count++] = parent;
+        at += size;
+    }
+    blocks->count = count;
+    c->parent = parent;
+    return (size_t)(at - (const char *)bytes);
 }
 
 static void
@@ -50,9 +63,9 @@ feed(struct splitter *c, const char *bytes, size_t len)
     CHECK_SLOW(c->filled < size);
     while (len != 0 && !is_full(c)) {
         if (c->filled == 0 && len >= size) {
-            close_block(c, bytes); /* whole block in place: no copy */
-            bytes += size;
-            len -= size;
+            size_t closed = close_blocks(c, bytes, len);
+            bytes += closed;
+            len -= closed;
             continue;
         }
         size_t take = size - c->filled < len ? size - c->filled : len;
@@ -61,7 +74,7 @@ feed(struct splitter *c, const char *bytes, size_t len)
         bytes += take;
         len -= take;
         if (c->filled == size) {
-            close_block(c, c->open);
+            (void)close_blocks(c, c->open, size);
             c->filled = 0;
         }
     }
