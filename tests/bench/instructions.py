@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""How many instructions a lane spends on a request.
+"""How many instructions a lane spends on a request, or on an event of a stream.
 
     instructions.py [--build DIR] [--requests N] [--bytes N,...] [--cold] [--same]
-                    [--options "OPTION VALUE ..."]
+                    [--events N] [--picker] [--options "OPTION VALUE ..."]
 
 Runs `kvasir serve` with one lane under callgrind, sends requests one after the
 other over one connection, each a chat of so many bytes in which the last
 message is new, and prints the instructions of the lane's thread by request:
 of a run with N requests, less one without, so that starting counts for
 nothing. --cold sends temperature 0, --same one request over and over, and
---options goes to the node. System calls count as nothing, too. Unlike a time the number hardly
-depends on the machine; it does on the compiler: use --buildtype=release.
+--options goes to the node. --events has a stream of so many events answered, one
+each 5 ms, and counts those of an event: of a run with them, less one without. With
+--picker a gateway asks the node for a worker (extproc.listen) and tells it of the
+answer; that needs python3-grpcio. System calls count as nothing, too. Unlike a
+time the number hardly depends on the machine; it does on the compiler: use
+--buildtype=release.
 """
 import argparse
 import http.client
@@ -19,27 +23,54 @@ import os
 import pathlib
 import re
 import socket
+import sys
 
 import rig as r
 
 WARM = 20  # requests before those that count
+INTERVAL_US = 5000  # between a stream's events: each is read by itself
+ANSWER = json.dumps({
+    "id": "chatcmpl-bench", "object": "chat.completion", "created": 1700000000, "model": "bench",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "word " * 140},
+                 "logprobs": None, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 150, "total_tokens": 1150,
+              "prompt_tokens_details": {"cached_tokens": 512}}}).encode()
 
 
-def body_of(args, size, number):
+def body_of(args, size, number, events=None):
     more = {"temperature": 0} if args.cold else {}
+    streamed = {} if events is None else {"stream": True, "max_tokens": events}
+    between = (", ", ": ") if events is None else (",", ":")
 
     def chat(filler):
-        return json.dumps({"model": "bench", "messages": [
+        return json.dumps({"model": "bench", **streamed, "messages": [
             {"role": "system", "content": "a" * filler},
-            {"role": "user", "content": f"{0 if args.same else number:08}"}], **more}).encode()
+            {"role": "user", "content": f"{0 if args.same else number:08}"}], **more},
+            separators=between).encode()
     return chat(max(0, size - len(chat(0))))
 
 
-def send(args, port, size, numbers):
-    """Head and body leave in one piece, so that the node reads them in one."""
+def ask_picker(args, port, size, numbers):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+    import ext_proc
+    if ext_proc.grpc is None:
+        raise r.Missing("no grpc for this Python: apt-get install python3-grpcio, /usr/bin/python3")
+    gateway = ext_proc.Gateway(("127.0.0.1", port))
+    for number in numbers:
+        with gateway.ask(body_of(args, size, number), path="/v1/chat/completions") as call:
+            if not call.told().endpoints:
+                raise r.Failed("kvasir: told no worker")
+            call.answer(200, [ANSWER])
+    gateway.close()
+
+
+def send(args, port, size, numbers, events=None):
+    """Head and body leave in one piece, so that the node reads them in one. events:
+    of the last one's stream; the others' have none."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
         for number in numbers:
-            body = body_of(args, size, number)
+            last = number == numbers[-1]
+            body = body_of(args, size, number, None if events is None else events if last else 0)
             s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\n"
                       b"Content-Type: application/json\r\n"
                       b"Content-Length: %d\r\n\r\n" % len(body) + body)
@@ -63,21 +94,26 @@ def lane_instructions(rig, outs):
     return max(found)
 
 
-def run(args, size, requests):
+def run(args, size, requests, events=None):
     kvasir = pathlib.Path(args.build) / "node" / "kvasir"
     with r.Rig() as rig:
-        backend = r.start_backend(rig, args.build, 4)
+        backend = r.start_backend(rig, args.build, 4, INTERVAL_US)
         argv = [r.tool("valgrind"), "--tool=callgrind", "--separate-threads=yes",
                 f"--callgrind-out-file={rig.directory}/out", kvasir, "serve",
                 "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         for port in backend.ports:
             argv += ["--worker", f"http://127.0.0.1:{port}"]
+        argv += ["--extproc.listen", "127.0.0.1:0"] if args.picker else []
         argv += args.options.split()
         process, ready = rig.start_ready(argv, "kvasir", None,
                                          {"KVASIR_LANES": "1"})
-        port = int(dict(ready)["serve"].rsplit(":", 1)[1])
+        port, picker = (int(where.rsplit(":", 1)[1]) for where in (
+            dict(ready)["serve"], dict(ready).get("extproc", ":0")))
         r.wait_until(lambda: r.answers(port, "/ready"), "kvasir", process)
-        send(args, port, size, range(WARM + requests))
+        if args.picker:
+            ask_picker(args, picker, size, range(WARM + requests))
+        else:
+            send(args, port, size, range(WARM + requests), events)
         process.terminate()
         process.wait(60)
         return lane_instructions(rig, "out")
@@ -90,10 +126,17 @@ def main():
     parser.add_argument("--bytes", default="200,20000")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--same", action="store_true")
+    parser.add_argument("--events", type=int, default=0)
+    parser.add_argument("--picker", action="store_true")
     parser.add_argument("--options", default="")
     args = parser.parse_args()
     try:
         for size in map(int, args.bytes.split(",")):
+            if args.events:
+                spent = run(args, size, 1, args.events) - run(args, size, 1, 1)
+                print(f"{size} bytes: {spent / (args.events - 1):.0f} instructions an event",
+                      flush=True)
+                continue
             spent = run(args, size, args.requests) - run(args, size, 0)
             print(f"{size} bytes: {spent / args.requests:.0f} instructions a request",
                   flush=True)
