@@ -67,11 +67,11 @@ class Cluster:
     def begin(self):
         self.api.begin(lambda: self.call("GET", "/readyz", raw=True) == b"ok")
 
-    def call(self, method, path, body=None, raw=False):
+    def call(self, method, path, body=None, raw=False, form="json"):
         asked = urllib.request.Request(
             f"https://{API[0]}:{API[1]}{path}", method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"authorization": "Bearer root-token", "content-type": "application/json"})
+            headers={"authorization": "Bearer root-token", "content-type": f"application/{form}"})
         with urllib.request.urlopen(asked, context=self.context,
                                     timeout=harness.IO_TIMEOUT_S) as answer:
             self.warnings = answer.headers.get_all("warning") or []

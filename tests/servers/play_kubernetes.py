@@ -245,7 +245,31 @@ class Objects(unittest.TestCase):
 
     def test_a_gateway_s_objects_are_taken(self):
         kinds = self.take_folder("gateway")
-        self.assertEqual(set(kinds), {"Service", "InferencePool", "HTTPRoute", "NetworkPolicy"})
+        self.assertEqual(set(kinds), {"Service", "InferencePool", "HTTPRoute", "NetworkPolicy",
+                                      "ServiceAccount", "Role", "RoleBinding"})
+        nodes = yaml.safe_load((DEPLOY / "kubernetes/base/statefulset.yaml").read_text())
+        nodes["metadata"]["name"] = "pickers"
+        self.take(nodes)
+        patch = yaml.safe_load((DEPLOY / "kubernetes/gateway/nodes.yaml").read_text())
+        patch["metadata"]["name"] = "pickers"
+        made = self.cluster.call(
+            "PATCH", "/apis/apps/v1/namespaces/strict/statefulsets/pickers?fieldValidation=Strict",
+            patch, form="strategic-merge-patch+json")
+        self.assertEqual(self.cluster.warnings, [])
+        pod = made["spec"]["template"]["spec"]
+        self.assertEqual({port["name"] for port in pod["containers"][0]["ports"]},
+                         {"serve", "metrics", "mesh", "picker"})
+        for verb, resource, allowed in (("list", "endpointslices", True),
+                                        ("watch", "endpointslices", True),
+                                        ("update", "endpointslices", False),
+                                        ("list", "secrets", False)):
+            group = "discovery.k8s.io" if resource == "endpointslices" else ""
+            told = self.cluster.call(
+                "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": {
+                    "user": f"system:serviceaccount:strict:{pod['serviceAccountName']}",
+                    "resourceAttributes": {"namespace": "strict", "verb": verb, "group": group,
+                                           "resource": resource}}})
+            self.assertEqual(told["status"]["allowed"], allowed, (verb, resource))
 
     def test_what_prometheus_operator_reads_is_taken(self):
         self.assertEqual(set(self.take_folder("monitored")), {"PodMonitor"})
