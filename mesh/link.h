@@ -12,7 +12,7 @@
  * never ended, and 4 times nodes stayed without links. Without TLS, it ends the
  * process ("appending node already on a list") in 3 of 72 runs, under load, of
  * strangers that leave when they are refused. On libuv none of 1,200 restarts
- * showed either (tests/stress/restarts.py).
+ * without cuts and of 300 under cuts showed either (tests/stress/restarts.py).
  *
  * A link is up when both sides hear each other on both channels: each
  * connection starts with a hello (frame.h) that carries a random number, and
