@@ -92,6 +92,7 @@ struct inlet {
     uint64_t heard_us;
     struct peer *peer; /* after its hello */
     enum mesh_channel channel;
+    uint8_t who[WHO_SIZE]; /* with a secret: whose hellos it brings */
 };
 
 struct peer {
@@ -283,7 +284,11 @@ void peer_close(struct peer *peer);
 /* Frees the peers that left the list. */
 void peer_free_closed(struct mesh_link *link);
 
-/* Sends our hello on this channel, with the numbers that we heard. */
+/* Our hello on this channel, with the numbers that we heard. */
+void peer_put_hello(const struct peer *peer, enum mesh_channel channel,
+                    struct frame_hello *hello);
+
+/* Sends it. */
 void peer_say_hello(struct peer *peer, enum mesh_channel channel);
 
 /* Decides whether the peer is up, and tells the owner of a change; reason: why

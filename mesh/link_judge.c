@@ -54,6 +54,17 @@ address_fits(const struct mesh_link *link, const struct inlet *inlet,
            link_address_same_host(inlet->from, address);
 }
 
+/* With a secret: the hello is of whom the connection's proof was about. */
+static bool
+is_proven(const struct mesh_link *link, const struct inlet *inlet,
+          const struct frame_hello *hello, uint64_t session)
+{
+    uint8_t who[WHO_SIZE];
+
+    proof_who(hello, session, who);
+    return !link->secret || memcmp(who, inlet->who, sizeof who) == 0;
+}
+
 /* Handles the first hello of a connection: who sent it. */
 static void
 admit(struct mesh_link *link, struct inlet *inlet,
@@ -109,7 +120,9 @@ take_hello(struct mesh_link *link, struct inlet *inlet,
         return;
     }
     struct peer *peer = inlet->peer;
-    if (peer == NULL) {
+    if (!is_proven(link, inlet, &hello, frame->session)) {
+        link_refuse(link, inlet, MESH_REFUSED_HELLO, "the proof was another's");
+    } else if (peer == NULL) {
         admit(link, inlet, &hello, frame);
     } else if (hello.channel != inlet->channel ||
                frame->session != peer->session) {

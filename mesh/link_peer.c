@@ -125,9 +125,9 @@ peer_close(struct peer *peer)
     link->closed = peer;
 }
 
-static void
-put_hello(const struct peer *peer, enum mesh_channel channel,
-          struct frame_hello *hello)
+void
+peer_put_hello(const struct peer *peer, enum mesh_channel channel,
+               struct frame_hello *hello)
 {
     const struct mesh_link *link = peer->link;
 
@@ -150,7 +150,7 @@ peer_say_hello(struct peer *peer, enum mesh_channel channel)
     struct frame_hello hello;
     uint8_t bytes[FRAME_HELLO_MAX];
 
-    put_hello(peer, channel, &hello);
+    peer_put_hello(peer, channel, &hello);
     struct slice body = {(const char *)bytes, frame_hello_write(&hello, bytes)};
     channel_say(&peer->channels[channel], FRAME_HELLO, body);
 }

@@ -14,8 +14,8 @@
 #include "mesh/link.h"
 
 #define FILE_MAX   1024U
-#define CLAIM_MAX  256U
-#define CLAIM_TEXT "kvasir mesh 1 "
+#define CLAIM_MAX  384U
+#define CLAIM_TEXT "kvasir mesh 2 "
 
 /* Reads the lines of the file's text. NULL, or what is wrong. */
 static const char *
@@ -93,6 +93,27 @@ secrets_forget(struct secrets *secrets)
     explicit_bzero(secrets, sizeof *secrets);
 }
 
+void
+proof_who(const struct frame_hello *hello, uint64_t session,
+          uint8_t who[WHO_SIZE])
+{
+    size_t at = 0;
+
+    CHECK(memchr(hello->name, 0, FRAME_TEXT_MAX) != NULL);
+    CHECK(memchr(hello->address, 0, FRAME_TEXT_MAX) != NULL);
+    memset(who, 0, WHO_SIZE);
+    for (unsigned i = 0; i < 8; i++) {
+        who[at++] = (uint8_t)(session >> 8 * i);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        who[at++] = (uint8_t)(hello->nonce >> 8 * i);
+    }
+    who[at++] = hello->channel;
+    memcpy(who + at, hello->name, strlen(hello->name));
+    memcpy(who + at + FRAME_TEXT_MAX, hello->address, strlen(hello->address));
+    CHECK(at + (size_t)2 * FRAME_TEXT_MAX == WHO_SIZE);
+}
+
 /* 0 or -ENOMEM. */
 static int
 make(const struct secrets *secrets, uint32_t at,
@@ -107,6 +128,7 @@ make(const struct secrets *secrets, uint32_t at,
     buf_add_text(&out, claim->server ? "server " : "client ");
     buf_add(&out, claim->client_number, PROOF_SIZE);
     buf_add(&out, claim->server_number, PROOF_SIZE);
+    buf_add(&out, claim->who, WHO_SIZE);
     buf_add_text(&out, claim->cluster);
     CHECK(!out.failed);
     if (HMAC(EVP_sha256(), secrets->texts[at], (int)secrets->lens[at], bytes,

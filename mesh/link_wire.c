@@ -15,47 +15,6 @@
 #define GREETING_SIZE 8U
 #define SIZE_SIZE     8U                 /* bytes of a message's size */
 #define PIECE_MAX     ((size_t)16 << 10) /* plain bytes per write */
-#define STRANGE_PART  2U /* of the inlets, for strangers of one kind */
-#define STRANGE_HOST  8U /* likewise, for one host that no peer has */
-#define OUT_MAX       ((size_t)32 << 10) /* bytes of TLS per write */
-
-enum wire_state {
-    WIRE_CONNECTS,
-    WIRE_SHAKES_HANDS,
-    WIRE_GREETS,
-    WIRE_ASKS,   /* with a secret: awaits the other side's number */
-    WIRE_PROVES, /* with a secret: awaits its proof */
-    WIRE_OPEN,
-    WIRE_CLOSED,
-};
-
-struct wire {
-    struct wire *prev; /* in the link's list */
-    struct wire *next;
-    struct mesh_link *link;
-    uv_tcp_t tcp;
-    uv_connect_t connect;
-    uv_write_t write;
-    struct tls *tls;
-    enum wire_state state;
-    bool server;
-    bool writing;
-    bool reading;
-    bool heard;    /* a whole message came */
-    bool far_host; /* inbound: no peer had its host when it came */
-    uint64_t since_us;
-    char remote[MESH_ADDRESS_MAX];
-    struct channel *channel; /* NULL: inbound, or the channel gave it up */
-    struct inlet *inlet;     /* NULL: outbound, or not open yet */
-    struct message *sending;
-    size_t sent; /* bytes of it, and of the size in front of it */
-    struct message *receiving;
-    uint8_t head[PROOF_SIZE];
-    uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's and
-                                       the server's */
-    size_t filled;                  /* bytes in `head` or `receiving` */
-    char out[OUT_MAX];
-};
 
 _Static_assert(GREETING_SIZE == SIZE_SIZE, "both are read into `head`");
 
@@ -237,12 +196,13 @@ wire_send(struct wire *wire, struct message *msg)
 
 /* Receiving */
 
-/* The last byte says that a proof follows. NNG leaves it at 0. */
+/* The last byte says that a proof follows, and of what: 2 of numbers and of who
+ * the client is (1 was of numbers alone). NNG leaves it at 0. */
 static void
 put_greeting(const struct wire *wire, bool server, uint8_t out[GREETING_SIZE])
 {
     const uint8_t greeting[GREETING_SIZE] = {
-        0, 'S', 'P', 0, 0, server ? 0x51 : 0x50, 0, wire->link->secret};
+        0, 'S', 'P', 0, 0, server ? 0x51 : 0x50, 0, wire->link->secret ? 2 : 0};
 
     memcpy(out, greeting, sizeof greeting);
 }
@@ -270,7 +230,8 @@ claim(const struct wire *wire, bool server)
     return (struct proof_claim){.server = server,
                                 .cluster = wire->link->cluster,
                                 .client_number = wire->numbers[false],
-                                .server_number = wire->numbers[true]};
+                                .server_number = wire->numbers[true],
+                                .who = wire->who};
 }
 
 static bool
@@ -281,6 +242,19 @@ prove(struct wire *wire)
 
     return proof_make(&wire->link->secrets, &ours, proof) == 0 &&
            tls_write(wire->tls, proof, sizeof proof);
+}
+
+/* Says who we are, and proves it. */
+static bool
+introduce(struct wire *wire)
+{
+    const struct channel *channel = wire->channel;
+    struct frame_hello hello;
+
+    CHECK(!wire->server && channel != NULL);
+    peer_put_hello(channel->peer, channel->kind, &hello);
+    proof_who(&hello, wire->link->session, wire->who);
+    return tls_write(wire->tls, wire->who, WHO_SIZE) && prove(wire);
 }
 
 /* The connection is ready for messages. False: it was closed. */
@@ -297,6 +271,7 @@ open_up(struct wire *wire)
         lose(wire);
         return false;
     }
+    memcpy(wire->inlet->who, wire->who, WHO_SIZE);
     return true;
 }
 
@@ -326,11 +301,19 @@ static bool
 take_number(struct wire *wire)
 {
     memcpy(wire->numbers[!wire->server], wire->head, PROOF_SIZE);
-    wire->state = WIRE_PROVES;
-    if (!wire->server && !prove(wire)) {
+    wire->state = wire->server ? WIRE_MEETS : WIRE_PROVES;
+    if (!wire->server && !introduce(wire)) {
         lose(wire);
         return false;
     }
+    return true;
+}
+
+static bool
+take_who(struct wire *wire)
+{
+    memcpy(wire->who, wire->head, WHO_SIZE);
+    wire->state = WIRE_PROVES;
     return true;
 }
 
@@ -408,6 +391,8 @@ take(struct wire *wire)
         return take_greeting(wire);
     case WIRE_ASKS:
         return take_number(wire);
+    case WIRE_MEETS:
+        return take_who(wire);
     case WIRE_PROVES:
         return take_proof(wire);
     default:
@@ -422,14 +407,28 @@ take(struct wire *wire)
     return true;
 }
 
+/* How many bytes come next, while no message does. */
+static size_t
+head_size(const struct wire *wire)
+{
+    switch ((int)wire->state) {
+    case WIRE_MEETS:
+        return WHO_SIZE;
+    case WIRE_ASKS:
+    case WIRE_PROVES:
+        return PROOF_SIZE;
+    default:
+        return SIZE_SIZE;
+    }
+}
+
 /* Reads a piece of the plain bytes that came. False: there is no more, or the
  * inbox has no room. */
 static bool
 read_piece(struct wire *wire)
 {
-    bool proving = wire->state == WIRE_ASKS || wire->state == WIRE_PROVES;
     uint8_t *to = wire->head;
-    size_t size = proving ? PROOF_SIZE : SIZE_SIZE;
+    size_t size = head_size(wire);
 
     if (wire->state == WIRE_OPEN && !inlet_has_room(wire->link)) {
         return false;
@@ -602,100 +601,6 @@ wire_dial(struct channel *channel)
     return wire;
 }
 
-/* The length of an address without its port. */
-static size_t
-host_len(const char *address)
-{
-    const char *colon = strrchr(address, ':');
-
-    return colon != NULL ? (size_t)(colon - address) : strlen(address);
-}
-
-static bool
-same_host(const char *a, const char *b)
-{
-    size_t len = host_len(a);
-
-    return host_len(b) == len && memcmp(a, b, len) == 0;
-}
-
-/* It has yet to show that it is a peer's. */
-static bool
-is_strange(const struct wire *wire)
-{
-    return wire->server && wire->state != WIRE_CLOSED &&
-           (wire->inlet == NULL || wire->inlet->peer == NULL);
-}
-
-/* Whether no peer has this host, as far as we know. */
-static bool
-is_far_host(const struct mesh_link *link, const char *address)
-{
-    bool found = false;
-
-    for (uint32_t i = 0; i < link->peers_count && !found; i++) {
-        found = same_host(link->peers[i]->address, address);
-    }
-    for (const struct wire *at = link->wires; at != NULL && !found;
-         at = at->next) {
-        found = at->inlet != NULL && at->inlet->peer != NULL &&
-                same_host(at->remote, address);
-    }
-    return !found;
-}
-
-/* The oldest stranger from far hosts gives way to the latest one: who has a
- * hello to say takes milliseconds, and who has none would keep its place for
- * hello_ms. A host with many strangers makes room for its own ones. */
-static void
-bound_far_hosts(const struct wire *wire)
-{
-    struct mesh_link *link = wire->link;
-    struct wire *oldest = NULL; /* the list begins with the latest */
-    struct wire *oldest_same = NULL;
-    uint32_t all = 0;
-    uint32_t same = 0;
-
-    for (struct wire *at = link->wires; at != NULL; at = at->next) {
-        if (!is_strange(at) || !at->far_host) {
-            continue;
-        }
-        all++;
-        oldest = at;
-        if (same_host(at->remote, wire->remote)) {
-            same++;
-            oldest_same = at;
-        }
-    }
-    oldest = same > link->inlets_max / STRANGE_HOST  ? oldest_same
-             : all > link->inlets_max / STRANGE_PART ? oldest
-                                                     : NULL;
-    if (oldest != NULL) {
-        link_count_refused_pipe(link);
-        wire_close(oldest);
-    }
-}
-
-/* Whether there is room for an inbound connection that has yet to show that it
- * is a peer's. All of them have as many places as the inlets. A host of peers
- * has a part of these: more than enough for all peers if they run there. All
- * far hosts together have the same part, so that they never shut a peer out. */
-static bool
-has_place(const struct wire *wire)
-{
-    const struct mesh_link *link = wire->link;
-    uint32_t all = 0;
-    uint32_t same = 0;
-
-    for (const struct wire *at = link->wires; at != NULL; at = at->next) {
-        if (is_strange(at)) {
-            all++;
-            same += same_host(at->remote, wire->remote);
-        }
-    }
-    return all <= link->inlets_max && same <= link->inlets_max / STRANGE_PART;
-}
-
 void
 wire_accept(struct mesh_link *link, uv_stream_t *listener)
 {
@@ -713,11 +618,7 @@ wire_accept(struct mesh_link *link, uv_stream_t *listener)
     }
     (void)uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&from, &size);
     link_address_of_sockaddr(&from, wire->remote);
-    wire->far_host = is_far_host(link, wire->remote);
-    if (wire->far_host) {
-        bound_far_hosts(wire);
-    }
-    if (!has_place(wire)) {
+    if (!stranger_has_place(wire)) {
         link_count_refused_pipe(link);
         wire_close(wire);
         return;

@@ -6,7 +6,47 @@
 
 #include "mesh/link_internal.h"
 
-struct wire;
+#define WIRE_OUT_MAX ((size_t)32 << 10) /* bytes of TLS per write */
+
+enum wire_state {
+    WIRE_CONNECTS,
+    WIRE_SHAKES_HANDS,
+    WIRE_GREETS,
+    WIRE_ASKS,   /* with a secret: awaits the other side's number */
+    WIRE_MEETS,  /* with a secret: awaits who the client is */
+    WIRE_PROVES, /* with a secret: awaits the other side's proof */
+    WIRE_OPEN,
+    WIRE_CLOSED,
+};
+
+struct wire {
+    struct wire *prev; /* in the link's list */
+    struct wire *next;
+    struct mesh_link *link;
+    uv_tcp_t tcp;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct tls *tls;
+    enum wire_state state;
+    bool server;
+    bool writing;
+    bool reading;
+    bool heard;    /* a whole message came */
+    bool far_host; /* inbound: no peer had its host when it came */
+    uint64_t since_us;
+    char remote[MESH_ADDRESS_MAX];
+    struct channel *channel; /* NULL: inbound, or the channel gave it up */
+    struct inlet *inlet;     /* NULL: outbound, or not open yet */
+    struct message *sending;
+    size_t sent; /* bytes of it, and of the size in front of it */
+    struct message *receiving;
+    uint8_t head[WHO_SIZE];
+    uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's and
+                                       the server's */
+    uint8_t who[WHO_SIZE];          /* the client, by its proof */
+    size_t filled;                  /* bytes in `head` or `receiving` */
+    char out[WIRE_OUT_MAX];
+};
 
 /* A message with room for len bytes; the caller frees it with free(). NULL: out
  * of memory. */
@@ -48,6 +88,10 @@ struct inlet *inlet_opened(struct mesh_link *link, struct wire *wire,
 void inlet_lost(struct mesh_link *link, struct inlet *inlet);
 bool inlet_has_room(struct mesh_link *link) MUST_CHECK;
 void inlet_put(struct mesh_link *link, struct message *msg);
+
+/* link_stranger.c: whether there is room for an inbound connection that has yet
+ * to show that it is a peer's. Others may be closed for it. */
+bool stranger_has_place(struct wire *wire) MUST_CHECK;
 
 /* link_port.c */
 

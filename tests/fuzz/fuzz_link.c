@@ -229,8 +229,8 @@ take_bytes(struct input *in)
 static void
 greet(const struct world *w, int fd, bool server)
 {
-    const uint8_t greeting[8] = {0, 'S',      'P', 0, 0, server ? 0x51 : 0x50,
-                                 0, w->secret};
+    const uint8_t greeting[8] = {
+        0, 'S', 'P', 0, 0, server ? 0x51 : 0x50, 0, w->secret ? 2 : 0};
     static const uint8_t number[NUMBER] = {7};
 
     say(fd, greeting, sizeof greeting);
