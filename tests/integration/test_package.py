@@ -1,4 +1,5 @@
-"""The Debian package in a system of its own: installed, upgraded, removed, purged.
+"""The Debian package in a system of its own: installed, upgraded, removed, purged; and its
+unit under a systemd of its own.
 
 Builds the package and a small Debian (debootstrap), which takes minutes: of the suite
 nightly. KVASIR_PACKAGE=FILE takes that package in place of a new one."""
@@ -10,11 +11,14 @@ import subprocess
 import tempfile
 import unittest
 
+import booted
 import harness
 import test_hardening
+import test_service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOLS = ["debootstrap", "dpkg-buildpackage", "dh", "dpkg-deb", "unshare", "apt-get"]
+BUILDERS = [] if "KVASIR_PACKAGE" in os.environ else ["dpkg-buildpackage", "dh"]
+TOOLS = ["debootstrap", "dpkg-deb", "unshare", "apt-get", *BUILDERS]
 MISSING = [name for name in TOOLS if not shutil.which(name)]
 LIBEXEC = ["engine", "load", "plan", "replay"]
 SETTINGS = "/etc/kvasir/kvasir.yaml"
@@ -68,17 +72,17 @@ class Package(unittest.TestCase):
             built = run(ROOT / "deploy" / "package", cls.folder, timeout=3000)
             assert built.returncode == 0, built.stdout + built.stderr
             given, = cls.folder.glob("kvasir_*.deb")
-        shutil.copy(given, cls.root / "tmp" / "new.deb")
+        shutil.copy(given, cls.root / "srv" / "new.deb")
         cls.make_older()
 
     @classmethod
     def make_older(cls):
         """The same with a lower version: the one before."""
         tree = cls.folder / "older"
-        run("dpkg-deb", "-R", cls.root / "tmp" / "new.deb", tree)
+        run("dpkg-deb", "-R", cls.root / "srv" / "new.deb", tree)
         control = tree / "DEBIAN" / "control"
         control.write_text(re.sub(r"(?m)^Version: .*$", "Version: 0.0.1", control.read_text()))
-        run("dpkg-deb", "--root-owner-group", "-b", tree, cls.root / "tmp" / "old.deb")
+        run("dpkg-deb", "--root-owner-group", "-b", tree, cls.root / "srv" / "old.deb")
 
     def within(self, *words, **options):
         """Runs it in that system, as root; all that it starts ends with it."""
@@ -97,13 +101,13 @@ class Package(unittest.TestCase):
 
     def test_its_life(self):
         self.within("apt-get", "update", "-qq")
-        self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/tmp/old.deb")
+        self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/srv/old.deb")
         self.assertEqual(self.version(), "installed 0.0.1")
         self.is_installed()
         with self.path(SETTINGS).open("a") as settings:
             settings.write("\nlanes: 1\n")
 
-        self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/tmp/new.deb")
+        self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/srv/new.deb")
         self.assertRegex(self.version(), r"^installed 0\.[1-9]")
         self.assertIn("\nlanes: 1\n", self.path(SETTINGS).read_text())
         self.assertIn("lanes: 1\n", self.as_user("kvasir", "check", "-c", SETTINGS))
@@ -118,6 +122,74 @@ class Package(unittest.TestCase):
         left = [path for path in self.root.rglob("*kvasir*")
                 if path.relative_to(self.root).parts[0] not in ("proc", "tmp")]
         self.assertEqual(left, [])
+
+    def test_systemd_starts_bounds_reloads_watches_and_stops_it(self):
+        why_not = booted.why_not()
+        if why_not:
+            self.skipTest(why_not)
+        self.within("apt-get", "update", "-qq")
+        self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "systemd",
+                    "/srv/old.deb")
+        self.addCleanup(self.within, "apt-get", "purge", "-y", "-qq", "kvasir")
+        kernel = re.search(r"the kernel can bound (.+)", self.doctor())[1]
+        system = booted.Booted(self.root)
+        self.addCleanup(system.end)
+
+        def run(*words):
+            told = system.run(*words)
+            self.assertEqual(told.returncode, 0, f"{words}\n{told.stdout}{told.stderr}"
+                             + system.run("journalctl", "-u", "kvasir", "-o", "cat").stdout)
+            return told.stdout.strip()
+
+        def show(name):
+            return run("systemctl", "show", "kvasir", "--value", "-p", name)
+
+        def is_active():
+            return system.run("systemctl", "is-active", "kvasir").stdout.strip() == "active"
+
+        def replaced(before, what):
+            harness.wait_until(lambda: is_active() and show("MainPID") not in ("0", before),
+                               what, timeout_s=300)
+            return show("MainPID")
+        main = replaced("", "it starts with the system, and says that it is ready")
+        self.assertEqual(run("stat", "-c", "%U", f"/proc/{main}"), "kvasir")
+        self.assertEqual(run("stat", "-c", "%U %a", "/var/lib/kvasir"), "kvasir 700")
+        self.assertIn(f"\nsandbox   {kernel}\n", run("kvasir", "status"))
+        status = run("cat", f"/proc/{main}/status")
+        self.assertRegex(status, r"(?m)^NoNewPrivs:\t1$")
+        self.assertRegex(status, r"(?m)^CapBnd:\t0{13}400$")  # CAP_NET_BIND_SERVICE
+        run("systemd-analyze", "security", f"--threshold={test_service.EXPOSURE_MAX}",
+            "--no-pager", "kvasir.service")
+
+        with self.path(SETTINGS).open("a") as settings:
+            settings.write("\npolicy:\n  balance_abs: 65\n")
+        run("systemctl", "reload", "kvasir")
+        harness.wait_until(lambda: re.search(r"(?m) reloaded .*policy\.balance_abs", run(
+            "journalctl", "-u", "kvasir", "-o", "cat")), "it is applied")
+        self.assertEqual(show("MainPID"), main)
+
+        run("sh", "-c", f"kill -STOP {main}")  # as a thread that stands still
+        main = replaced(main, "the watchdog has it started anew")
+        self.assertEqual(show("NRestarts"), "1")
+        run("sh", "-c", f"kill -KILL {main}")
+        main = replaced(main, "who died is started anew")
+
+        run("dpkg", "-i", "/srv/new.deb")
+        main = replaced(main, "an upgrade is a restart")
+        self.assertEqual(show("NRestarts"), "0")
+        run("systemctl", "stop", "kvasir")
+        self.assertEqual(show("Result"), "success")
+        run("systemctl", "start", "kvasir")
+        run("dpkg", "-r", "kvasir")
+        self.assertFalse(is_active())
+        self.assertEqual(run("sh", "-c", "cat /proc/[0-9]*/comm | grep -c kvasir || true"), "0")
+
+    def doctor(self):
+        """Its words; there is no worker at that address."""
+        told = subprocess.run(["chroot", self.root, "kvasir", "doctor", "--worker",
+                               "http://127.0.0.1:1"], capture_output=True, text=True,
+                              timeout=harness.IO_TIMEOUT_S, check=False)
+        return told.stdout
 
     def as_user(self, *words):
         return self.within("runuser", "-u", "kvasir", "--", *words)
