@@ -5,10 +5,11 @@
  * All nodes are in this process, each as `kvasir serve` has it but for the
  * lanes: a control loop on a thread of its own, an intake's thread, real links
  * over loopback. One ZeroMQ publisher on a thread of its own sends 2,000 times
- * a second a vLLM BlockStored of 8 blocks of 16 tokens; an observer looks in
- * all mirrors, as lanes do, 5,000 times a second or as often as it can.
+ * a second, or RATE times, a vLLM BlockStored of 8 blocks of 16 tokens; an
+ * observer looks in all mirrors, as lanes do, 5,000 times a second or as often
+ * as it can.
  *
- *     bench_mesh [NODES...]       1 3 5 7, if none are given
+ *     bench_mesh [NODES[@RATE]...]       1 3 5 7, if none are given
  *
  * One line for each: KEY=VALUE, times in microseconds.
  */
@@ -25,11 +26,11 @@
 #include "node/route/shared.h"
 #include "tests/bench/stored_batch.h"
 
-#define NODES_MAX 9U
-#define PACED     8000U /* batches, in four seconds */
+#define NODES_MAX 20U
+#define PACED     8000U /* batches */
 #define WARM      1000U /* of them are not counted */
-#define PER_MS    2U
-#define READERS   2U /* the default of mesh.ingest_replicas */
+#define RATE      2000U /* batches a second */
+#define READERS   2U    /* the default of mesh.ingest_replicas */
 #define LOOK_NS   200000L
 #define WAIT_US   UINT64_C(30000000)
 #define HEAD      8U /* bytes of a batch beside its payload: its number */
@@ -87,6 +88,8 @@ struct publisher {
     char url[64];
     uv_thread_t thread;
     uint32_t seq;
+    uint32_t rate;
+    uint64_t begun_us;
 };
 
 static void
@@ -110,7 +113,9 @@ on_pace(uv_timer_t *timer)
 {
     struct publisher *p = timer->data;
 
-    for (uint32_t i = 0; i < PER_MS && p->seq < PACED; i++) {
+    uint64_t due = (now_us() - p->begun_us) * p->rate / 1000000 + 1;
+
+    while (p->seq < due && p->seq < PACED) {
         send_batch(p);
     }
     if (p->seq == PACED) {
@@ -121,9 +126,11 @@ on_pace(uv_timer_t *timer)
 static void
 publish(void *arg)
 {
+    struct publisher *p = arg;
     uv_loop_t loop;
     uv_timer_t timer;
 
+    p->begun_us = now_us();
     CHECK(uv_loop_init(&loop) == 0 && uv_timer_init(&loop, &timer) == 0);
     timer.data = arg;
     CHECK(uv_timer_start(&timer, on_pace, 0, 1) == 0);
@@ -132,12 +139,12 @@ publish(void *arg)
 }
 
 static void
-open_publisher(struct publisher *p)
+open_publisher(struct publisher *p, uint32_t rate)
 {
     int none = 0;
     size_t len = sizeof p->url;
 
-    *p = (struct publisher){.zmq = zmq_ctx_new()};
+    *p = (struct publisher){.zmq = zmq_ctx_new(), .rate = rate};
     p->socket = zmq_socket(p->zmq, ZMQ_PUB);
     CHECK(zmq_setsockopt(p->socket, ZMQ_SNDHWM, &none, sizeof none) == 0);
     CHECK(zmq_setsockopt(p->socket, ZMQ_LINGER, &none, sizeof none) == 0);
@@ -331,11 +338,11 @@ look(struct bench_node *node)
     qsbr_offline(node->reader);
 }
 
-/* Until all is seen, or WAIT_US passed. */
+/* Until all is seen, or WAIT_US passed after all should have been sent. */
 static void
-observe(void)
+observe(uint32_t rate)
 {
-    uint64_t end_us = now_us() + WAIT_US;
+    uint64_t end_us = now_us() + WAIT_US + PACED * UINT64_C(1000000) / rate;
     bool done = false;
 
     while (!done && now_us() < end_us) {
@@ -440,9 +447,10 @@ print_bytes(void)
 }
 
 static void
-print_result(bool together)
+print_result(uint32_t rate, bool together)
 {
-    printf("nodes=%" PRIu32 " together=%d", nodes_count, together);
+    printf("nodes=%" PRIu32 " rate=%" PRIu32 " together=%d", nodes_count, rate,
+           together);
     print_lateness("all", -1);
     print_lateness("readers", 1);
     print_lateness("others", 0);
@@ -454,14 +462,14 @@ print_result(bool together)
 }
 
 static void
-measure(uint32_t count)
+measure(uint32_t count, uint32_t rate)
 {
     struct publisher publisher;
     uint64_t end_us = now_us() + WAIT_US;
     bool together = false;
 
     role_is_control();
-    open_publisher(&publisher);
+    open_publisher(&publisher, rate);
     nodes_count = count;
     for (uint32_t i = 0; i < count; i++) {
         start_node(i, count, publisher.url);
@@ -472,12 +480,12 @@ measure(uint32_t count)
     }
     pause_ns(500000000); /* for subscriptions to arrive */
     CHECK(uv_thread_create(&publisher.thread, publish, &publisher) == 0);
-    observe();
+    observe(rate);
     CHECK(uv_thread_join(&publisher.thread) == 0);
     for (uint32_t i = 0; i < count; i++) {
         ask(nodes[i]);
     }
-    print_result(together);
+    print_result(rate, together);
     for (uint32_t i = 0; i < count; i++) {
         stop_node(nodes[i]);
     }
@@ -497,12 +505,14 @@ main(int argc, char **argv)
         stored_batch_fill(&batches[i], &rng);
     }
     for (size_t i = 0; argc == 1 && i < sizeof sizes / sizeof *sizes; i++) {
-        measure(sizes[i]);
+        measure(sizes[i], RATE);
     }
     for (int i = 1; i < argc; i++) {
-        unsigned long count = strtoul(argv[i], NULL, 10);
-        CHECK(count >= 1 && count <= NODES_MAX);
-        measure((uint32_t)count);
+        char *end;
+        unsigned long count = strtoul(argv[i], &end, 10);
+        unsigned long rate = *end == '@' ? strtoul(end + 1, NULL, 10) : RATE;
+        CHECK(count >= 1 && count <= NODES_MAX && rate >= 1 && rate <= 100000);
+        measure((uint32_t)count, (uint32_t)rate);
     }
     free(batches);
     return 0;

@@ -177,14 +177,15 @@ def visible(build, table, quick):
     program = pathlib.Path(build) / "tests" / "bench" / "bench_mesh"
     if not program.exists():
         raise rigs.Missing("bench_mesh is not built")
-    sizes = ("1", "3") if quick else ("1", "3", "5", "7")
+    sizes = ("1", "3") if quick else ("1", "3", "5", "7", "20@190")
     said = subprocess.run([program, *sizes], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           text=True, check=True, timeout=600).stdout
     alone = None
     for line in said.splitlines():
         row = {key: float(value) for key, _, value in (w.partition("=") for w in line.split())}
         alone = alone or row
-        table.add(f"event to visible at all, {row['nodes']:.0f} nodes",
+        table.add(f"event to visible at all, {row['nodes']:.0f} nodes, "
+                  f"{row['rate']:.0f} batches/s",
                   f"p50 {row['all_p50_us'] / 1000:.1f} ms, p99 {row['all_p99_us'] / 1000:.1f} ms",
                   "p99 20 ms" if row["nodes"] > 1 else "",
                   f"readers p99 {row['readers_p99_us'] / 1000:.1f} ms; control CPU per batch: "
