@@ -2,8 +2,8 @@
  * What can happen to a mesh of three nodes around one engine with a short
  * replay, tried out in every order: nodes are severed and return, are killed or
  * leave, start empty or with their disk, the engine publishes more than it
- * repeats, or restarts. All words of so many letters are played against the
- * gossip core, on virtual time.
+ * repeats, or restarts, and single connections are cut. All words of so many
+ * letters are played against the gossip core, on virtual time.
  *
  * What must hold is the rule of gossip.h. As long as one node that runs knows
  * all of the living process, the engine's names of the blocks included, and the
@@ -14,15 +14,22 @@
  *   model LETTERS [WORD]    all words up to that length, or one, told in full
  *                           (with planted bugs: model MUTANT LETTERS [WORD])
  *
- * Nodes 0 and 1 read; node 2 reads while it sees fewer than two others. A word
- * is made of
+ * Of the members that a node knows of and that do not say that they cannot reach
+ * the engine, the first two read: nodes 0 and 1, if all is well. A word is made
+ * of
  *   p        the engine publishes more than it repeats
  *   a b c    node 0, 1, 2 is severed from the others, or is not any more
  *   x y z    node 0, 1, 2 is killed; or it starts, empty
  *   l m n    node 0, 1, 2 leaves while the engine publishes more than it
  *            repeats; or it starts with the disk that it had at its end
  *   e        the engine restarts
- *   w        time passes, more than most clocks of gossip wait for
+ *   w        time passes, more than most clocks of gossip wait for; who cannot
+ *            reach the engine says so from then on
+ *   d f g    the connection between nodes 0 and 1, 1 and 2, 2 and 0 is cut, or
+ *            is not any more; each is still a member for the other as long as
+ *            the third one sees both
+ *   h i j    node 0, 1, 2 cannot reach the engine, or can again
+ * The last six are in all words but the longest, which would be too many.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -53,51 +60,104 @@ static const char *const mutants[] = {
 const bool model_mutated = false;
 #endif
 
-static const char letters[] = "pabcxyzlmnew";
+static const char letters[] = "pabcxyzlmnewdfghij";
 
+#define LETTERS         (sizeof letters - 1)
+#define LETTERS_LONGEST 12U /* of the longest words */
+
+/* Roles */
+
+/* Whether it is a member for the node: each helps the two others to find each
+ * other. */
+static bool
+is_member(uint32_t at, uint32_t of)
+{
+    const struct model_node *third =
+        &model.node[(2 * MODEL_NODES - at - of) % MODEL_NODES];
+
+    return at == of || model.node[of].linked[at] != 0 ||
+           (model.node[of].g != NULL && third->linked[at] != 0 &&
+            third->linked[of] != 0);
+}
+
+/* As far as the node knows: claims come by links, and stay. */
+static bool
+is_able(uint32_t at, uint32_t of)
+{
+    return at == of ? !model.node[at].unable : !model.node[at].claims[of];
+}
+
+/* Members that cannot reach the engine count only where none can. */
 static void
 set_role(uint32_t at)
 {
     struct model_node *node = &model.node[at];
-    uint32_t before = 0;
-    uint64_t primary = 0;
+    uint32_t order[MODEL_NODES];
+    uint32_t count = 0;
+    uint32_t rank = GOSSIP_RANK_NONE;
+    bool any = false;
 
-    for (uint32_t i = at; i-- > 0;) {
-        before += node->linked[i] != 0;
-        primary = node->linked[i] != 0 ? node->linked[i] : primary;
+    for (uint32_t i = 0; i < MODEL_NODES; i++) {
+        any |= is_member(at, i) && is_able(at, i);
     }
-    bool reads = before < 2;
+    for (uint32_t i = 0; i < MODEL_NODES && count < MODEL_READERS; i++) {
+        if (is_member(at, i) && (is_able(at, i) || !any)) {
+            rank = i == at ? count : rank;
+            order[count++] = i;
+        }
+    }
+    CHECK(count > 0);
+    bool reads = rank != GOSSIP_RANK_NONE;
+    uint64_t primary = rank != 0 ? model.node[order[0]].id : 0;
     if (node->reads && !reads) {
         model_node_end(node);
     }
     node->reads = reads;
-    gossip_role(node->g, model_stream, reads ? before : GOSSIP_RANK_NONE,
-                primary, model.now_us);
+    gossip_role(node->g, model_stream, rank, primary, model.now_us);
     model_node_pull(node);
 }
 
 /* Links */
 
+static bool
+can_link(uint32_t a, uint32_t b)
+{
+    uint32_t first = (a + 1) % MODEL_NODES == b ? a : b;
+
+    return a != b && model.node[a].g != NULL && model.node[b].g != NULL &&
+           !model.node[a].severed && !model.node[b].severed &&
+           !model.node[first].apart;
+}
+
+static void
+set_link(struct model_node *node, uint32_t b, bool up)
+{
+    const struct model_node *peer = &model.node[b];
+    uint64_t id = up ? peer->id : 0;
+
+    if (node->linked[b] != 0 && node->linked[b] != id) {
+        gossip_peer_down(node->g, node->linked[b], model.now_us);
+        node->linked[b] = 0;
+    }
+    if (id != 0 && node->linked[b] == 0) {
+        CHECK(gossip_peer_up(node->g, id, model.now_us) == 0);
+        node->linked[b] = id;
+    }
+    if (up || peer->g == NULL) { /* a claim stays as long as its process */
+        node->claims[b] = up && peer->unable;
+    }
+}
+
 static void
 set_links(void)
 {
     for (uint32_t a = 0; a < MODEL_NODES; a++) {
-        struct model_node *node = &model.node[a];
-        for (uint32_t b = 0; b < MODEL_NODES && node->g != NULL; b++) {
-            const struct model_node *peer = &model.node[b];
-            bool up =
-                a != b && peer->g != NULL && !node->severed && !peer->severed;
-            uint64_t id = up ? peer->id : 0;
-            if (node->linked[b] != 0 && node->linked[b] != id) {
-                gossip_peer_down(node->g, node->linked[b], model.now_us);
-                node->linked[b] = 0;
-            }
-            if (id != 0 && node->linked[b] == 0) {
-                CHECK(gossip_peer_up(node->g, id, model.now_us) == 0);
-                node->linked[b] = id;
-            }
+        for (uint32_t b = 0; b < MODEL_NODES && model.node[a].g != NULL; b++) {
+            set_link(&model.node[a], b, can_link(a, b));
         }
-        if (node->g != NULL) {
+    }
+    for (uint32_t a = 0; a < MODEL_NODES; a++) {
+        if (model.node[a].g != NULL) {
             set_role(a);
         }
     }
@@ -224,15 +284,30 @@ run(uint64_t for_us)
 
 /* Letters */
 
+/* Whether the node knows all, or has a peer that does. */
 static bool
-is_read(void)
+is_near_all(const struct model_node *node)
+{
+    bool near = model_node_names(node) == model.count;
+
+    for (uint32_t i = 0; i < MODEL_NODES; i++) {
+        near |= node->linked[i] != 0 &&
+                model_node_names(&model.node[i]) == model.count;
+    }
+    return near;
+}
+
+/* Whether one of these nodes reads along. */
+static bool
+is_read(const bool near[MODEL_NODES])
 {
     bool read = false;
 
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_node *node = &model.node[i];
         read |= node->g != NULL && node->reads && node->live &&
-                node->process == model.process && node->next_seq == model.count;
+                node->process == model.process &&
+                node->next_seq == model.count && near[i];
     }
     return read;
 }
@@ -240,8 +315,13 @@ is_read(void)
 static void
 publish(void)
 {
+    bool near[MODEL_NODES]; /* before; what it decides then must not end it */
+
+    for (uint32_t i = 0; i < MODEL_NODES; i++) {
+        near[i] = is_near_all(&model.node[i]);
+    }
     for (uint32_t i = 0; i < BURST && model.count < MODEL_KEYS; i++) {
-        bool read = is_read();
+        bool read = is_read(near);
         model.count++;
         if (!read) {
             look();
@@ -263,11 +343,25 @@ is_heard(const struct model_node *node)
     return heard;
 }
 
+/* Whether it says what it read at once: as the first of the readers, or after
+ * it. In place of one that lost the engine it does so a moment later, and who
+ * leaves before that takes it along (README.md). */
+static bool
+is_prompt(uint32_t at)
+{
+    bool prompt = true;
+
+    for (uint32_t i = 0; i < at; i++) {
+        prompt &= !is_member(at, i) || !is_able(at, i) || !model.node[i].cut;
+    }
+    return prompt;
+}
+
 /* Its last records are with its peers before it goes. */
 static void
 leave(struct model_node *node)
 {
-    bool heard = is_heard(node);
+    bool heard = is_heard(node) && is_prompt((uint32_t)(node - model.node));
 
     publish();
     look();
@@ -293,12 +387,25 @@ engine_restart(void)
 }
 
 static void
+play_cut(struct model_node *node, char letter)
+{
+    if (letter <= 'c') {
+        node->severed = !node->severed;
+    } else if (letter <= 'g') {
+        node->apart = !node->apart;
+    } else {
+        node->cut = !node->cut;
+        node->unable = false;
+    }
+}
+
+static void
 play_node(struct model_node *node, char letter)
 {
     bool leaves = letter >= 'l' && letter <= 'n';
 
-    if (letter <= 'c') {
-        node->severed = !node->severed;
+    if (letter <= 'j') {
+        play_cut(node, letter);
     } else if (node->g == NULL) {
         model_node_start(node, leaves);
         model.lost = model.lost && !can_be_known();
@@ -312,7 +419,7 @@ play_node(struct model_node *node, char letter)
 static void
 play(char letter)
 {
-    static const char nodes[] = "abcxyzlmn";
+    static const char nodes[] = "abcxyzlmndfghij";
     const char *node = strchr(nodes, letter);
 
     if (node != NULL) {
@@ -321,6 +428,9 @@ play(char letter)
         publish();
     } else if (letter == 'e') {
         engine_restart();
+    }
+    for (uint32_t i = 0; i < MODEL_NODES && letter == 'w'; i++) {
+        model.node[i].unable = model.node[i].cut && model.node[i].g != NULL;
     }
     look();
     set_links();
@@ -344,7 +454,9 @@ tell(char letter)
     }
 }
 
-/* Blocks of the living process that the best of its readers knows. */
+/* Blocks of the living process that the best of its readers knows. 0 where a
+ * reader is about to come back to an engine that it lost: it may begin anew then,
+ * and displace a part (README.md). */
 static uint64_t
 best_known(void)
 {
@@ -353,6 +465,9 @@ best_known(void)
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_node *node = &model.node[i];
         struct gossip_status s;
+        if (node->cut && node->begun) {
+            return 0;
+        }
         if (node->g != NULL && node->process == model.process && node->live &&
             gossip_status_of(node->g, model_stream, &s) && s.reads) {
             uint64_t blocks = model_node_blocks(node);
@@ -371,6 +486,9 @@ heal(void)
 
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         model.node[i].severed = false;
+        model.node[i].apart = false;
+        model.node[i].cut = false;
+        model.node[i].unable = false;
         if (model.node[i].g == NULL) {
             model_node_start(&model.node[i], false);
         }
@@ -435,9 +553,9 @@ play_word(const char *word)
     model.words++;
 }
 
-/* All words of that length. */
+/* All words of that length, of the first `count` letters. */
 static void
-play_all(uint32_t length)
+play_all(uint32_t length, uint32_t count)
 {
     char word[16] = {0};
     uint32_t at[16] = {0};
@@ -449,7 +567,7 @@ play_all(uint32_t length)
             word[i] = letters[at[i]];
         }
         play_word(word);
-        for (i = length; i > 0 && ++at[i - 1] == sizeof letters - 1; i--) {
+        for (i = length; i > 0 && ++at[i - 1] == count; i--) {
             at[i - 1] = 0;
         }
     } while (i > 0);
@@ -479,7 +597,7 @@ main(int argc, char **argv)
     (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
     (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
     for (uint32_t i = 1; i <= length; i++) {
-        play_all(i);
+        play_all(i, i < length ? LETTERS : LETTERS_LONGEST);
     }
     printf("model: %" PRIu64 " words, %" PRIu64
            " at whose end all could be known, %" PRIu64

@@ -10,10 +10,11 @@
 
 #include "gossip/gossip.h"
 
-#define MODEL_NODES  3U
-#define MODEL_KEYS   64U /* batches of one process, at most */
-#define MODEL_REPLAY 4U  /* batches that the engine repeats */
-#define MODEL_FRAMES 4096U
+#define MODEL_NODES   3U
+#define MODEL_READERS 2U
+#define MODEL_KEYS    64U /* batches of one process, at most */
+#define MODEL_REPLAY  4U  /* batches that the engine repeats */
+#define MODEL_FRAMES  4096U
 
 /* What a node had when it ended. */
 struct model_disk {
@@ -26,8 +27,12 @@ struct model_disk {
 struct model_node {
     struct gossip *g; /* NULL: it does not run */
     struct model_disk disk;
-    uint64_t id; /* another one after each start */
-    bool severed;
+    uint64_t id;                  /* another one after each start */
+    bool severed;                 /* from all others */
+    bool apart;                   /* from the next node (0 is after 2) */
+    bool cut;                     /* from the engine */
+    bool unable;                  /* it says so */
+    bool claims[MODEL_NODES];     /* what others said of themselves */
     uint64_t linked[MODEL_NODES]; /* the peer's id; 0 */
     /* The intake. */
     bool reads;

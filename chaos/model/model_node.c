@@ -233,7 +233,12 @@ read_one(struct model_node *node, uint64_t seq)
 void
 model_node_read(struct model_node *node)
 {
-    if (!node->reads) {
+    if (node->cut && node->live) {
+        node->live = false;
+        gossip_local_live(node->g, model_stream, false, model.now_us);
+        model_node_pull(node);
+    }
+    if (!node->reads || node->cut) {
         return;
     }
     if (node->ask != 0) {
@@ -383,7 +388,8 @@ save(struct model_node *node)
 void
 model_node_stop(struct model_node *node)
 {
-    struct model_node left = {.severed = node->severed};
+    struct model_node left = {
+        .severed = node->severed, .apart = node->apart, .cut = node->cut};
 
     save(node);
     left.disk = node->disk;
