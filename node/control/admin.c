@@ -9,6 +9,7 @@
 #include "node/base/port_fault.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
+#include "node/http/http_gzip.h"
 #include "node/page/page.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #define ADMIN_IDLE_MS     30000U
 #define ADMIN_WRITE_MS    30000U
 #define TOKENS_MS         1000U
+#define METRICS_TYPE      "text/plain; version=0.0.4"
 
 void
 admin_answer(struct httpd_request *request, const char *content_type,
@@ -49,10 +51,21 @@ static void ON_CONTROL
 answer_metrics(struct control *control, struct httpd_request *request)
 {
     struct buf body;
+    struct buf small;
 
     buf_init(&body, ADMIN_BYTES_MAX);
+    buf_init(&small, ADMIN_BYTES_MAX);
     admin_put_metrics(control, &body);
-    admin_answer(request, "text/plain; version=0.0.4", &body);
+    if (!body.failed && http_gzip_is_wanted(httpd_head(request)) &&
+        http_gzip_add(&small, buf_slice(&body))) {
+        httpd_answer(request, 200, METRICS_TYPE,
+                     SLICE("Content-Encoding: gzip\r\n"
+                           "Vary: Accept-Encoding\r\n"),
+                     buf_slice(&small));
+    } else {
+        admin_answer(request, METRICS_TYPE, &body);
+    }
+    buf_fini(&small);
     buf_fini(&body);
 }
 

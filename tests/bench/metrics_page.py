@@ -54,7 +54,9 @@ class Metrics(harness.Case):
             times.append((time.perf_counter() - began) * 1000)
         cpu_ms = (cpu_s(node.popen.pid) - before) * 1000 / PAGES
         series = sum(line[:1] not in ("#", "") for line in page.splitlines())
-        print(f"{WORKERS} workers: {series} series, {len(page)} bytes; a page takes "
+        small = harness.request(admin, "HEAD", "/metrics", headers={
+            "accept-encoding": "gzip"}).headers["content-length"]
+        print(f"{WORKERS} workers: {series} series, {len(page)} bytes ({small} by gzip); a page takes "
               f"{min(times):.1f} ms at best, {statistics.median(times):.1f} ms in the middle, "
               f"{cpu_ms:.1f} ms of the node's CPU", flush=True)
 

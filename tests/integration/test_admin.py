@@ -1,4 +1,5 @@
 """The admin port: who may use it, from where, and what is told of it."""
+import gzip
 import pathlib
 import pty
 import os
@@ -166,6 +167,27 @@ class Admin(harness.Case):
         harness.wait_until(lambda: sum(key.startswith("kvasir_mirror_worker_blocks") for key in
                                        harness.metrics(node.at("admin"))) == 256, "all are there")
         self.assertLess(len(harness.metrics(node.at("admin"))), 5000)
+
+    def test_metrics_are_small_for_whom_takes_them_so(self):
+        node = self.serve("--admin.metrics", "127.0.0.1:0")
+        for port in "admin", "metrics":
+            connection = harness.connect(node.at(port))
+            self.addCleanup(connection.close)
+            connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip;q=0.5"})
+            got = connection.getresponse()
+            self.assertEqual((got.status, got.getheader("content-encoding"), got.getheader("vary")),
+                             (200, "gzip", "Accept-Encoding"))
+            body = got.read()
+            page = gzip.decompress(body).decode()
+            self.assertIn("\nkvasir_ready 0\n", page)
+            self.assertLess(len(body) * 4, len(page))
+            head = harness.request(node.at(port), "HEAD", "/metrics",
+                                   headers={"Accept-Encoding": "gzip"})
+            self.assertEqual((head.headers["content-encoding"], head.text), ("gzip", ""))
+            plain = harness.request(node.at(port), "GET", "/metrics",
+                                    headers={"Accept-Encoding": "gzip;q=0"})
+            self.assertNotIn("content-encoding", plain.headers)
+            self.assertIn("\nkvasir_ready 0\n", plain.text)
 
     def test_what_can_be_read_can_be_asked_for_by_head(self):
         node = self.serve("--admin.metrics", "127.0.0.1:0")
