@@ -29,6 +29,10 @@ void admin_use_tls(struct control *control) ON_CONTROL;
 void admin_put_status(struct control *control, struct json_out *json)
     ON_CONTROL;
 
+/* How requests ended until now goes to the last 15 minutes of /admin/live. To be
+ * called each second or so. */
+void admin_count_ends(struct control *control, uint64_t now_us) ON_CONTROL;
+
 /* /admin/workers */
 void admin_put_workers(struct control *control, struct json_out *json)
     ON_CONTROL;

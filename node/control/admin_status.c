@@ -32,6 +32,17 @@ ended(const struct control *control, enum metrics_reason reason)
     return total;
 }
 
+void
+admin_count_ends(struct control *control, uint64_t now_us)
+{
+    uint64_t all[METRICS_REASONS_COUNT];
+
+    for (unsigned i = 0; i < METRICS_REASONS_COUNT; i++) {
+        all[i] = ended(control, (enum metrics_reason)i);
+    }
+    history_ends(&control->history, all, now_us);
+}
+
 /* What its client must mend. */
 static uint64_t
 ended_bad(const struct control *control)

@@ -1,6 +1,6 @@
-/* What was learned of workers goes to lanes, and what follows of it is
- * judged. */
-#include "node/control/control.h"
+/* Each second: what was learned of workers goes to lanes, and what follows of it
+ * is judged. */
+#include "node/control/admin.h"
 #include "node/peers/hints_speed.h"
 
 #define SPEED_TELL_US UINT64_C(1000000)
@@ -36,5 +36,6 @@ control_speed_tell(struct control *control, uint64_t now_us)
                           fleet_view_get(board), &control->node->text, now_us);
         control_scale_turn(control);
         control_scale_look(control, now_us);
+        admin_count_ends(control, now_us);
     }
 }

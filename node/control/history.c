@@ -7,6 +7,12 @@
 
 #define FIRST_BIT 10U /* 2^10 us: about a millisecond */
 
+static const char *const reasons[METRICS_REASONS_COUNT] = {
+#define ROW(NAME, reason, code, meaning) [METRICS_##NAME] = (reason),
+    METRICS_REASONS(ROW)
+#undef ROW
+};
+
 static uint64_t
 number_at(uint64_t now_us)
 {
@@ -135,6 +141,39 @@ history_first_us(const struct history_first *first, uint32_t percent)
     return 0;
 }
 
+void
+history_ends(struct history *history,
+             const uint64_t ended[METRICS_REASONS_COUNT], uint64_t now_us)
+{
+    for (uint32_t i = 0; i < METRICS_REASONS_COUNT; i++) {
+        if (ended[i] != history->ended[i]) {
+            span_of(history, now_us)->ended[i] +=
+                (uint32_t)(ended[i] - history->ended[i]);
+            history->ended[i] = ended[i];
+        }
+    }
+}
+
+static bool
+is_good(uint32_t reason)
+{
+    return reason == METRICS_ANSWERED || reason == METRICS_LOCAL ||
+           reason == METRICS_CACHED;
+}
+
+static void
+put_ended(struct json_out *json, const struct history_span *span)
+{
+    json_out_key(json, "ended");
+    json_out_object_begin(json);
+    for (uint32_t i = 0; i < METRICS_REASONS_COUNT; i++) {
+        if (span->ended[i] != 0 && !is_good(i)) {
+            json_out_put_uint(json, reasons[i], span->ended[i]);
+        }
+    }
+    json_out_object_end(json);
+}
+
 static void
 put_first(struct json_out *json, const char *key,
           const struct history_first *first)
@@ -166,6 +205,7 @@ put_span(struct json_out *json, const struct history_span *span)
     json_out_put_uint(json, "predicted_tokens", span->predicted_tokens);
     put_first(json, "hit", &span->hit);
     put_first(json, "miss", &span->miss);
+    put_ended(json, span);
     json_out_object_end(json);
 }
 

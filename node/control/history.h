@@ -1,7 +1,7 @@
 /*
  * The last quarter of an hour in spans of five seconds, for the page of the
- * admin port: how many requests, placed how, ended how, how many of their
- * tokens came from caches, and how soon they began.
+ * admin port: how many requests, placed how, ended how and why, how many of
+ * their tokens came from caches, and how soon they began.
  *
  * Role: core. Owns: nothing, a plain value of some 100 KB. Thread: control.
  * Limits: HISTORY_SPANS spans; the oldest gives way.
@@ -14,6 +14,7 @@
 #include "index/base/role.h"
 #include "node/text/json_out.h"
 #include "node/view/facts.h"
+#include "node/view/metrics_ends.h"
 
 #define HISTORY_SPAN_US UINT64_C(5000000)
 #define HISTORY_SPANS   180U
@@ -42,19 +43,30 @@ struct history_span {
     uint64_t predicted_tokens; /* of these, as the placement expected */
     struct history_first hit;  /* at least half of the prompt was cached */
     struct history_first miss;
+    uint32_t ended[METRICS_REASONS_COUNT]; /* of all requests, refused ones
+                                              without a placement, too */
 };
 
+/* All zero at first. */
 struct history {
     struct history_span span[HISTORY_SPANS];
+    uint64_t ended[METRICS_REASONS_COUNT]; /* since the node's start */
 };
 
 /* A request ended at now_us. */
 void history_take(struct history *history, const struct fact_decision *fact,
                   uint64_t now_us);
 
+/* How many ended for each reason since the node's start: what is more than the
+ * last time counts in the span of now_us. To be called each second or so. */
+void history_ends(struct history *history,
+                  const uint64_t ended[METRICS_REASONS_COUNT], uint64_t now_us);
+
 /* An object: {"span_ms", "kept", "last", "spans": [...]}, of the last `spans`
  * ones, oldest first, without those that saw no request. "last" is the number
- * of the span of now_us. spans: 1 to HISTORY_SPANS. */
+ * of the span of now_us. "ended" of a span has the reasons of
+ * kvasir_requests_total but those of good answers, each with how many, without
+ * zeros. spans: 1 to HISTORY_SPANS. */
 void history_put(const struct history *history, uint32_t spans, uint64_t now_us,
                  struct json_out *json);
 

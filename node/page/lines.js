@@ -10,6 +10,19 @@ const rate = (value) => (value < 10 ? value.toFixed(1) : Math.round(value)) + "/
 const share = (key) => (span) => span.prompt_tokens > 0 ? span[key] / span.prompt_tokens : null;
 const first = (of, key) => (span) => span[of][key] > 0 ? span[of][key] : null;
 
+// How requests ended that got no good answer: how many of each reason, most first.
+export function endsOf(spans, first, last) {
+  const found = new Map();
+  for (const span of spans.values()) {
+    if (span.number >= first && span.number <= last) {
+      for (const [reason, count] of Object.entries(span.ended)) {
+        found.set(reason, (found.get(reason) ?? 0) + count);
+      }
+    }
+  }
+  return new Map([...found].sort((a, b) => b[1] - a[1]));
+}
+
 // Each line: its name, and its value of a span; null: there is none.
 const figures = [
   { title: "Requests placed", told: rate, least: 1, lines: [
@@ -24,7 +37,7 @@ const figures = [
   { title: "Prompt tokens from cache", told: (value) => percent(value, 1), most: 1, lines: [
     ["as it was", share("cached_tokens")],
     ["as was expected", share("predicted_tokens")]] },
-  { title: "Not as they should end", told: rate, least: 1, lines: [
+  { title: "Not as they should end", told: rate, least: 1, why: true, lines: [
     ["5xx", perSecond("failed")],
     ["4xx", perSecond("refused")],
     ["severed", perSecond("severed")],
@@ -79,7 +92,7 @@ function legend(figure, all, i) {
   return make("ul", {}, ...figure.lines.map(([name], n) => {
     const value = all[n][i];
     return make("li", {},
-      draw("svg", { viewBox: "0 0 30 10", "aria-hidden": true }, line(n, ["0,5", "30,5"])),
+      draw("svg", { viewBox: "0 0 30 10", "aria-hidden": "true" }, line(n, ["0,5", "30,5"])),
       `${name} `, make("b", {}, value === null ? "–" : figure.told(value)));
   }));
 }
@@ -92,7 +105,7 @@ function show(figure, spans, history) {
   const all = figure.lines.map(([, of]) => numbers.map((number) => of(spans.get(number) ?? empty, span_ms)));
   const scale = scaleOf(figure, all.flat());
   const at = kept - 1 - (chosen ?? 1); // the last one has only begun
-  const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", "aria-hidden": true },
+  const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", "aria-hidden": "true" },
     ...[0, 1].map((part) => draw("line", { x1: 0, x2: WIDE, y1: y(part), y2: y(part) })),
     ...(chosen === null ? [] : [draw("line", { class: "cursor", x1: x(at, kept), x2: x(at, kept), y1: 0, y2: HIGH })]),
     ...all.flatMap((values, n) => pieces(values, scale).map((points) => line(n, points))));
@@ -104,7 +117,16 @@ function show(figure, spans, history) {
   return make("figure", {},
     make("h3", {}, figure.title),
     make("div", {}, ...scale.ends.reverse().map((end) => make("span", {}, figure.told(end))), svg),
-    make("figcaption", {}, legend(figure, all, at)));
+    make("figcaption", {}, legend(figure, all, at), figure.why ? why(spans, history) : null));
+}
+
+// The reasons, as kvasir_requests_total and the `code` of errors have them.
+function why(spans, { last, kept }) {
+  const at = last - (chosen ?? 0);
+  const found = endsOf(spans, chosen === null ? last - kept + 1 : at, at);
+  const told = [...found].map(([reason, count]) => `${count} ${reason}`).join(", ");
+  return make("p", { class: "note", id: "why" },
+    `${chosen === null ? "In 15 minutes" : "Then"}: ${told || "none"}`);
 }
 
 function choose(back, kept) {

@@ -1,4 +1,5 @@
 // What is wrong now, and what to do about it.
+import { endsOf } from "./lines.js";
 import { age, make, several } from "./make.js";
 
 const BAD = "bad";
@@ -7,6 +8,7 @@ const MOST = 12;
 
 const drained = "An operator drains it. Choose it below to let it take requests again.";
 const ofState = {
+  timeout: "It answers no checks, and is asked only where nothing else is left. It may hang, or be overloaded: look at its log.",
   connect: "Is the engine running, and does it listen on that address? kvasir doctor tries it.",
   draining: drained,
   drained,
@@ -14,6 +16,18 @@ const ofState = {
   new: "It was not reached yet.",
   circuit_open: "Requests there failed one after the other: look at the engine's log. It is tried again.",
   circuit_half_open: "Requests there had failed; a few are sent to see whether it is back.",
+};
+
+const RECENT = 12; // spans: a minute
+const ofEnd = {
+  no_worker: "No worker of that model takes requests. See what is said of workers.",
+  all_attempts_failed: "Workers were tried and failed: choose trouble only below, and look at their logs.",
+  all_workers_busy: "Workers refuse requests for now: add workers.",
+  queue_full: "More wait than may: add workers.",
+  queue_timeout: "They waited for a worker with room as long as they may: add workers.",
+  overloaded: "A bound of this node is reached: its log says which.",
+  answer_broke_off: "Workers end answers too early: choose trouble only below, and look at their logs.",
+  other: "Look at this node's log.",
 };
 
 // Whether an operator sends nothing there.
@@ -41,6 +55,15 @@ function* ofNode(status) {
   }
   if (status.snapshot?.failing) {
     yield [BAD, "The last snapshot failed", "Look at data.dir: its disk may be full or not writable."];
+  }
+}
+
+function* ofEnds(spans, history) {
+  const found = endsOf(spans, history.last - RECENT + 1, history.last);
+  for (const [reason, hint] of Object.entries(ofEnd)) {
+    if (found.has(reason)) {
+      yield [BAD, `requests of the last minute ended as ${reason}`, hint];
+    }
   }
 }
 
@@ -116,8 +139,9 @@ function* ofModels(status) {
 }
 
 // [[severity, what, what to do], ...], the bad ones first.
-export function looks(status) {
-  const found = [ofNode, ofMembers, ofWorkers, ofSources, ofScale, ofStreams, ofModels].flatMap((of) => [...of(status)]);
+export function looks(status, spans, history) {
+  const found = [...ofEnds(spans, history),
+    ...[ofNode, ofMembers, ofWorkers, ofSources, ofScale, ofStreams, ofModels].flatMap((of) => [...of(status)])];
   return found.sort((a, b) => (b[0] === BAD) - (a[0] === BAD));
 }
 

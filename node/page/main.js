@@ -32,7 +32,7 @@ function takeHistory(told) {
 
 function takeStatus(told) {
   status = told;
-  const found = looks(status);
+  const found = looks(status, spans, history);
   document.title = `${found.length > 0 ? `(${found.length}) ` : ""}${status.node} – Kvasir`;
   at("node").textContent = `${status.node} ${status.version}, up ${age(status.uptime_s)}`;
   at("sentence").textContent = sentence(status, spans);

@@ -1,5 +1,5 @@
 // The mesh as a picture, and the same as a table.
-import { age, draw, make, table } from "./make.js";
+import { age, draw, make, several, table } from "./make.js";
 
 const MOST_ENGINES = 32; // more are not drawn
 
@@ -33,8 +33,8 @@ function picture(status) {
       path(spots.get(name), engineAt(stream.worker), "reads")));
   const links = members.filter((member) => member.link !== "self").map((member) =>
     path(self, spots.get(member.name), linked(member) ? undefined : "down"));
-  return draw("svg", { viewBox: "0 0 400 245", role: "img",
-    "aria-label": `${members.length} nodes and the engines whose events they read; the table tells the same` },
+  return draw("svg", { viewBox: `0 0 400 ${shown.length > 0 ? 245 : 160}`, role: "img",
+    "aria-label": `${several(members.length, "node")} and the engines whose events they read; the table tells the same` },
     ...reads, ...links,
     ...shown.map((id) => {
       const [left, top] = engineAt(id);
@@ -66,5 +66,7 @@ export function showMesh(place, status) {
       ["Address", (member) => member.address],
     ], status.members, (member) => member.state === "alive" && linked(member) ? undefined : "bad"),
     make("p", { class: "note" }, `Cluster ${status.mesh.cluster}, ${status.mesh.tls ? "by TLS" : "in clear"}, ` +
-      `${status.mesh.ready}; ${streams.length} streams of events, the furthest ${behind} batches behind.`)));
+      `${status.mesh.ready}; ${several(streams.length, "stream")} of events, the furthest ${behind} batches behind.` +
+      (new Set(streams.map((stream) => stream.worker)).size > MOST_ENGINES
+        ? " Engines are too many to be drawn: a worker tells who reads it." : ""))));
 }

@@ -55,6 +55,12 @@ class Page(MeshCase):
         engines[1].kill()
         self.says(page, "#look", "engine-1 takes no requests")
         self.says(page, "#sentence", "2 of 3 nodes, 2 workers, 1 takes requests")
+        self.says(page, "#why", "In 15 minutes: none")
+        engines[0].kill()
+        self.says(page, "#sentence", "none takes requests")
+        self.ask(nodes[0], "nobody is there", 503)
+        self.says(page, "#look", "requests of the last minute ended as no_worker")
+        self.says(page, "#why", "In 15 minutes: 1 no_worker")
         self.assertEqual(page.faults(), [])
 
     def ready(self, node, count):
@@ -91,6 +97,29 @@ class Page(MeshCase):
         page.press(ENTER)
         self.says(page, "#explained", "engine-0: ")
         self.assertEqual(page.faults(), [])
+
+    def test_a_screen_reader_is_told_all_of_it(self):
+        """By the tree that the browser makes for one."""
+        _, words = self.engines(1)
+        node = self.start("kvasir", *self.flags("a"), *words)
+        harness.wait_until(lambda: self.ready(node, 1), "it takes requests")
+        page = self.open(node)
+        page.wait("return document.querySelector('#workers button')", "there is a worker")
+        tree = page.call("POST", "goog/cdp/execute",
+                         {"cmd": "Accessibility.getFullAXTree", "params": {}})["nodes"]
+        told = [(part["role"]["value"], part.get("name", {}).get("value", ""))
+                for part in tree if not part["ignored"]]
+        roles = {}
+        for role, name in told:
+            roles.setdefault(role, []).append(name)
+        for role in ("button", "textbox", "checkbox", "combobox", "region", "image", "columnheader"):
+            self.assertTrue(roles[role], role)
+            self.assertNotIn("", roles[role], f"a {role} without a name")
+        self.assertLessEqual({"What needs a look", "The last 15 minutes at this node", "Mesh",
+                              "Not as they should end", "Workers", "Last requests",
+                              "Where would a request go?"}, set(roles["heading"]))
+        self.assertIn("engine-0: takes requests, 0 open, cache 0 %", roles["button"])
+        self.assertEqual((len(roles["banner"]), len(roles["main"]), len(roles["status"])), (1, 1, 1))
 
     def test_requests_are_found_by_what_they_are(self):
         _, words = self.engines(1)
@@ -166,6 +195,11 @@ class Page(MeshCase):
                             document.documentElement.scrollWidth - innerWidth,
                             at('workers').children.length]; })""", json.dumps(status))
             self.assertEqual(shown, 256)
+            page.call("POST", "goog/cdp/execute", {
+                "cmd": "Emulation.setDeviceMetricsOverride", "params": {
+                    "width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}})
+            self.assertLessEqual(page.run("return document.documentElement.scrollWidth - innerWidth"),
+                                 0, "nor on a telephone")
             self.assertLess(tall, 900, "all are seen at once")
             self.assertLessEqual(wide, 0, "nothing sticks out")
             backs.add(page.run("return getComputedStyle(document.body).backgroundColor"))

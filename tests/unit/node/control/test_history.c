@@ -72,6 +72,29 @@ Test(node_history, counts_how_requests_were_placed_and_ended)
     cr_assert_eq(span->severed, 0);
 }
 
+Test(node_history, tells_why_requests_ended_without_a_good_answer)
+{
+    uint64_t ended[METRICS_REASONS_COUNT] = {
+        [METRICS_ANSWERED] = 5, [METRICS_LOCAL] = 5, [METRICS_CACHED] = 5};
+    struct buf out;
+
+    memset(&history, 0, sizeof history);
+    history_ends(&history, ended, 0);
+    ended[METRICS_NO_WORKER] = 2;
+    ended[METRICS_KEY] = 1;
+    history_ends(&history, ended, 1);
+    history_ends(&history, ended, HISTORY_SPAN_US); /* nothing new: no span */
+    ended[METRICS_NO_WORKER] = 5;
+    history_ends(&history, ended, HISTORY_SPAN_US * 2);
+    put(HISTORY_SPANS, HISTORY_SPAN_US * 2, &out);
+    cr_assert(strstr(out.ptr, "\"ended\":{\"no_worker\":2,"
+                              "\"invalid_api_key\":1}") != NULL,
+              "%s", out.ptr);
+    cr_assert(strstr(out.ptr, "\"ended\":{\"no_worker\":3}") != NULL);
+    cr_assert(strstr(out.ptr, "\"number\":2,") == NULL);
+    buf_fini(&out);
+}
+
 Test(node_history, compares_what_was_expected_with_what_was_cached)
 {
     memset(&history, 0, sizeof history);
