@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Restarts nodes of a mesh again and again while its links flap, and counts
-what must not happen: a node does not end on SIGTERM (hang), a node dies by
-itself (panic), a node stays without a link to another (unlinked).
+what must not happen: a node does not end on SIGTERM, or ends only because a bound
+ends it (hang), a node dies by itself (panic), a node stays without a link to another
+(unlinked).
 
     restarts.py [--restarts N] [--seed N] [--nodes N] [--plain | --secret] [--calm]
 
 Nodes are restarted in random order, some by SIGTERM and some by SIGKILL. After
-every ten restarts the flapping stops until all links are up. --calm leaves out
-the flapping and SIGKILL, and says how long a rejoin takes. Exit code 1: something
-was counted. The program runs in a network namespace of its own, which needs
+every ten restarts the flapping stops until all links are up. In the end it says how
+many seconds that took, and how many SIGTERMs took. --calm leaves out the flapping and
+SIGKILL, waits after each restart, from the start of the process until all links are up,
+and counts what takes a second or more (slow): on a machine that has time. Exit code 1:
+something was counted. The program runs in a network namespace of its own, which needs
 root; without root it exits with 77.
 """
 import argparse
@@ -25,7 +28,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 import harness  # noqa: E402
 
 STOP_S = 60     # a node without requests that takes longer to end hangs
+# What a node says whose end some bound had to bring about. Its exit code is that of
+# other ends, as nothing is lost.
+LATE = ("closing takes too long", "snapshot_late")
 LINKED_S = 60   # without faults, all links must be up within this time
+SLOW_S = 1      # a rejoin takes less
 ROUND = 10      # restarts between two checks of all links
 NAME = "mesh.restarts"
 
@@ -110,7 +117,10 @@ class Mesh:
         for file in folder.iterdir():
             file.chmod(0o644)
         self.nodes = [self.start(n) for n in range(options.nodes)]
-        self.counts = {"restarts": 0, "severed": 0, "hangs": 0, "panics": 0, "unlinked": 0}
+        self.ends = []  # how many seconds SIGTERMs took
+        self.started_at = 0  # the last node, s
+        self.counts = {"restarts": 0, "severed": 0, "hangs": 0, "panics": 0, "unlinked": 0,
+                       "slow": 0}
 
     def start(self, n):
         joins = [w for host in self.hosts if host != self.hosts[n]
@@ -137,6 +147,22 @@ class Mesh:
         self.counts[what] += 1
         print(f"{what}: {node.name} {node.pid}: {note}\n{node.log()[-1500:]}", flush=True)
 
+    def terminate(self, node):
+        begin = time.monotonic()
+        node.popen.terminate()
+        try:
+            code = node.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.count("hangs", node, "SIGTERM")
+            node.kill()
+            return
+        self.ends.append(time.monotonic() - begin)
+        if code != 0:
+            self.count("panics", node, f"SIGTERM, ended with {code}")
+        for late in LATE:
+            if late in node.log():
+                self.count("hangs", node, f"SIGTERM, {late}")
+
     def restart(self, n, term):
         node = self.nodes[n]
         if node.popen.poll() is not None:
@@ -144,16 +170,10 @@ class Mesh:
         elif not term:
             node.kill()
         else:
-            node.popen.terminate()
-            try:
-                code = node.wait(STOP_S)
-                if code != 0:
-                    self.count("panics", node, f"SIGTERM, ended with {code}")
-            except subprocess.TimeoutExpired:
-                self.count("hangs", node, "SIGTERM")
-                node.kill()
+            self.terminate(node)
         node.popen.stdout.close()
         node.log_path.unlink()
+        self.started_at = time.monotonic()
         self.nodes[n] = self.start(n)
         self.counts["restarts"] += 1
 
@@ -197,14 +217,22 @@ class Mesh:
 
     def part(self):
         """Severs two nodes from each other while a third one reaches both: both must
-        count a missing link, and none after they are healed."""
+        count a missing link, begin it anew and say so, and count none after they are
+        healed."""
+        def metric(n, name):
+            return harness.metric(self.nodes[n].at("admin"), f"kvasir_mesh_links_{name}")
+
         def missing(n):
-            return harness.metric(self.nodes[n].at("admin"), "kvasir_mesh_links_missing")
+            return metric(n, "missing")
 
         one, other = self.hosts[:2]
         for a, b in (one, other), (other, one):
             lose("add", a, b)
         harness.wait_until(lambda: missing(0) == 1 and missing(1) == 1, "a link is missing")
+        for n in (0, 1):
+            harness.wait_until(lambda n=n: metric(n, "retried_total") > 0, "it is begun anew")
+            line = f"link_missing member=n{1 - n} "
+            harness.wait_until(lambda n=n, line=line: line in self.nodes[n].log(), line)
         for a, b in (one, other), (other, one):
             lose("del", a, b)
         self.look()
@@ -233,7 +261,8 @@ def run(options, folder):
         while mesh.counts["restarts"] < options.restarts:
             if options.calm:
                 mesh.restart(mesh.rng.randrange(options.nodes), True)
-                took.append(mesh.look())
+                if mesh.look() is not None:
+                    took.append(time.monotonic() - mesh.started_at)
                 continue
             flapping = Flapping(mesh.hosts, mesh.rng.random())
             flapping.start()
@@ -246,8 +275,11 @@ def run(options, folder):
         mesh.part()
     finally:
         mesh.end()
-    print(" ".join(f"{k}={v}" for k, v in mesh.counts.items()), "linked_s", quantiles(took))
-    return sum(mesh.counts[k] for k in ("hangs", "panics", "unlinked"))
+    if options.calm:
+        mesh.counts["slow"] = sum(t >= SLOW_S for t in took)
+    print(" ".join(f"{k}={v}" for k, v in mesh.counts.items()), "linked_s", quantiles(took),
+          "ended_s", quantiles(mesh.ends))
+    return sum(mesh.counts[k] for k in ("hangs", "panics", "unlinked", "slow"))
 
 
 def main():
