@@ -1,6 +1,7 @@
 """Nodes of a mesh: real processes, links and DNS. Who finds whom, who is told
 what of whom, and who is turned away."""
 import pathlib
+import re
 import socket
 import subprocess
 import unittest
@@ -48,6 +49,10 @@ class MeshCase(harness.Case):
         except TimeoutError as error:
             logs = "".join(f"{self.mesh(node)}\n{node.log()}\n" for node in nodes)
             raise TimeoutError(f"{error}\n{logs}") from None
+
+    def refused(self, node, reason="transport"):
+        """How many connections it refused for that."""
+        return harness.metrics(node.at("admin"))[f'kvasir_mesh_refused_total{{reason="{reason}"}}']
 
     def sees(self, nodes, name, state):
         for node in nodes:
@@ -169,8 +174,7 @@ class Strangers(MeshCase):
     def test_a_node_of_another_cluster_is_refused_and_counted(self):
         home = self.node("a")
         other = self.node("x", "--mesh.cluster", "other", join=[home.ready["mesh"]])
-        refused = 'kvasir_mesh_refused_total{reason="cluster"}'
-        harness.wait_until(lambda: harness.metrics(home.at("admin"))[refused] > 0, "refused")
+        harness.wait_until(lambda: self.refused(home, "cluster") > 0, "refused")
         self.assertEqual(self.members(home), {"a": "alive"})
         self.assertEqual(self.members(other), {"x": "alive"})
         line = next(line for line in home.log().splitlines() if "mesh_refused" in line)
@@ -209,7 +213,7 @@ class Authority:
         self.key = self.folder / f"{name}.key"
         self.cert = self.folder / f"{name}.pem"
         self.run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                 "-nodes", "-keyout", self.key, "-out", self.cert, "-days", "2", "-subj",
+                 "-nodes", "-keyout", self.key, "-out", self.cert, "-days", "30", "-subj",
                  f"/CN={name}")
 
     @staticmethod
@@ -217,16 +221,16 @@ class Authority:
         subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True,
                        timeout=harness.IO_TIMEOUT_S)
 
-    def flags(self, node, trust=None):
-        """The flags of a node with a certificate of this authority."""
+    def flags(self, node, trust=None, name=NAME):
+        """The flags of a node with a certificate of this authority, which says `name`."""
         key, ask, cert = (self.folder / f"{self.name}-{node}.{end}" for end in
                           ("key", "csr", "pem"))
         names = self.folder / f"{self.name}-{node}.ext"
-        names.write_text(f"subjectAltName=DNS:{self.NAME}\n")
+        names.write_text(f"subjectAltName=DNS:{name}\n")
         self.run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                  "-keyout", key, "-out", ask, "-subj", f"/CN={node}")
         self.run("x509", "-req", "-in", ask, "-CA", self.cert, "-CAkey", self.key,
-                 "-CAcreateserial", "-out", cert, "-days", "2", "-extfile", names)
+                 "-CAcreateserial", "-out", cert, "-days", "30", "-extfile", names)
         return ["--mesh.tls_ca", (trust or self).cert, "--mesh.tls_cert", cert,
                 "--mesh.tls_key", key, "--mesh.tls_server_name", self.NAME]
 
@@ -243,21 +247,47 @@ class Tls(MeshCase):
         self.together(nodes)
         self.assertTrue(self.mesh(first)["tls"])
         self.assertNotIn("mesh_without_tls", first.log())
-        refused = 'kvasir_mesh_refused_total{reason="transport"}'
-
-        def count():
-            return harness.metrics(first.at("admin"))[refused]
-        before = count()
+        # Each knocks at a door of its own: it goes on knocking.
         plain = self.node("x", join=[seed])
-        harness.wait_until(lambda: count() > before, "the one without TLS is refused")
-        before = count()
         foreign = Authority(self.folder, "other")
-        forged = self.node("y", *foreign.flags("y", trust=self.authority), join=[seed])
-        harness.wait_until(lambda: count() > before, "the one of another authority is refused")
+        forged = self.node("y", *foreign.flags("y", trust=self.authority),
+                           join=[nodes[1].ready["mesh"]])
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.refused(node) > 0, "a stranger is refused")
         self.assertEqual(self.members(first), {"a": "alive", "b": "alive"})
         self.assertEqual(self.members(plain), {"x": "alive"})
         self.assertEqual(self.members(forged), {"y": "alive"})
         self.assertIn("mesh_refused reason=transport", first.log())
+
+    def test_healthy_nodes_with_certificates_warn_of_nothing(self):
+        first = self.node("a", *self.authority.flags("a"))
+        seed = first.ready["mesh"]
+        nodes = [first, *(self.node(name, *self.authority.flags(name), join=[seed])
+                          for name in ("b", "c"))]
+        self.together(nodes)
+        self.assertEqual(nodes[2].stop(), 0)
+        self.sees(nodes[:2], "c", "left")
+        nodes[2] = self.node("c", *self.authority.flags("c"), join=[seed])
+        self.together(nodes)
+        for node in nodes:
+            self.assertEqual([line for line in node.log().splitlines()
+                              if re.search(r" (warning|error) (mesh|link|member)_", line)],
+                             [])
+            self.assertEqual(self.refused(node), 0)
+
+    def test_a_certificate_of_another_name_is_refused_before_it_is_a_member(self):
+        first = self.node("a", *self.authority.flags("a"))
+        flags = self.authority.flags("b", name="other.mesh")
+        other = self.node("b", *flags, join=[first.ready["mesh"]])
+        third = self.node("c", *self.authority.flags("c"),
+                          join=[first.ready["mesh"], other.ready["mesh"]])
+        # Who is dialled by it looks at the name, and so does who dials it.
+        for node in (first, third):
+            harness.wait_until(lambda node=node: self.refused(node) > 0, "it is refused")
+        self.together([first, third])
+        self.assertEqual(self.members(first), {"a": "alive", "c": "alive"})
+        self.assertEqual(self.members(other), {"b": "alive"})
+        self.assertNotRegex(first.log(), r"member_\w+ member=b")
 
     def test_certificates_that_cannot_be_used_are_told(self):
         bad = self.folder / "bad.pem"
@@ -270,6 +300,31 @@ class Tls(MeshCase):
         told = self.run_once("kvasir", "check", "--mesh.tls_ca", bad)
         self.assertEqual(told.returncode, 2)
         self.assertIn("mesh.tls_key", told.stderr)
+
+
+class Secret(MeshCase):
+    def secret(self, name, *lines):
+        path = self.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return ["--mesh.secret_file", path]
+
+    def test_nodes_that_share_a_secret_form_a_mesh_and_others_do_not(self):
+        old, new = "the secret of all nodes here", "the next secret of them all"
+        first = self.node("a", *self.secret("old", old))
+        seed = first.ready["mesh"]
+        # The new one is the second line while it is being replaced.
+        both = self.node("b", *self.secret("both", old, new), join=[seed])
+        self.together([first, both])
+        self.assertEqual((self.refused(first), self.refused(both)), (0, 0))
+        # Each knocks at a door of its own: it goes on knocking.
+        for name, flags, home in (("x", (), first),
+                                  ("y", self.secret("wrong", "what others may guess"), both)):
+            stranger = self.node(name, *flags, join=[home.ready["mesh"]])
+            harness.wait_until(lambda home=home: self.refused(home) > 0, f"{name} is refused")
+            self.assertEqual(self.members(stranger), {name: "alive"})
+        self.assertEqual(self.members(first), {"a": "alive", "b": "alive"})
+        self.assertIn("mesh_refused reason=transport", first.log())
+        self.assertNotIn(old, first.log())
 
 
 class Names(MeshCase):

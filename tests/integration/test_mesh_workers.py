@@ -1,5 +1,6 @@
 """Workers of a mesh: what an operator says to one node is so on all of them."""
 import harness
+from dns import free_port
 from fake_worker import FakeWorker
 from test_mesh import Authority, MeshCase
 
@@ -38,6 +39,32 @@ class Workers(MeshCase):
         seen.clear()
         self.assertEqual(self.asked(node), worker)
         return seen[-1].headers.get("authorization")
+
+
+class Room(Workers):
+    def test_whose_events_have_no_room_is_the_same_everywhere_and_is_told(self):
+        # Five of 64 ranks, where 256 have room: the last by id has none. None of them runs.
+        http, events, replay = (free_port() for _ in range(3))
+        flags = [word for n, name in enumerate("edcba", 2) for word in (
+            "--worker", f"http://127.0.0.{n}:{http},id={name},ranks=64,"
+                        f"events=tcp://127.0.0.{n}:{events},replay=tcp://127.0.0.{n}:{replay}")]
+        first = self.node("a", *flags)
+        nodes = [first, self.node("b", join=[first.ready["mesh"]])]
+        self.together(nodes)
+
+        def left_out(node):
+            status = harness.request(node.at("admin"), "GET", "/admin/status").json()
+            return [(row["worker"], row["what"]) for row in status["left_out"]]
+        for node in nodes:
+            harness.wait_until(lambda node=node: left_out(node) == [("e", "events")],
+                               "one is left out")
+            self.assertIn("events_left_out worker=e ranks=64 ranks_max=256", node.log())
+            host, port = node.at("admin")
+            told = self.run_once("kvasir", "status", "--admin", f"{host}:{port}")
+            self.assertIn("e: no events, as the fleet has too many ranks\n", told.stdout)
+        self.said(nodes[1], "DELETE", "/b")
+        for node in nodes:
+            harness.wait_until(lambda node=node: left_out(node) == [], "there is room for it")
 
 
 class Words(Workers):

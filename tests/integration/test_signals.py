@@ -189,5 +189,27 @@ class CutOff(Signals):
         self.assertEqual(node.stop(), 0)
 
 
+class Late(Signals):
+    """Something below the node never lets it close its loop. The node does not wait for
+    it, says so, and its exit code is that of what it did before."""
+    LINE = "kvasir: closing takes too long, ended\n"
+    # A sanitizer wants to come first, and need not.
+    ENV = {"LD_PRELOAD": harness.program("hang_shim.so"), "ASAN_OPTIONS": os.environ.get(
+        "ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+    def test_what_hangs_at_the_end_is_not_waited_for(self):
+        node = self.serve(FakeWorker(self, echo), env=self.ENV)
+        self.assertEqual(self.post(chat()).status, 200)
+        self.assertEqual(node.stop(), 0)
+        self.assertTrue(node.log().endswith(self.LINE), node.log())
+
+    def test_what_was_cut_off_before_is_told_all_the_same(self):
+        node, _ = self.open_stream(options=["--timeouts.drain", "100ms"], env=self.ENV)
+        node.killed = True  # its exit code is not 0
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 1)
+        self.assertTrue(node.log().endswith(self.LINE), node.log())
+
+
 if __name__ == "__main__":
     harness.main()

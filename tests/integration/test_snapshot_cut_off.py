@@ -87,7 +87,7 @@ class CutOff(SnapshotCase):
         warm = 0
         for number in range(STARTS):
             moment = self.rng.uniform(0, STARTING_S)
-            timer = threading.Timer(moment, self.cut, kwargs={"lock": False})
+            timer = threading.Timer(moment, self.cut, kwargs={"lock": number % 2 == 1})
             timer.start()
             node = self.node([engine])
             timer.join()

@@ -299,6 +299,25 @@ Test(cluster, who_left_is_dropped_and_read_for_at_once)
     cr_assert_eq(net.host[idle].doubts, 0);
 }
 
+Test(cluster, who_left_and_returns_is_met_within_a_second)
+{
+    uint64_t longest = 0;
+
+    net_mesh(&net, 3, 1);
+    net_run(&net, 8000);
+    for (uint32_t i = 0; i < 24; i++) {
+        net_leave(&net, i % 3);
+        net_crash(&net, i % 3);
+        net_run(&net, 50 + 89 * i); /* as long as a process takes, or more */
+        net_start(&net, i % 3);
+        uint64_t ms = net_until(&net, net_all_met, 10000);
+        longest = ms > longest ? ms : longest;
+        net_run(&net, 500 + 29 * i);
+    }
+    (void)fprintf(stderr, "returned and met after %lu ms\n", longest);
+    cr_assert(longest < 1000, "%lu", longest);
+}
+
 Test(cluster, who_left_says_nothing_more)
 {
     struct cluster_out out;
