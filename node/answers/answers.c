@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "node/answers/answers_alike_internal.h"
 #include "node/answers/answers_table_internal.h"
 
 #define ANSWER_MAX ((size_t)4 << 20)
@@ -17,6 +18,9 @@ struct shard {
 
 struct answers {
     struct shard shard[ANSWERS_SHARDS];
+    _Alignas(64) uv_rwlock_t alike_lock;
+    struct alike_index alike;
+    struct answers_asked asked;
     uint64_t seed;
     size_t answer_max;
 };
@@ -40,6 +44,12 @@ answers_new(struct answers **out, size_t bytes_max, uint32_t ttl_ms,
     if (cache == NULL) {
         return -ENOMEM;
     }
+    if (uv_rwlock_init(&cache->alike_lock) != 0) {
+        free(cache);
+        return -ENOMEM;
+    }
+    alike_index_init(&cache->alike, part * ANSWERS_SHARDS / 8);
+    cache->asked = (struct answers_asked){.alike = {0}};
     cache->seed = seed;
     cache->answer_max = part / 8 < ANSWER_MAX ? part / 8 : ANSWER_MAX;
     for (; made < ANSWERS_SHARDS; made++) {
@@ -61,6 +71,7 @@ answers_new(struct answers **out, size_t bytes_max, uint32_t ttl_ms,
         answers_table_fini(&cache->shard[made].table);
         uv_mutex_destroy(&cache->shard[made].lock);
     }
+    uv_rwlock_destroy(&cache->alike_lock);
     free(cache);
     return -ENOMEM;
 }
@@ -75,6 +86,8 @@ answers_free(struct answers *cache)
         answers_table_fini(&cache->shard[i].table);
         uv_mutex_destroy(&cache->shard[i].lock);
     }
+    alike_index_fini(&cache->alike);
+    uv_rwlock_destroy(&cache->alike_lock);
     free(cache);
 }
 
@@ -159,7 +172,48 @@ answers_clear(struct answers *cache, const struct answers_which *which)
         count += answers_table_clear(&cache->shard[i].table, which);
         uv_mutex_unlock(&cache->shard[i].lock);
     }
+    uv_rwlock_wrlock(&cache->alike_lock);
+    alike_index_clear(&cache->alike, which);
+    uv_rwlock_wrunlock(&cache->alike_lock);
     return count;
+}
+
+enum answers_alike
+answers_find_alike(struct answers *cache,
+                   const struct answers_question *question,
+                   struct answers_key *key, uint32_t *permille)
+{
+    uv_rwlock_rdlock(&cache->alike_lock);
+    enum answers_alike found =
+        alike_index_find(&cache->alike, question, key, permille);
+    uv_rwlock_rdunlock(&cache->alike_lock);
+    return found;
+}
+
+void
+answers_touch_alike(struct answers *cache,
+                    const struct answers_question *question,
+                    const struct answers_key *key, bool gone)
+{
+    uv_rwlock_wrlock(&cache->alike_lock);
+    alike_index_touch(&cache->alike, question, key, gone);
+    uv_rwlock_wrunlock(&cache->alike_lock);
+}
+
+void
+answers_add_alike(struct answers *cache,
+                  const struct answers_question *question,
+                  const struct answers_key *key, struct answers_vector *vector)
+{
+    uv_rwlock_wrlock(&cache->alike_lock);
+    alike_index_add(&cache->alike, question, key, vector);
+    uv_rwlock_wrunlock(&cache->alike_lock);
+}
+
+struct answers_asked *
+answers_asked(struct answers *cache)
+{
+    return &cache->asked;
 }
 
 void
@@ -180,4 +234,8 @@ answers_stats(struct answers *cache, struct answers_stats *stats)
         stats->refused += s->refused;
         uv_mutex_unlock(&shard->lock);
     }
+    uv_rwlock_rdlock(&cache->alike_lock);
+    stats->vectors = cache->alike.entries;
+    stats->vector_bytes = cache->alike.bytes;
+    uv_rwlock_rdunlock(&cache->alike_lock);
 }

@@ -11,7 +11,14 @@
  * holds it for as long as it takes to walk a part. Lanes of a node without a
  * cache come by no lock.
  *
- * Role: shell around answers_table_internal.h, which is a core. Owns: answers.
+ * Where requests' questions have vectors (answers_vector.h), one that has no answer
+ * by its name may get that to a question like it: all else that the two requests
+ * say is the same, so is what answers_guard.h holds, and the cosine of the vectors
+ * is no less than the caller wants. Vectors take an eighth of bytes_max beside
+ * it, from the first one on.
+ *
+ * Role: shell around answers_table_internal.h and answers_alike_internal.h, which
+ * are cores. Owns: answers.
  * Thread: any. Limits: bytes_max, and an entry per ANSWERS_ENTRY_BYTES of them; an
  * answer is no larger than answers_size_max(). Errors: what finds no memory is
  * not kept.
@@ -24,8 +31,10 @@
 #include <stdint.h>
 
 #include "index/base/check.h"
+#include "index/base/counter.h"
 #include "index/base/slice.h"
 #include "index/index.h"
+#include "node/answers/answers_vector.h"
 
 #define ANSWERS_SHARDS      16U
 #define ANSWERS_ENTRY_BYTES 1024U /* of bytes_max, for each entry */
@@ -42,6 +51,8 @@ struct answers_kept {
     uint32_t refs;     /* under the lock of its part */
     uint64_t since_us; /* it was kept */
     uint64_t age_us;   /* that it had then: another node got it; or 0 */
+    uint32_t alike;    /* it answered a question like this one: their cosine in
+                          thousandths; 0: this one */
     size_t len;        /* of the body */
     char type[ANSWERS_TYPE_MAX];
     char body[];
@@ -76,10 +87,38 @@ struct answers_which {
     uint64_t model;
 };
 
+/* What may be asked in other words. */
+struct answers_question {
+    struct key_wide kin; /* of all that the answer depends on but the words */
+    uint64_t tenant;     /* as in answers_key */
+    uint64_t model;
+    uint64_t guard; /* answers_guard() of the words */
+    const struct answers_vector *vector;
+    uint32_t permille; /* the cosine wanted, at least */
+};
+
+enum answers_alike {
+    ANSWERS_ALIKE,   /* *key is that of an answer, which may be gone */
+    ANSWERS_GUARDED, /* there is one but for its guard */
+    ANSWERS_UNLIKE,
+};
+
+/* What comes of questions, for the metrics; counted by those who ask. */
+struct answers_asked {
+    struct counter alike; /* they were answered */
+    struct counter guarded;
+    struct counter unlike;
+    struct counter late;   /* the vector did not come in time */
+    struct counter failed; /* an engine did not tell one */
+    struct counter away;   /* none was asked */
+};
+
 struct answers_stats {
-    uint64_t bytes;   /* kept now */
-    uint64_t entries; /* likewise */
-    uint64_t flights; /* open now */
+    uint64_t vectors;      /* kept now */
+    uint64_t vector_bytes; /* likewise */
+    uint64_t bytes;        /* kept now */
+    uint64_t entries;      /* likewise */
+    uint64_t flights;      /* open now */
     uint64_t stored;
     uint64_t evicted; /* of these, for others */
     uint64_t expired; /* of these, by age; seen when they are asked for */
@@ -129,6 +168,29 @@ void answers_give_back(struct answers *cache, const struct answers_key *key,
  * answers it dropped. */
 uint32_t answers_clear(struct answers *cache,
                        const struct answers_which *which);
+
+/* Finds the answer to a question like that one: ANSWERS_ALIKE, *key and the cosine
+ * in *permille. The caller asks for that answer, and if it is gone says so by
+ * answers_touch_alike(). */
+enum answers_alike answers_find_alike(struct answers *cache,
+                                      const struct answers_question *question,
+                                      struct answers_key *key,
+                                      uint32_t *permille) MUST_CHECK;
+
+/* The answer of that key was given to the question, or was gone. */
+void answers_touch_alike(struct answers *cache,
+                         const struct answers_question *question,
+                         const struct answers_key *key, bool gone);
+
+/* The answer of that key is kept, and is to that question, whose vector is the
+ * last argument, the cache's from here on; question->vector is not looked at. */
+void answers_add_alike(struct answers *cache,
+                       const struct answers_question *question,
+                       const struct answers_key *key,
+                       struct answers_vector *vector);
+
+/* Never NULL. */
+struct answers_asked *answers_asked(struct answers *cache);
 
 /* As of now, part by part: what moves meanwhile may count twice. */
 void answers_stats(struct answers *cache, struct answers_stats *stats);

@@ -19,6 +19,7 @@ enum piece {
     PIECE_NULL = '0',
     PIECE_OBJECT = 'o',
     PIECE_ARRAY = 'a',
+    PIECE_HOLE = 'h',
     PIECE_LONG = 0x80, /* beside one of the above: its digest follows */
 };
 
@@ -37,6 +38,7 @@ struct frame {
 struct reading {
     struct json_pull pull;
     uint64_t seed;
+    struct slice hole;
     uint32_t depth;
     uint32_t members_count;
     size_t batch_len; /* of the innermost array: what follows on its `before` */
@@ -137,6 +139,11 @@ take_scalar(struct reading *r, enum piece piece, struct answers_form *form)
     struct frame *in = &r->frame[r->depth];
     struct slice text = r->pull.text;
 
+    if (piece == PIECE_STRING && text.len != 0 && text.ptr == r->hole.ptr &&
+        text.len == r->hole.len) {
+        form->holed = true;
+        piece = PIECE_HOLE;
+    }
     if (piece != PIECE_STRING && piece != PIECE_NUMBER) {
         text.len = 0;
     }
@@ -256,11 +263,19 @@ take(struct reading *r, enum pull_token token, struct answers_form *form)
 bool
 answers_form_read(struct slice body, uint64_t seed, struct answers_form *form)
 {
+    return answers_form_read_around(body, SLICE(""), seed, form);
+}
+
+bool
+answers_form_read_around(struct slice body, struct slice hole, uint64_t seed,
+                         struct answers_form *form)
+{
     struct reading r;
     enum pull_token token;
 
     memset(form, 0, sizeof(*form));
     r.seed = seed;
+    r.hole = hole;
     r.depth = 0;
     r.members_count = 0;
     r.batch_len = 0;
@@ -277,6 +292,10 @@ answers_form_read(struct slice body, uint64_t seed, struct answers_form *form)
         token = json_pull_next(&r.pull);
     }
     form->name = take_batch(&r, r.frame[0].before);
+    if (form->holed) {
+        form->kin = form->name;
+        form->name = answers_form_add(form->kin, hole, seed);
+    }
     return token == PULL_END;
 }
 

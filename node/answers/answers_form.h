@@ -26,14 +26,22 @@
 
 struct answers_form {
     struct key_wide name;
-    bool seeded;   /* its `seed` is a number */
-    bool unstored; /* its `store` is false */
-    bool searches; /* it has web_search_options, which are not null */
+    struct key_wide kin; /* with a hole: of all but the text in it */
+    bool holed;          /* the hole was found, once */
+    bool seeded;         /* its `seed` is a number */
+    bool unstored;       /* its `store` is false */
+    bool searches;       /* it has web_search_options, which are not null */
 };
 
 /* Reads a whole document. False: it is no JSON object, or one without a name. */
 bool answers_form_read(struct slice body, uint64_t seed,
                        struct answers_form *form) MUST_CHECK;
+
+/* The same around a hole: a string of the body, between its quotes, that the kin
+ * does not count and the name does. A hole of no bytes is none. */
+bool answers_form_read_around(struct slice body, struct slice hole,
+                              uint64_t seed, struct answers_form *form)
+    MUST_CHECK;
 
 /* The name of what name stands for and of more beside it. */
 struct key_wide answers_form_add(struct key_wide name, struct slice more,

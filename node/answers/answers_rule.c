@@ -41,7 +41,19 @@ enum answers_pass
 answers_judge(const struct scan *scan, struct slice body, bool seeded,
               uint64_t seed, struct key_wide *name)
 {
-    struct answers_form form;
+    struct answers_form form = {.seeded = false};
+    enum answers_pass pass =
+        answers_judge_around(scan, body, SLICE(""), seeded, seed, &form);
+
+    *name = form.name;
+    return pass;
+}
+
+enum answers_pass
+answers_judge_around(const struct scan *scan, struct slice body,
+                     struct slice hole, bool seeded, uint64_t seed,
+                     struct answers_form *form)
+{
     bool drawn = generates(scan->api) && !scan->greedy;
     bool responses = scan->api == SCAN_API_RESPONSES;
 
@@ -59,15 +71,92 @@ answers_judge(const struct scan *scan, struct slice body, bool seeded,
         return ANSWERS_MEDIA;
     }
     if (scan->shape == SCAN_NO_PROMPT ||
-        !answers_form_read(body, seed, &form)) {
+        !answers_form_read_around(body, hole, seed, form)) {
         return ANSWERS_SHAPE;
     }
-    *name = form.name;
-    if (drawn && !form.seeded) {
+    if (drawn && !form->seeded) {
         return ANSWERS_SAMPLED;
     }
-    return form.searches || (responses && !form.unstored) ? ANSWERS_STATE
-                                                          : ANSWERS_MAY;
+    return form->searches || (responses && !form->unstored) ? ANSWERS_STATE
+                                                            : ANSWERS_MAY;
+}
+
+/* Questions */
+
+const char *
+answers_unlike_name(enum answers_unlike unlike)
+{
+    static const char *const names[ANSWERS_UNLIKES] = {
+        [ANSWERS_UNLIKE_MAY] = "",
+        [ANSWERS_UNLIKE_PATH] = "path",
+        [ANSWERS_UNLIKE_TOOLS] = "tools",
+        [ANSWERS_UNLIKE_TURNS] = "turns",
+        [ANSWERS_UNLIKE_LONG] = "long",
+        [ANSWERS_UNLIKE_LANGUAGE] = "language",
+    };
+
+    CHECK(unlike < ANSWERS_UNLIKES);
+    return names[unlike];
+}
+
+/* Of what comes before the question. */
+static bool
+is_setting(struct slice role)
+{
+    return slice_equal(role, SLICE("system")) ||
+           slice_equal(role, SLICE("developer"));
+}
+
+/* The only text of the only message of the user's, which is the last one. NULL:
+ * it is another kind of conversation. */
+static const struct scan_span *
+find_question(const struct scan *scan, struct slice body)
+{
+    const struct scan_span *question = NULL;
+    bool asked = false;
+
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        struct slice text = {body.ptr + span->at, span->len};
+        if (span->kind == SCAN_ROLE) {
+            bool user = slice_equal(text, SLICE("user"));
+            if (asked || !(user || is_setting(text))) {
+                return NULL;
+            }
+            asked = user;
+        } else if (span->kind != SCAN_TEXT || question != NULL) {
+            return NULL;
+        } else if (asked) {
+            question = span;
+        }
+    }
+    return question;
+}
+
+enum answers_unlike
+answers_judge_question(const struct scan *scan, struct slice body,
+                       struct slice *raw)
+{
+    if (scan->api != SCAN_API_CHAT && scan->api != SCAN_API_MESSAGES) {
+        return ANSWERS_UNLIKE_PATH;
+    }
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        if (scan->spans[i].kind == SCAN_TOOLS) {
+            return ANSWERS_UNLIKE_TOOLS;
+        }
+    }
+    const struct scan_span *question =
+        scan->shape == SCAN_MESSAGES && !scan->spans_truncated
+            ? find_question(scan, body)
+            : NULL;
+    if (question == NULL || question->len == 0) {
+        return ANSWERS_UNLIKE_TURNS;
+    }
+    if (question->len > ANSWERS_QUESTION_MAX) {
+        return ANSWERS_UNLIKE_LONG;
+    }
+    *raw = (struct slice){body.ptr + question->at, question->len};
+    return ANSWERS_UNLIKE_MAY;
 }
 
 /* Of "no-cache, max-age=0" one after another. */

@@ -44,6 +44,35 @@ enum answers_pass answers_judge(const struct scan *scan, struct slice body,
                                 bool seeded, uint64_t seed,
                                 struct key_wide *name);
 
+/* Why a request gets no answer to a question like its own. */
+enum answers_unlike {
+    ANSWERS_UNLIKE_MAY,   /* it may */
+    ANSWERS_UNLIKE_PATH,  /* no chat */
+    ANSWERS_UNLIKE_TOOLS, /* its model may call some */
+    ANSWERS_UNLIKE_TURNS, /* it goes on with a conversation, or its question is
+                             not one text */
+    ANSWERS_UNLIKE_LONG,  /* over ANSWERS_QUESTION_MAX */
+    ANSWERS_UNLIKE_LANGUAGE, /* not English, as far as can be told: for callers */
+    ANSWERS_UNLIKES,
+};
+
+/* "tools", "turns", ...; "" for ANSWERS_UNLIKE_MAY. Static text. */
+const char *answers_unlike_name(enum answers_unlike unlike);
+
+#define ANSWERS_QUESTION_MAX ((size_t)8 << 10) /* bytes, in the body */
+
+/* Judges a request that answers_judge() lets in. With ANSWERS_UNLIKE_MAY *raw is
+ * its question in the body, between its quotes. */
+enum answers_unlike answers_judge_question(const struct scan *scan,
+                                           struct slice body,
+                                           struct slice *raw);
+
+/* As answers_judge(), around a hole: answers_form_read_around(). */
+enum answers_pass answers_judge_around(const struct scan *scan,
+                                       struct slice body, struct slice hole,
+                                       bool seeded, uint64_t seed,
+                                       struct answers_form *form);
+
 /* Whether the body of an answer of 200 to a request of that API is whole: a
  * generation that ended by itself or by its limit, and no error in it. */
 bool answers_is_whole(enum scan_api api, bool stream, struct slice body);

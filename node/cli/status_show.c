@@ -363,6 +363,11 @@ put_answer_cache(struct buf *out, const struct json_value *root)
     buf_add_text(out, "; ");
     put_share(out, hits, hits + status_number(cache, "misses"));
     buf_add_text(out, " of requests that may be answered from them were");
+    const struct json_value *semantic = status_member(cache, "semantic");
+    if (semantic != NULL) {
+        buf_printf(out, "; %.0f in other words",
+                   status_number(semantic, "hits"));
+    }
     const struct json_value *redis = status_member(cache, "redis");
     if (redis != NULL) {
         buf_printf(out, "; by redis %.0f, %.0f of %.0f connections open",

@@ -374,8 +374,11 @@ struct config_answer_cache {
     uint32_t wait_ms;            /* for the first of a kind; 0: nobody waits */
     uint32_t seeded;             /* 1: a seed does for temperature 0 */
     char redis[CONFIG_TEXT_MAX]; /* that nodes share; "": none */
-    char redis_file[CONFIG_FILE_MAX]; /* with it: secret, password */
-    uint32_t redis_wait_ms;           /* for a reply */
+    char redis_file[CONFIG_FILE_MAX];     /* with it: secret, password */
+    uint32_t redis_wait_ms;               /* for a reply */
+    char semantic_model[CONFIG_TEXT_MAX]; /* of /v1/embeddings; "": none */
+    uint32_t semantic_permille;           /* the cosine wanted, at least */
+    uint32_t semantic_wait_ms;            /* for a vector */
 };
 
 struct config_usage {

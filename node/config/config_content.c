@@ -319,6 +319,30 @@ take_shorter(struct reading *r, yaml_node node)
     take_bytes(r, node, "shorter", &r->rule.shorter);
 }
 
+static void
+take_semantic(struct reading *r, yaml_node node)
+{
+    struct slice text = node->kind == CONFIG_YAML_SCALAR
+                            ? config_yaml_text(r->walk.yaml, node)
+                            : SLICE("");
+    char copy[16] = "";
+    char *end = copy;
+
+    if (slice_equal(text, SLICE("off"))) {
+        r->rule.semantic_permille = 1001;
+        return;
+    }
+    if (text.len < sizeof copy) {
+        memcpy(copy, text.ptr, text.len);
+    }
+    double cosine = strtod(copy, &end);
+    if (end == copy || *end != '\0' || !(cosine >= 0.5 && cosine <= 1)) {
+        wrong(r, node, "semantic_threshold", "0.5 to 1, or off");
+        return;
+    }
+    r->rule.semantic_permille = (uint32_t)(cosine * 1000 + 0.5);
+}
+
 /* Words and patterns are added once the rule is. */
 static void
 keep_words(struct reading *r, yaml_node list)
@@ -358,11 +382,17 @@ static const struct rule_key {
     const char *name;
     void (*take)(struct reading *r, yaml_node value);
 } rule_keys[] = {
-    {"name", take_rule_name},  {"model", take_model},
-    {"has", take_has},         {"languages", take_languages},
-    {"tenants", take_tenants}, {"longer", take_longer},
-    {"shorter", take_shorter}, {"words", keep_words},
-    {"regex", keep_regex},     {"set", take_set},
+    {"name", take_rule_name},
+    {"model", take_model},
+    {"has", take_has},
+    {"languages", take_languages},
+    {"tenants", take_tenants},
+    {"longer", take_longer},
+    {"shorter", take_shorter},
+    {"words", keep_words},
+    {"regex", keep_regex},
+    {"set", take_set},
+    {"semantic_threshold", take_semantic},
 };
 
 #define RULE_KEYS (sizeof rule_keys / sizeof rule_keys[0])
@@ -385,7 +415,7 @@ take_keys(struct reading *r, yaml_node mapping)
         if (i == RULE_KEYS) {
             wrong(r, key, "a rule",
                   "name, model, has, languages, tenants, longer, shorter, "
-                  "words, regex or set");
+                  "words, regex, set or semantic_threshold");
         } else if (config_walk_first(&r->walk, key, &line[i])) {
             rule_keys[i].take(r, value);
         }

@@ -18,6 +18,8 @@ static const char *const live_keys[] = {
     "answer_cache.ttl",
     "answer_cache.seeded",
     "answer_cache.wait",
+    "answer_cache.semantic_threshold",
+    "answer_cache.semantic_wait",
     "tokens.dir",
     "models",
     "aliases",

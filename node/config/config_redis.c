@@ -18,6 +18,10 @@ config_redis_check(const struct config_answer_cache *cache,
 {
     struct redis_place place;
 
+    if (cache->semantic_model[0] != '\0' && cache->bytes_max == 0) {
+        fault(errors, "answer_cache.semantic_model",
+              "needs memory: expected answer_cache.bytes_max");
+    }
     if (cache->redis[0] == '\0') {
         if (cache->redis_file[0] != '\0') {
             fault(errors, "answer_cache.redis_file",

@@ -10,7 +10,7 @@
 
 #include "node/config/config.h"
 
-/* Adds what does not fit. */
+/* Adds what does not fit, and whether those of semantic hits do. */
 void config_redis_check(const struct config_answer_cache *cache,
                         struct config_errors *errors);
 

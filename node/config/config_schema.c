@@ -370,6 +370,12 @@ static const struct config_key node_keys[] = {
      "With answer_cache.redis: a file of lines: `secret TEXT` (required, 16 characters or more, the same on all nodes; openssl rand -hex 32), `password TEXT`, `user NAME`. Of the secret come the names of answers, which without it each node makes by a number of its own, and the key that they are sealed with."},
     {"answer_cache.redis_wait", CONFIG_DURATION, AT(answer_cache.redis_wait_ms), "100ms", 1, 10000, NULL,
      "How long a request waits for Redis at most, before it goes on without. A Redis that takes longer is left alone, and tried again after 50ms to 5s."},
+    {"answer_cache.semantic_model", CONFIG_TEXT, AT(answer_cache.semantic_model), "", 0, 0, NULL,
+     "Model that workers list and serve at /v1/embeddings: with it a request may get the answer to one that asks the same in other words. Only single questions in English, in chats and /v1/messages, without tools; numbers, names, negations, quotations, code and opposites must be the same, in the same order, and so must everything else that the requests say. Such answers say X-Cache: SEMANTIC and X-Cache-Similarity. Vectors take an eighth of answer_cache.bytes_max beside it. They can be wrong: other things with the same numbers are not told apart but by their cosine. Empty: off."},
+    {"answer_cache.semantic_threshold", CONFIG_RATIO, AT(answer_cache.semantic_permille), "0.95", 500, 1000, NULL,
+     "Cosine of two questions' vectors from which on one gets the other's answer. A rule of content.file may say another one."},
+    {"answer_cache.semantic_wait", CONFIG_DURATION, AT(answer_cache.semantic_wait_ms), "50ms", 1, 10000, NULL,
+     "How long a request waits for its question's vector at most, before it goes on without. After four that did not come in a row a lane asks for none for a second."},
 
     {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
      "Client connections; one more is answered 503, unless it asks for /health or /ready."},

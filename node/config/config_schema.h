@@ -21,7 +21,7 @@
 #include "index/base/slice.h"
 #include "node/config/config.h"
 
-#define CONFIG_KEYS_MAX     192
+#define CONFIG_KEYS_MAX     256
 #define CONFIG_KEY_NAME_MAX 48 /* with its NUL */
 
 enum config_type {

@@ -423,6 +423,7 @@ content_judge(const struct content *content, struct content_scratch *scratch,
             fits(content, rule, scratch, asked, text, &seen)) {
             verdict->rule = rule->says.name;
             verdict->counter = i;
+            verdict->semantic_permille = rule->says.semantic_permille;
             verdict->set = members(&rule->says, asked->scan, scratch->set);
             if (rule->says.model[0] != '\0') {
                 verdict->model = rule->says.model;

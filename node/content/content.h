@@ -104,6 +104,9 @@ struct content_rule {
     uint32_t languages;            /* bits of enum content_language; 0: any */
     uint64_t longer;               /* bytes of prompt, at least */
     uint64_t shorter;              /* at most; 0: any */
+    uint32_t semantic_permille; /* for answers to questions like it, the cosine
+                                   wanted, at least; 0: the node's; above 1000:
+                                   there are none */
     char tenants[CONTENT_TENANTS_MAX]; /* "": any */
     char set[CONTENT_SET_MAX]; /* members for the body: lines "KEY":JSON, each
                                   with a comma at its end; KEY is the name of an
@@ -186,6 +189,7 @@ struct content_verdict {
     const char *set;  /* members for the body, without those that it has, each
                           with a comma behind it; the scratch's */
     uint32_t counter; /* for content_count() */
+    uint32_t semantic_permille; /* as in content_rule */
     struct content_seen seen;
 };
 

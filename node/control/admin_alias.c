@@ -60,6 +60,10 @@ put_verdict(const struct content_verdict *verdict, struct json_out *json)
     json_out_put_text(json, "rule", verdict->rule);
     json_out_put_text(json, "model", verdict->model);
     json_out_put_text(json, "set", verdict->set);
+    if (verdict->semantic_permille != 0) {
+        json_out_put_milli(json, "semantic_threshold",
+                           verdict->semantic_permille);
+    }
     json_out_put_uint(json, "prompt_bytes", verdict->seen.bytes);
     json_out_put_text(json, "language",
                       content_language_name(verdict->seen.language));

@@ -3,6 +3,7 @@
 
 #include "node/answers/answers.h"
 #include "node/answers/answers_rule.h"
+#include "node/content/content.h"
 #include "node/redis/redis_refusal.h"
 #include "node/text/prom_out.h"
 
@@ -95,6 +96,32 @@ explain_redis(const struct node_shared *node, enum answers_pass pass,
     json_out_object_end(json);
 }
 
+static bool
+is_semantic(const struct node_shared *node)
+{
+    return node->config->answer_cache.semantic_model[0] != '\0';
+}
+
+static void
+put_semantic(const struct node_shared *node, const struct answers_stats *stats,
+             struct json_out *json)
+{
+    const struct answers_asked *asked = answers_asked(node->answers);
+
+    if (!is_semantic(node)) {
+        return;
+    }
+    json_out_key(json, "semantic");
+    json_out_object_begin(json);
+    json_out_put_text(json, "model", node->config->answer_cache.semantic_model);
+    json_out_put_uint(json, "vectors", stats->vectors);
+    json_out_put_uint(json, "bytes", stats->vector_bytes);
+    json_out_put_uint(json, "hits", counter_read(&asked->alike));
+    json_out_put_uint(json, "guarded", counter_read(&asked->guarded));
+    json_out_put_uint(json, "misses", counter_read(&asked->unlike));
+    json_out_object_end(json);
+}
+
 void
 control_cache_put(struct control *control, struct json_out *json)
 {
@@ -122,6 +149,29 @@ control_cache_put(struct control *control, struct json_out *json)
     json_out_put_uint(json, "misses", misses);
     json_out_put_uint(json, "evicted", stats.evicted);
     put_redis(node, json);
+    put_semantic(node, &stats, json);
+    json_out_object_end(json);
+}
+
+/* Whether the request may get the answer to a question like its own. */
+static void
+explain_semantic(const struct scan *scan, struct slice body,
+                 struct json_out *json)
+{
+    char room[ANSWERS_QUESTION_MAX];
+    struct slice raw;
+    enum answers_unlike unlike = answers_judge_question(scan, body, &raw);
+
+    if (unlike == ANSWERS_UNLIKE_MAY) {
+        struct slice text = {room, scan_unescape(raw.ptr, raw.len, room)};
+        unlike = content_language_of(text) == CONTENT_EN
+                     ? ANSWERS_UNLIKE_MAY
+                     : ANSWERS_UNLIKE_LANGUAGE;
+    }
+    json_out_key(json, "semantic");
+    json_out_object_begin(json);
+    json_out_put_bool(json, "may", unlike == ANSWERS_UNLIKE_MAY);
+    json_out_put_text(json, "why_not", answers_unlike_name(unlike));
     json_out_object_end(json);
 }
 
@@ -144,6 +194,9 @@ control_cache_explain(struct control *control, struct slice body,
     json_out_put_bool(json, "may", pass == ANSWERS_MAY);
     json_out_put_text(json, "why_not", answers_pass_name(pass));
     explain_redis(node, pass, json);
+    if (is_semantic(node) && pass == ANSWERS_MAY) {
+        explain_semantic(&control->explain.scan, body, json);
+    }
     json_out_object_end(json);
 }
 
@@ -157,6 +210,50 @@ static const struct prom_row rows[] = {
     PROM_ONE("refused", AT(refused), "Answers for which there was no memory"),
 };
 #undef AT
+
+/* With answer_cache.semantic_model. */
+struct semantic {
+    uint64_t alike, guarded, unlike, late, failed, away;
+};
+
+#define AT(member) offsetof(struct semantic, member)
+static const struct prom_row semantic_rows[] = {
+    PROM_FAMILY("semantic", "result",
+                "Requests that might get the answer to a question like theirs"),
+    PROM_OF("hit", AT(alike), "they did"),
+    PROM_OF("guarded", AT(guarded),
+            "there was one near enough with other numbers, names or the like"),
+    PROM_OF("miss", AT(unlike), "no question was near enough"),
+    PROM_OF("late", AT(late), "their vector did not come in time"),
+    PROM_OF("failed", AT(failed), "an engine did not tell their vector"),
+    PROM_OF("away", AT(away),
+            "no engine was asked: none serves the model, or too many calls "
+            "were open or had failed"),
+};
+#undef AT
+
+static void
+put_semantic_metrics(const struct node_shared *node,
+                     const struct answers_stats *stats, struct buf *out)
+{
+    const struct answers_asked *asked = answers_asked(node->answers);
+    struct semantic now = {
+        .alike = counter_read(&asked->alike),
+        .guarded = counter_read(&asked->guarded),
+        .unlike = counter_read(&asked->unlike),
+        .late = counter_read(&asked->late),
+        .failed = counter_read(&asked->failed),
+        .away = counter_read(&asked->away),
+    };
+
+    prom_out_single(out, "kvasir_answer_cache_vectors", "gauge",
+                    "Questions whose answers are found by their vectors",
+                    stats->vectors);
+    prom_out_single(out, "kvasir_answer_cache_vector_bytes", "gauge",
+                    "Memory of the vectors of questions", stats->vector_bytes);
+    prom_out_rows(out, "kvasir_answer_cache", semantic_rows,
+                  sizeof semantic_rows / sizeof *semantic_rows, &now);
+}
 
 void
 control_cache_put_metrics(const struct node_shared *node, struct buf *out)
@@ -181,4 +278,7 @@ control_cache_put_metrics(const struct node_shared *node, struct buf *out)
     }
     prom_out_rows(out, "kvasir_answer_cache", rows, sizeof rows / sizeof *rows,
                   &s);
+    if (is_semantic(node)) {
+        put_semantic_metrics(node, &s, out);
+    }
 }

@@ -11,6 +11,7 @@
  *   whole.c        answers that are held until they are whole
  *   caching.c      answers that are kept for requests that repeat
  *   sharing.c      ... and shared by all nodes
+ *   resembling.c   ... and given to those that ask the same in other words
  *   counting.c     counts of tokens, which are answered here
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
@@ -245,6 +246,21 @@ void sharing_forget(struct exchange *x) ON_LANE;
 /* Sends Redis the answer of x, if it may be shared. */
 void sharing_keep(struct exchange *x, const struct answers_kept *answer)
     ON_LANE;
+
+/* resembling.c */
+
+/* Whether the request that the scratch has read, which asks the cache, may be
+ * answered by a question like its own: its question in the body, or nothing. */
+struct slice resembling_read(struct exchange *x) ON_LANE;
+/* x has a flight: asks for its question's vector, if it may. True: x waits, and
+ * goes on by caching_found() or caching_go_on(). */
+bool resembling_ask(struct exchange *x) ON_LANE MUST_CHECK;
+/* The answer of x is kept: it is found for questions like its own. */
+void resembling_keep(struct exchange *x) ON_LANE;
+/* x has no flight any more. Repeating it is harmless. */
+void resembling_forget(struct exchange *x) ON_LANE;
+/* No call is open any more. */
+void resembling_lane_close(struct lane *lane) ON_LANE;
 
 /* counting.c */
 

@@ -59,10 +59,11 @@ counts_field(const struct exchange *x, const struct http_header *h)
            slice_equal_nocase(h->name, SLICE("api-key"));
 }
 
-/* The request's body has that name; this is that of all that its answer depends
- * on. */
-static void ON_LANE
-set_key(struct exchange *x, const struct http_head *head, struct key_wide name)
+/* The body of the request in the scratch has that name; this is that of all that
+ * its answer depends on. */
+static struct key_wide ON_LANE
+name_whole(struct exchange *x, const struct http_head *head,
+           struct key_wide name)
 {
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
@@ -85,11 +86,24 @@ set_key(struct exchange *x, const struct http_head *head, struct key_wide name)
         name = answers_form_add(name, model->fact[MODEL_PARENT], seed);
     }
     qsbr_offline(lane->shared->reader);
+    return name;
+}
+
+static void ON_LANE
+set_key(struct exchange *x, const struct http_head *head,
+        const struct answers_form *form)
+{
+    struct edge_resembling *r = &x->caching.resembling;
+
     x->caching.key = (struct answers_key){
-        .name = name,
+        .name = name_whole(x, head, form->name),
         .tenant = x->tenant,
-        .model = key_digest(lane->route.model),
+        .model = key_digest(x->client->lane->route.model),
     };
+    r->may = r->may && form->holed;
+    if (r->may) {
+        r->kin = name_whole(x, head, form->kin);
+    }
 }
 
 static struct answers_control
@@ -113,22 +127,23 @@ caching_read(struct exchange *x, const struct http_head *head)
     struct lane *lane = x->client->lane;
     struct answers_control control = control_of(head);
     enum answers_pass pass = ANSWERS_PATH;
-    struct key_wide name;
+    struct answers_form form;
 
     if (control.no_store) {
         pass = ANSWERS_ASKED;
     } else if (x->dispatch.routed && x->stored != 0) {
         pass = ANSWERS_STATE;
     } else if (x->dispatch.routed) {
-        pass = answers_judge(&lane->route.scan, x->body,
-                             lane->answer_cache.seeded != 0,
-                             answers_seed(lane->node->answers), &name);
+        pass =
+            answers_judge_around(&lane->route.scan, x->body, resembling_read(x),
+                                 lane->answer_cache.seeded != 0,
+                                 answers_seed(lane->node->answers), &form);
     }
     if (pass != ANSWERS_MAY) {
         bypass(x, pass);
         return;
     }
-    set_key(x, head, name);
+    set_key(x, head, &form);
     x->caching.verdict = CACHING_MISS;
     x->caching.asks = true;
     x->caching.anew = control.no_cache;
@@ -143,6 +158,10 @@ send_answer(struct exchange *x, const struct answers_kept *answer,
 {
     x->caching.verdict = CACHING_HIT;
     x->caching.age_s = (uint32_t)(age_us / 1000000);
+    x->caching.alike = answer->alike;
+    if (answer->alike != 0) {
+        x->caching.why = "semantic";
+    }
     x->dispatch.choice.elect.reason = "answered from the answer cache";
     counter_bump(&x->client->lane->shared->metrics.answer_cache_hits, 1);
     limit_let_through(x);
@@ -199,7 +218,7 @@ caching_ask(struct exchange *x)
     case ANSWERS_LEADS:
         c->flight = got.flight;
         c->records = true;
-        if (lane->redis != NULL && sharing_ask(x)) {
+        if ((lane->redis != NULL && sharing_ask(x)) || resembling_ask(x)) {
             return true;
         }
         break;
@@ -215,6 +234,9 @@ caching_ask(struct exchange *x)
 void
 caching_go_on(struct exchange *x)
 {
+    if (x->caching.flight != NULL && resembling_ask(x)) {
+        return;
+    }
     deadline_clear(&x->deadline);
     x->caching.follows = false;
     counter_bump(&x->client->lane->shared->metrics.answer_cache_misses, 1);
@@ -303,6 +325,7 @@ land(struct exchange *x, struct answers_kept *answer)
     uint64_t lanes = answers_land(lane->node->answers, &c->key, c->flight,
                                   answer, lane_now_us(lane));
     c->flight = NULL;
+    resembling_forget(x);
     free_record(x);
     wake_lanes(lane, lanes);
 }
@@ -318,6 +341,7 @@ caching_found(struct exchange *x, struct answers_kept *answer, uint64_t age_us)
     CHECK(flight != NULL && x->caching.ptr == NULL);
     x->caching.flight = NULL;
     x->caching.records = false;
+    resembling_forget(x);
     answer->age_us = age_us;
     send_answer(x, answer, age_us);
     wake_lanes(lane,
@@ -484,6 +508,7 @@ caching_end(struct exchange *x, bool done)
         if (x->caching.marked) {
             sharing_keep(x, answer);
         }
+        resembling_keep(x);
         land(x, answer);
     } else {
         caching_drop(x);
@@ -515,7 +540,14 @@ caching_add_headers(struct buf *out, const struct exchange *x)
     case CACHING_NONE:
         break;
     case CACHING_HIT:
-        buf_add_text(out, "X-Cache: HIT\r\nAge: ");
+        if (x->caching.alike != 0) {
+            buf_printf(out,
+                       "X-Cache: SEMANTIC\r\nX-Cache-Similarity: %u.%03u\r\n",
+                       x->caching.alike / 1000, x->caching.alike % 1000);
+        } else {
+            buf_add_text(out, "X-Cache: HIT\r\n");
+        }
+        buf_add_text(out, "Age: ");
         buf_add_uint(out, x->caching.age_s);
         buf_add(out, "\r\n", 2);
         break;

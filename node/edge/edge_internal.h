@@ -14,6 +14,7 @@
  *   waiting.c   requests that wait for a worker with room
  *   naming.c    requests whose name stands for models
  *   caching.c   answers that are kept for requests that repeat
+ *   resembling.c  ... and for those that say the same in other words
  *   sharing.c   ... and shared by all nodes
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   refusing.c  what clients of refused requests are told
@@ -208,6 +209,7 @@ struct lane {
     struct redis *redis;           /* that answers are shared by; NULL: none */
     struct redis_call redis_keeps; /* all answers that it was sent */
     struct gate redis_refusals;    /* lines of the log about them */
+    struct edge_embedders embedders;
     struct http_tokens operators;
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */

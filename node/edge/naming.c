@@ -122,6 +122,7 @@ take_named(struct exchange *x, const struct named *named)
     x->naming.count = named->count;
     x->members[0] = '\0';
     if (named->judged) {
+        x->naming.semantic_permille = named->verdict.semantic_permille;
         memcpy(x->members, named->verdict.set, strlen(named->verdict.set) + 1);
         content_count(content, lane->number, named->verdict.counter);
         counter_bump(&lane->shared->metrics.content_too_hard,

@@ -19,6 +19,7 @@
 #include "node/dialect/dialect.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
+#include "node/http/httpc.h"
 #include "node/keys/keys_check.h"
 #include "node/limits/limits_table.h"
 #include "node/redis/redis.h"
@@ -190,6 +191,30 @@ enum caching_verdict {
     CACHING_BYPASS,
 };
 
+#define EDGE_EMBEDDERS_KEPT 8U
+
+/* A lane's calls to engines that tell questions' vectors. */
+struct edge_embedders {
+    struct httpc_conn *kept[EDGE_EMBEDDERS_KEPT]; /* places of httpc.h */
+    uint32_t taken;                               /* bits of these */
+    uint32_t open;                                /* calls */
+    uint32_t failed;                              /* in a row */
+    uint64_t again_at_us;                         /* nobody is asked before */
+};
+
+/* A request that may get the answer to a question like its own. */
+struct edge_resembling {
+    bool may;          /* it has not asked for its question's vector yet */
+    uint32_t permille; /* the cosine wanted */
+    uint32_t at;       /* of its question, in the body */
+    uint32_t len;
+    struct key_wide kin; /* as in answers_question; likewise ... */
+    uint64_t guard;
+    struct httpc *call;            /* while it asks an engine */
+    unsigned place;                /* of lane.embedders */
+    struct answers_vector *vector; /* with a flight; or NULL */
+};
+
 /* A request that may be answered from the cache, or whose answer may be kept
  * there. */
 struct edge_caching {
@@ -201,12 +226,14 @@ struct edge_caching {
     bool hears;      /* of the marks that it asked Redis for */
     bool records;    /* with `flight`: its answer is taken down as it passes */
     uint32_t age_s;  /* of a hit */
+    uint32_t alike;  /* of a hit: answers_kept.alike */
     const char *why; /* of CACHING_BYPASS; static text */
     struct answers_key key;
     struct answers_flight *flight; /* it is the first of its kind; or NULL */
     struct redis_call call;        /* while it asks Redis */
     uint64_t cleared;              /* redis_facts.cleared */
-    char *ptr;                     /* what was taken down; or NULL */
+    struct edge_resembling resembling;
+    char *ptr; /* what was taken down; or NULL */
     size_t size;
     size_t len;
 };
@@ -217,7 +244,8 @@ struct edge_naming {
     uint32_t next;            /* of these; the one before is asked for now */
     struct alias_place place; /* of the name in the body that came */
     uint64_t session;         /* as exchange.session, of the name */
-    char *body;               /* the one with the model's name, or NULL */
+    uint32_t semantic_permille; /* as in content_rule */
+    char *body;                 /* the one with the model's name, or NULL */
     size_t body_size;
 };
 

@@ -101,7 +101,7 @@ class Document(harness.Case):
         node = self.start(
             "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
             "--mesh", "127.0.0.1:0", "--data", self.folder / "data",
-            "--answer_cache.bytes_max", "1MiB",
+            "--answer_cache.bytes_max", "1MiB", "--answer_cache.semantic_model", "e",
             "--answer_cache.redis", nobody.replace("http", "redis"),
             "--answer_cache.redis_file", secret, "--slo.ttft", "60s", "--slo.itl", "60s",
             "--scale.mode", "act", "--scale.pools", f"p,hook={nobody}",

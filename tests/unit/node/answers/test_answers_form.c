@@ -169,3 +169,39 @@ Test(answers_form, another_seed_is_another_name)
     other.name = answers_form_add(one.name, SLICE(""), 1);
     cr_assert(one.name.low != other.name.low);
 }
+
+/* The form around the text of "q". */
+static struct answers_form
+around(const char *body)
+{
+    struct answers_form form;
+    const char *from = strstr(body, "\"q\":\"");
+
+    cr_assert_not_null(from);
+    from += 5;
+    struct slice hole = {from, (size_t)(strchr(from, '"') - from)};
+    cr_assert(answers_form_read_around(slice_of(body), hole, 7, &form));
+    return form;
+}
+
+static bool
+is_equal(struct key_wide a, struct key_wide b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+Test(answers_form, a_kin_is_all_but_the_hole)
+{
+    struct answers_form one = around("{\"a\":[1,{\"q\":\"x\"}],\"b\":\"x\"}");
+    struct answers_form words =
+        around("{\"b\":\"x\",\"a\":[1,{\"q\":\"yy\"}]}");
+    struct answers_form beside =
+        around("{\"a\":[1,{\"q\":\"x\"}],\"b\":\"y\"}");
+
+    cr_assert(one.holed && words.holed && beside.holed);
+    cr_expect(is_equal(one.kin, words.kin));
+    cr_expect_not(is_equal(one.name, words.name));
+    cr_expect_not(is_equal(one.kin, beside.kin));
+    cr_expect_not(is_equal(one.name, one.kin));
+    cr_expect_not(form_of("{\"q\":\"x\"}").holed);
+}

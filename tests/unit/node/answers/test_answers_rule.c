@@ -92,6 +92,67 @@ Test(answers_rule, what_depends_on_more_than_the_request_is_passed_by)
         "shape");
 }
 
+static const char *
+unlike(enum scan_api api, const char *body, struct slice *raw)
+{
+    struct scan_span spans[64];
+    struct scan_limits limits = {.depth_max = 64, .spans_max = 64};
+    struct scan scan = {.spans = spans, .api = api};
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0);
+    return answers_unlike_name(
+        answers_judge_question(&scan, slice_of(body), raw));
+}
+
+#define USER(text) "{\"role\":\"user\",\"content\":" text "}"
+
+Test(answers_rule, a_question_is_the_only_text_of_the_only_turn)
+{
+    static const struct {
+        const char *body, *question;
+    } may[] = {
+        {"{" CHAT "}", "Hi"},
+        {"{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief\"}," USER(
+             "\"a\\nb\"") "]}",
+         "a\\nb"},
+        {"{\"messages\":[" USER("[{\"type\":\"text\",\"text\":\"x\"}]") "]}",
+         "x"},
+    };
+    static const struct {
+        const char *body, *why;
+    } not [] = {
+        {"{\"messages\":[" USER("\"\"") "]}", "turns"},
+        {"{\"messages\":[" USER("\"a\"") "," USER("\"b\"") "]}", "turns"},
+        {"{\"messages\":[" USER("\"a\"") ",{\"role\":\"assistant\",\"content\":"
+                                         "\"b\"}," USER("\"c\"") "]}",
+         "turns"},
+        {"{\"messages\":[" USER("[{\"type\":\"text\",\"text\":\"x\"},{\"type\":"
+                                "\"text\",\"text\":\"y\"}]") "]}",
+         "turns"},
+        {"{\"messages\":[" USER(
+             "\"a\"") ",{\"role\":\"system\",\"content\":\"b\"}]}",
+         "turns"},
+        {"{" CHAT ",\"tools\":[{\"type\":\"function\"}]}", "tools"},
+        {"{\"messages\":[{\"role\":\"user\"}," USER("\"b\"") "]}", "turns"},
+        {"{\"prompt\":\"a\"}", "turns"},
+    };
+    struct slice raw = SLICE("");
+
+    for (size_t i = 0; i < sizeof may / sizeof *may; i++) {
+        cr_expect_str_eq(unlike(SCAN_API_CHAT, may[i].body, &raw), "");
+        cr_expect(slice_equal(raw, slice_of(may[i].question)), "%.*s",
+                  (int)raw.len, raw.ptr);
+    }
+    for (size_t i = 0; i < sizeof not / sizeof *not ; i++) {
+        cr_expect_str_eq(unlike(SCAN_API_CHAT, not [i].body, &raw), not [i].why,
+                         "%s", not [i].body);
+    }
+    cr_expect_str_eq(
+        unlike(SCAN_API_MESSAGES, "{\"system\":\"s\"," CHAT "}", &raw), "");
+    cr_expect_str_eq(unlike(SCAN_API_RESPONSES, "{\"input\":\"a\"}", &raw),
+                     "path");
+}
+
 Test(answers_rule, clients_say_what_they_want_of_it)
 {
     struct answers_control control = {.no_store = false};

@@ -42,7 +42,9 @@ Test(node_config_content, all_keys_are_read)
                "    longer: 10\n"
                "    shorter: 20\n"
                "    model: n\n"
-               "    set: {reasoning_effort: low, thinking: '{\"type\":1}'}\n"),
+               "    set: {reasoning_effort: low, thinking: '{\"type\":1}'}\n"
+               "    semantic_threshold: 0.97\n"
+               "  - {name: b, longer: 1, semantic_threshold: off}\n"),
         "");
 }
 
@@ -116,7 +118,14 @@ static const struct {
      "\"temperature\"\n"},
     {HEAD "  - {name: r, longer: 1, weight: 2}\n",
      "f:4:26: a rule: expected name, model, has, languages, tenants, longer, "
-     "shorter, words, regex or set, not \"weight\"\n"},
+     "shorter, words, regex, set or semantic_threshold, not \"weight\"\n"},
+    {HEAD "  - {name: r, longer: 1, semantic_threshold: 0.4}\n",
+     "f:4:46: semantic_threshold: expected 0.5 to 1, or off, not \"0.4\"\n"},
+    {HEAD "  - {name: r, longer: 1, semantic_threshold: nan}\n",
+     "f:4:46: semantic_threshold: expected 0.5 to 1, or off, not \"nan\"\n"},
+    {HEAD "  - {name: r, longer: 1, semantic_threshold: 0.9x}\n",
+     "f:4:46: semantic_threshold: expected 0.5 to 1, or off, not "
+     "\"0.9x\"\n"},
     {HEAD "  - {name: r, longer: 1, longer: 2}\n",
      "f:4:26: key \"longer\" appears twice, first in line 4\n"},
 };

@@ -1,0 +1,362 @@
+/*
+ * Requests that ask in other words what was answered before. Where
+ * answer_cache.semantic_model names a model, the first request of a kind, for which
+ * there is no answer, asks a worker that lists that model for its question's vector, for
+ * semantic_wait at most, and takes the answer to a question like it
+ * (answers_find_alike()). If there is none it goes to an engine, and its own answer is
+ * found by its vector from then on.
+ *
+ * What it gets is a copy, kept under its own name: it lives no longer than the first
+ * one, and is not found by vectors, so that likeness does not drift from question to
+ * question. A vector that comes too late, or not at all, costs a hit. After
+ * FAILED_MAX in a row nobody is asked for a while.
+ */
+#include <stdlib.h>
+
+#include "node/answers/answers_guard.h"
+#include "node/answers/answers_rule.h"
+#include "node/edge/answer_internal.h"
+#include "node/http/httpc.h"
+
+#define OPEN_MAX     256U /* calls of a lane */
+#define FAILED_MAX   4U
+#define PAUSE_US     UINT64_C(1000000)
+#define TRIES_MAX    4U /* answers that were gone, for one question */
+#define ANSWER_BYTES ((size_t)256 << 10)
+
+/* Which */
+
+/* Its words and vector may be seen by whoever serves the model. */
+static bool
+is_free(const struct admission *admission)
+{
+    return !admission->isolation.strict &&
+           admission->residency.islands[0] == '\0';
+}
+
+struct slice
+resembling_read(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    struct edge_resembling *r = &x->caching.resembling;
+    char room[ANSWERS_QUESTION_MAX];
+    struct slice raw;
+
+    r->permille = x->naming.semantic_permille != 0
+                      ? x->naming.semantic_permille
+                      : lane->answer_cache.semantic_permille;
+    if (lane->answer_cache.semantic_model[0] == '\0' || r->permille > 1000 ||
+        !is_free(&x->client->framing.admission) ||
+        answers_judge_question(&lane->route.scan, x->body, &raw) !=
+            ANSWERS_UNLIKE_MAY) {
+        return SLICE("");
+    }
+    struct slice text = {room, scan_unescape(raw.ptr, raw.len, room)};
+    if (content_language_of(text) != CONTENT_EN) {
+        return SLICE("");
+    }
+    r->may = true;
+    r->guard = answers_guard(text);
+    r->at = (uint32_t)(raw.ptr - x->body.ptr);
+    r->len = (uint32_t)raw.len;
+    return raw;
+}
+
+/* Answering */
+
+static struct answers_question ON_LANE
+question_of(const struct exchange *x)
+{
+    const struct edge_resembling *r = &x->caching.resembling;
+
+    return (struct answers_question){
+        .kin = r->kin,
+        .tenant = x->caching.key.tenant,
+        .model = x->caching.key.model,
+        .guard = r->guard,
+        .vector = r->vector,
+        .permille = r->permille,
+    };
+}
+
+/* NULL: no memory. */
+static struct answers_kept *
+copy_of(const struct answers_kept *answer, uint32_t permille)
+{
+    struct answers_kept *copy = answers_kept_new(answer->len);
+
+    if (copy != NULL) {
+        memcpy(copy->type, answer->type, sizeof(copy->type));
+        memcpy(copy->body, answer->body, answer->len);
+        copy->alike = permille;
+    }
+    return copy;
+}
+
+/* Gives x a copy of the answer of that key. False: it is gone. */
+static bool ON_LANE
+take_answer(struct exchange *x, const struct answers_key *key,
+            uint32_t permille)
+{
+    struct lane *lane = x->client->lane;
+    struct answers *cache = lane->node->answers;
+    struct answers_asker asker = {.lane = lane->number};
+    uint64_t now_us = lane_now_us(lane);
+    struct answers_got got;
+
+    if (answers_ask(cache, key, &asker, now_us, &got) != ANSWERS_HIT) {
+        return false;
+    }
+    uint64_t since_us = got.answer->since_us;
+    uint64_t age_us =
+        got.answer->age_us + (now_us > since_us ? now_us - since_us : 0);
+    struct answers_kept *copy = copy_of(got.answer, permille);
+    answers_give_back(cache, key, got.answer);
+    if (copy == NULL) {
+        return false;
+    }
+    counter_add(&answers_asked(cache)->alike, 1);
+    caching_found(x, copy, age_us);
+    return true;
+}
+
+/* x has its vector. True: it was answered, and is gone. */
+static bool ON_LANE
+find(struct exchange *x)
+{
+    struct answers *cache = x->client->lane->node->answers;
+    struct answers_asked *asked = answers_asked(cache);
+    struct answers_question question = question_of(x);
+    enum answers_alike found = ANSWERS_UNLIKE;
+    struct answers_key key;
+    uint32_t permille;
+
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        found = answers_find_alike(cache, &question, &key, &permille);
+        if (found != ANSWERS_ALIKE) {
+            break;
+        }
+        /* The question's vector goes with x. */
+        answers_touch_alike(cache, &question, &key, false);
+        if (take_answer(x, &key, permille)) {
+            return true;
+        }
+        answers_touch_alike(cache, &question, &key, true);
+    }
+    counter_add(found == ANSWERS_GUARDED ? &asked->guarded : &asked->unlike, 1);
+    return false;
+}
+
+/* Asking */
+
+static void ON_LANE
+leave_place(struct exchange *x)
+{
+    struct edge_resembling *r = &x->caching.resembling;
+    struct edge_embedders *embedders = &x->client->lane->embedders;
+
+    r->call = NULL;
+    embedders->open--;
+    if (r->place != EDGE_EMBEDDERS_KEPT) {
+        embedders->taken &= ~(UINT32_C(1) << r->place);
+    }
+}
+
+static void ON_LANE
+count_outcome(struct lane *lane, bool good, bool late)
+{
+    struct edge_embedders *embedders = &lane->embedders;
+    struct answers_asked *asked = answers_asked(lane->node->answers);
+
+    if (good) {
+        embedders->failed = 0;
+        return;
+    }
+    counter_add(late ? &asked->late : &asked->failed, 1);
+    if (++embedders->failed >= FAILED_MAX) {
+        embedders->failed = 0;
+        embedders->again_at_us = lane_now_us(lane) + PAUSE_US;
+    }
+}
+
+static void
+on_vector(void *context, const struct httpc_answer *answer)
+{
+    role_is_lane();
+    struct exchange *x = context;
+    struct edge_resembling *r = &x->caching.resembling;
+    bool good = answer->outcome == HTTPC_OK && answer->head->status == 200 &&
+                answers_vector_read(answer->body, &r->vector) == 0;
+
+    leave_place(x);
+    count_outcome(x->client->lane, good, answer->outcome == HTTPC_TIMEOUT);
+    if (!good || x->caching.anew || !find(x)) {
+        caching_go_on(x);
+    }
+}
+
+/* A worker that lists the model; NULL: none that is well does. */
+static const struct fleet_worker *ON_LANE
+choose(struct lane *lane, const struct fleet_view *view,
+       const struct fleet_model *model)
+{
+    uint32_t chosen = WORKER_NONE;
+    uint64_t seen = 0;
+
+    if (model == NULL) {
+        return NULL;
+    }
+    struct worker_set able = worker_set_and(&model->workers, &view->eligible);
+    WORKER_SET_EACH (slot, &able) {
+        if (rng_below(&lane->rng, ++seen) == 0) {
+            chosen = slot;
+        }
+    }
+    return chosen != WORKER_NONE ? view->worker[chosen] : NULL;
+}
+
+/* Where the call's connection waits for the next one: an open one, if any. */
+static void ON_LANE
+take_place(struct exchange *x, struct httpc_request *request)
+{
+    struct edge_embedders *embedders = &x->client->lane->embedders;
+    unsigned place = EDGE_EMBEDDERS_KEPT;
+
+    for (unsigned i = 0; i < EDGE_EMBEDDERS_KEPT; i++) {
+        bool taken = (embedders->taken >> i & 1) != 0;
+        if (!taken &&
+            (place == EDGE_EMBEDDERS_KEPT || embedders->kept[i] != NULL)) {
+            place = i;
+            if (embedders->kept[i] != NULL) {
+                break;
+            }
+        }
+    }
+    x->caching.resembling.place = place;
+    if (place != EDGE_EMBEDDERS_KEPT) {
+        embedders->taken |= UINT32_C(1) << place;
+        request->waits = &embedders->kept[place];
+    }
+    embedders->open++;
+}
+
+/* Calls the worker. False: it could not be. */
+static bool ON_LANE
+call(struct exchange *x, const struct fleet_worker *worker)
+{
+    struct lane *lane = x->client->lane;
+    struct edge_resembling *r = &x->caching.resembling;
+    char target[URL_PATH_MAX + 16];
+    struct buf lines;
+    struct buf body;
+    struct url url;
+    bool sound = url_parse_web(slice_of(worker->url), &url) == NULL;
+
+    CHECK(sound); /* the configuration was read with the same */
+    buf_init(&lines, SIZE_MAX / 2);
+    buf_init(&body, SIZE_MAX / 2);
+    (void)snprintf(target, sizeof target, "%s/v1/embeddings", url.path);
+    buf_add_text(&lines, "Content-Type: application/json\r\n");
+    if (worker->api_key[0] != '\0') {
+        buf_printf(&lines, "Authorization: Bearer %s\r\n", worker->api_key);
+    }
+    buf_printf(&body, "{\"model\":\"%s\",\"input\":\"",
+               lane->answer_cache.semantic_model);
+    buf_add(&body, x->body.ptr + r->at, r->len);
+    buf_add_text(&body, "\"}");
+    struct httpc_request request = {
+        .host = url.host,
+        .port = url.port,
+        .address = (const struct sockaddr *)&worker->address,
+        .tls = url.tls ? lane->workers_tls : NULL,
+        .method = "POST",
+        .target = target,
+        .headers = buf_slice(&lines),
+        .body = buf_slice(&body),
+        .timeout_ms = lane->answer_cache.semantic_wait_ms,
+        .answer_bytes_max = ANSWER_BYTES,
+        .context = x,
+        .done = on_vector,
+    };
+    take_place(x, &request);
+    bool good = !lines.failed && !body.failed &&
+                (!url.tls || lane->workers_tls != NULL) &&
+                httpc_start(&r->call, &lane->loop, &request) == 0;
+    if (!good) {
+        leave_place(x);
+    }
+    buf_fini(&lines);
+    buf_fini(&body);
+    return good;
+}
+
+bool
+resembling_ask(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+    struct edge_resembling *r = &x->caching.resembling;
+    const struct edge_embedders *embedders = &lane->embedders;
+    struct slice name = slice_of(lane->answer_cache.semantic_model);
+    bool asked = false;
+
+    if (!r->may) {
+        return false;
+    }
+    CHECK(r->call == NULL && r->vector == NULL);
+    r->may = false;
+    if (embedders->open < OPEN_MAX &&
+        lane_now_us(lane) >= embedders->again_at_us) {
+        qsbr_online(&node->qsbr, lane->shared->reader);
+        const struct fleet_view *view = fleet_view_get(node->board);
+        const struct fleet_model *model = fleet_view_model(view, name);
+        const struct fleet_worker *worker = choose(lane, view, model);
+        if (worker != NULL) { /* another model's vectors are other ones */
+            r->kin = answers_form_add(r->kin, model->fact[MODEL_ROOT],
+                                      answers_seed(node->answers));
+            asked = call(x, worker);
+        }
+        qsbr_offline(lane->shared->reader);
+    }
+    if (!asked) {
+        counter_add(&answers_asked(node->answers)->away, 1);
+        return false;
+    }
+    x->read = false;
+    return true;
+}
+
+void
+resembling_keep(struct exchange *x)
+{
+    struct edge_resembling *r = &x->caching.resembling;
+    struct answers_question question = question_of(x);
+
+    if (r->vector != NULL) {
+        answers_add_alike(x->client->lane->node->answers, &question,
+                          &x->caching.key, r->vector);
+        r->vector = NULL;
+    }
+}
+
+void
+resembling_forget(struct exchange *x)
+{
+    struct edge_resembling *r = &x->caching.resembling;
+
+    if (r->call != NULL) {
+        httpc_cancel(r->call);
+        leave_place(x);
+    }
+    free(r->vector);
+    r->vector = NULL;
+}
+
+void
+resembling_lane_close(struct lane *lane)
+{
+    CHECK(lane->embedders.open == 0);
+    for (unsigned i = 0; i < EDGE_EMBEDDERS_KEPT; i++) {
+        httpc_hang_up(&lane->embedders.kept[i]);
+    }
+}
