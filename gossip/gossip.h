@@ -101,8 +101,12 @@
  * fingerprints show that both are of one process: then a reader that reads on in
  * the one with more blocks keeps it, and raises its number (20 times at most
  * against the same epoch), and the other one follows. Whoever does not read, and has
- * what fingerprints show to be the larger part, waits judge_ms; a reader of
- * the smaller part joins the larger one on the same terms as a whole one.
+ * what fingerprints show to be the larger part, waits judge_ms (for the peer's
+ * vector judge_ms / 2 at first, where records alone tell of its epoch); a reader of
+ * the smaller part joins the larger one on the same terms as a whole one. Nor does
+ * who does not read give up a part for a complete epoch that ends before it, has
+ * fewer blocks, and is read by nobody: for 3 judge_ms a reader may go on in that
+ * one, or come to the part.
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a
@@ -620,7 +624,8 @@ int gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes,
 /* Lets time pass up to now_us, which must not be before any earlier call's. */
 void gossip_tick(struct gossip *g, uint64_t now_us);
 
-/* Pushes at once what waits to be pushed: this node is about to leave. */
+/* Pushes at once what waits to be pushed, and what this node read and the primary
+ * has not pushed yet: this node is about to leave. */
 void gossip_flush(struct gossip *g, uint64_t now_us);
 
 /* When gossip_tick() is due. */

@@ -118,6 +118,7 @@ struct gossip {
 
     struct gossip_stream *push_first;
     uint64_t push_due_us;
+    bool leaves;      /* all that was read here goes out, whoever is primary */
     uint64_t tree;    /* drawn: the order in which pushes reach peers */
     uint64_t tree_us; /* another one is drawn then */
     uint64_t vector_due_us;

@@ -19,7 +19,7 @@ gossip_pushes(const struct gossip *g, const struct gossip_stream *s)
     if (!gossip_leads(s)) {
         return false;
     }
-    if (s->rank == 0 || s->handing) {
+    if (s->rank == 0 || s->handing || g->leaves) {
         return true;
     }
     return s->rank != GOSSIP_RANK_NONE &&
@@ -186,8 +186,13 @@ void
 gossip_flush(struct gossip *g, uint64_t now_us)
 {
     g->now_us = now_us;
+    g->leaves = true;
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        gossip_push_want(g, g->streams[i]);
+    }
     g->push_due_us = now_us;
     gossip_push_tick(g);
+    g->leaves = false;
 }
 
 /* Receiving */

@@ -240,6 +240,20 @@ waits_for_readers(struct gossip *g, struct gossip_stream *s,
     return !is_known_for(g, s, ms);
 }
 
+/* Asks for the vector of who told of the rival by records alone, which do not say
+ * how much it knows. True: it may come still. */
+static bool
+waits_for_vector(struct gossip *g, struct gossip_stream *s,
+                 const struct gossip_met *met)
+{
+    bool good = gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE;
+
+    if (meet_rival(g, s, met) && good) {
+        gossip_vector_send(g, met->peer, true);
+    }
+    return !is_known_for(g, s, g->config.judge_ms / 2);
+}
+
 /* Whether the reading that leads gives way to a higher epoch. certain: it is
  * known to be of another process. */
 static bool
@@ -286,6 +300,13 @@ has_more(const struct gossip_stream *s, const struct gossip_met *met)
     return met->counts && s->digest_known && met->count > s->digest_count;
 }
 
+/* Whether it has fewer. */
+static bool
+has_less(const struct gossip_stream *s, const struct gossip_met *met)
+{
+    return met->counts && s->digest_known && met->count < s->digest_count;
+}
+
 /* Whether an epoch gives way to one that may know less. It does not while this
  * node has a reading of it that may live, nor while another reader may still
  * join it. */
@@ -310,18 +331,31 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
 }
 
 /* The same of a part that this node has, and does not read: it is kept for a
- * while if it is known to be the larger one of the same process. */
+ * while if it is known to be the larger one of the same process. Where records
+ * alone tell of the other one, its vector is waited for. */
 static bool
 yields_part_to_less(struct gossip *g, struct gossip_stream *s,
                     const struct gossip_met *met)
 {
-    bool larger =
-        met->counts && s->digest_known && met->count < s->digest_count;
-
-    if (s->pos == 0 || gossip_is_torn(s) || !larger || !agrees(s, met)) {
+    if (s->pos == 0 || gossip_is_torn(s) || !s->digest_known) {
+        return true;
+    }
+    if (!met->has_print) {
+        return !waits_for_vector(g, s, met);
+    }
+    if (!has_less(s, met) || !agrees(s, met)) {
         return true;
     }
     return !waits_for_readers(g, s, met, g->config.judge_ms);
+}
+
+/* Whether this node's readings had the batch at that position: from there on the
+ * engine may repeat. What records told says nothing of that. */
+static bool
+had_batch(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
+{
+    return (pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST &&
+           gossip_prints_at(&s->prints, pos >> 8, print);
 }
 
 /* The epoch is of the same process, and is read on in, or goes as far as ours, or
@@ -336,7 +370,7 @@ goes_on(const struct gossip_stream *s, const struct gossip_met *met)
     uint32_t print = 0;
     bool open = left == NULL ||
                 (met->names > left->pos && left->times <= GOSSIP_RETURNS);
-    bool named = met->names != 0 && gossip_print_at(s, met->names, &print) &&
+    bool named = met->names != 0 && had_batch(s, met->names, &print) &&
                  print == met->names_print && s->reading.any && open &&
                  !s->complete;
     bool known = s->rival.epoch.no != 0 && s->rival.epoch.id == met->epoch.id;
@@ -383,20 +417,17 @@ yields_to_part(struct gossip *g, struct gossip_stream *s,
 {
     uint32_t print = 0;
     bool known = met->has_print && gossip_print_at(s, met->pos, &print);
-    bool first = meet_rival(g, s, met);
 
     CHECK(!s->whole && !met->whole);
     if (s->pos == 0) {
         return true;
     }
-    if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
-        gossip_vector_send(g, met->peer, true);
-    }
+    bool waits = waits_for_vector(g, s, met);
     if (!known || print != met->print) {
         return yields_to_proof(g, s, met, known);
     }
     if (!met->counts || !s->digest_known) {
-        return is_known_for(g, s, g->config.judge_ms / 2);
+        return !waits;
     }
     if (s->digest_count <= met->count || s->rival.proofs++ >= PROOFS) {
         return true;
@@ -412,6 +443,25 @@ static bool
 is_behind(const struct gossip_stream *s, const struct gossip_met *met)
 {
     return !met->lives && met->pos < s->pos && agrees(s, met);
+}
+
+/* Whether a part that this node has, and does not read, stays for now beside a
+ * complete epoch that nobody reads: it goes on where that one ended, and has more
+ * by now. A reader may still go on in the complete one, or come to the part. */
+static bool
+keeps_part(struct gossip *g, struct gossip_stream *s,
+           const struct gossip_met *met)
+{
+    bool empty = met->pos == 0 && met->counts;
+
+    if (met->lives || s->pos == 0 || gossip_is_torn(s)) {
+        return false;
+    }
+    if (!met->has_print && !empty) {
+        return waits_for_vector(g, s, met);
+    }
+    return (empty || is_behind(s, met)) && has_less(s, met) &&
+           waits_for_readers(g, s, met, 3 * g->config.judge_ms);
 }
 
 bool
@@ -449,6 +499,9 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     }
     if (!leads && mine && is_behind(s, met)) {
         raise_above(g, s, met->peer, s->no_max); /* who is there follows */
+        return false;
+    }
+    if (!leads && !mine && keeps_part(g, s, met)) {
         return false;
     }
     /* Whoever has just read it may know better than who reads the other one. */

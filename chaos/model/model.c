@@ -67,6 +67,11 @@ static const char letters[] = "pabcxyzlmnewdfghij";
 #define LETTERS_LONG 12U /* of the longest words, and of all above WORD_SHORT */
 #define WORD_SHORT   4U
 
+/* Longer ones, with letters of the short ones, that failed once. */
+static const char *const pinned[] = {"ehmph", "ehmhp", "gmhll",
+                                     "hmywp", "hmhmm", "hipwp",
+                                     "efhmp", "fhemp", "iehmp"};
+
 /* Roles */
 
 /* Whether it is a member for the node: each helps the two others to find each
@@ -114,6 +119,7 @@ set_role(uint32_t at)
     if (node->reads && !reads) {
         model_node_end(node);
     }
+    node->reads_us = node->reads ? node->reads_us : model.now_us;
     node->reads = reads;
     gossip_role(node->g, model_stream, rank, primary, model.now_us);
     model_node_pull(node);
@@ -299,7 +305,8 @@ is_near_all(const struct model_node *node)
     return near;
 }
 
-/* Whether one of these nodes reads along. */
+/* Whether one of these nodes reads along, and had the time to be handed the names:
+ * what another node knows comes within two steps. */
 static bool
 is_read(const bool near[MODEL_NODES])
 {
@@ -308,6 +315,7 @@ is_read(const bool near[MODEL_NODES])
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_node *node = &model.node[i];
         read |= node->g != NULL && node->reads && node->live &&
+                model.now_us - node->reads_us >= 2 * SHORT_US &&
                 node->process == model.process &&
                 node->next_seq == model.count && near[i];
     }
@@ -332,38 +340,25 @@ publish(void)
     }
 }
 
-/* Whether a peer that knows all hears what the node says last. */
+/* Whether a peer that knows all hears what the node says last. One that has nothing
+ * of a new process yet may not believe in it. */
 static bool
 is_heard(const struct model_node *node)
 {
     bool heard = false;
 
-    for (uint32_t i = 0; i < MODEL_NODES; i++) {
+    for (uint32_t i = 0; i < MODEL_NODES && model.count > 0; i++) {
         heard |= node->linked[i] != 0 &&
                  model_node_names(&model.node[i]) == model.count;
     }
     return heard;
 }
 
-/* Whether it says what it read at once: as the first of the readers, or after
- * it. In place of one that lost the engine it does so a moment later, and who
- * leaves before that takes it along (README.md). */
-static bool
-is_prompt(uint32_t at)
-{
-    bool prompt = true;
-
-    for (uint32_t i = 0; i < at; i++) {
-        prompt &= !is_member(at, i) || !is_able(at, i) || !model.node[i].cut;
-    }
-    return prompt;
-}
-
 /* Its last records are with its peers before it goes. */
 static void
 leave(struct model_node *node)
 {
-    bool heard = is_heard(node) && is_prompt((uint32_t)(node - model.node));
+    bool heard = is_heard(node);
 
     publish();
     look();
@@ -456,9 +451,7 @@ tell(char letter)
     }
 }
 
-/* Blocks of the living process that the best of its readers knows. 0 where a
- * reader is about to come back to an engine that it lost: it may begin anew then,
- * and displace a part (README.md). */
+/* Blocks of the living process that the best of its readers knows. */
 static uint64_t
 best_known(void)
 {
@@ -467,9 +460,6 @@ best_known(void)
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_node *node = &model.node[i];
         struct gossip_status s;
-        if (node->cut && node->begun) {
-            return 0;
-        }
         if (node->g != NULL && node->process == model.process && node->live &&
             gossip_status_of(node->g, model_stream, &s) && s.reads) {
             uint64_t blocks = model_node_blocks(node);
@@ -600,6 +590,9 @@ main(int argc, char **argv)
     (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
     for (uint32_t i = 1; i <= length; i++) {
         play_all(i, i < length && i <= WORD_SHORT ? LETTERS : LETTERS_LONG);
+    }
+    for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
+        play_word(pinned[i]);
     }
     printf("model: %" PRIu64 " words, %" PRIu64
            " at whose end all could be known, %" PRIu64

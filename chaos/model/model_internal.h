@@ -36,6 +36,7 @@ struct model_node {
     uint64_t linked[MODEL_NODES]; /* the peer's id; 0 */
     /* The intake. */
     bool reads;
+    uint64_t reads_us; /* since when */
     bool begun;
     bool live;
     bool whole;

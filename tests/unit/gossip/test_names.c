@@ -647,3 +647,22 @@ Test(gossip_names, a_leaving_node_pushes_what_waits)
     lab_carry(&lab);
     cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(20));
 }
+
+/* Who reads first may have lost the engine; it is given lag_ms to tell, and a
+ * node that leaves does not wait for that. */
+Test(gossip_names, a_leaving_node_pushes_what_who_reads_first_did_not)
+{
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i <= 20; i++) {
+        read_one(1, i, i, true);
+    }
+    lab_run(&lab, config.push_ms + 1);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(19));
+    gossip_flush(lab.nodes[1].g, lab.now_us);
+    lab_pull(&lab);
+    lab_carry(&lab);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).pos, gossip_pos_after(20));
+    }
+}
