@@ -48,8 +48,9 @@ class Secured(io.RawIOBase):
 
     def __init__(self, link, context, host):
         super().__init__()
-        while link.recv(1) != b"\n":  # INFO is plain, all else is not
-            pass
+        while (byte := link.recv(1)) != b"\n":  # INFO is plain, all else is not
+            if not byte:
+                raise OSError("the server hung up")
         self.link, self.turn = context.wrap_socket(link, server_hostname=host), threading.Lock()
         self.link.setblocking(False)
 
@@ -165,7 +166,8 @@ class Publisher:
         while line := lines.readline():
             word, *rest = line.split() or [b""]
             if word == b"PING":
-                link.sendall(b"PONG\r\n")
+                with self.turn:  # not within a batch
+                    link.sendall(b"PONG\r\n")
             elif word == b"-ERR":
                 raise OSError(line.decode(errors="replace").strip())
             elif word == b"PONG" and not self.stream:

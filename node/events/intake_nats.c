@@ -394,7 +394,9 @@ read_link(struct intake_rank *rank, struct link *link, uint32_t most,
         link->at += said.used;
         link->skip = said.skip;
         n++;
-        why = take(rank, &said);
+        bool early = url_of(rank, link)->tls && link->tls == NULL;
+        why = early && said.op != NATS_INFO ? "it speaks before TLS"
+                                            : take(rank, &said);
     }
     rank->look = rank->look || n == most;
     return why;

@@ -377,7 +377,10 @@ class Tls(Base):
             url = f"tls://127.0.0.1:{listener.getsockname()[1]}/kv.a"
             drive = self.watch(self.drive(Place(url, None), replay=False, **self.ca(),
                                           **{"events.nats_login": "sesame"}))
-            for words in (b"INFO {}\r\n", b'INFO {"tls_required":true}\r\n+OK\r\n'):
+            head = b"NATS/1.0\r\nNats-Msg-Id: x-0\r\n\r\n"
+            batch = b"HMSG kv.a 1 %d %d\r\n%s\x92\x01\x90\r\n" % (len(head), len(head) + 3, head)
+            for words in (b"INFO {}\r\n", b'INFO {"tls_required":true}\r\n+OK\r\n', b"PING\r\n",
+                          b"PONG\r\n" + batch):
                 link, _ = listener.accept()
                 with link:
                     link.settimeout(harness.IO_TIMEOUT_S)
@@ -391,8 +394,10 @@ class Tls(Base):
                         heard += more
                 self.assertNotIn(b"sesame", heard)
                 self.assertNotIn(b"CONNECT", heard)
+                self.assertNotIn(b"PONG", heard)
             for why in "it speaks no TLS", "it speaks before TLS":
                 self.wait(lambda why=why: why in self.log_of(drive), why)
+            self.assertEqual((drive.state(), drive.items), ("connecting", []))
 
     @staticmethod
     def read(link):
