@@ -562,6 +562,10 @@ gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes, size_t len,
         return 0;
     }
     int rc = in.failed ? GOSSIP_E_BAD : dispatch(g, peer, type, in);
+    if (g->vector_of != 0) { /* once, however many streams want it */
+        gossip_vector_send(g, g->vector_of, true);
+        g->vector_of = 0;
+    }
     g->stats.frames_bad += rc == GOSSIP_E_BAD;
     return rc;
 }

@@ -118,6 +118,8 @@ struct gossip {
 
     struct gossip_stream *push_first;
     uint64_t push_due_us;
+    uint64_t vector_of; /* the peer whose vector is to be asked for once the
+                           frame was taken; 0: none */
     bool leaves;      /* all that was read here goes out, whoever is primary */
     uint64_t tree;    /* drawn: the order in which pushes reach peers */
     uint64_t tree_us; /* another one is drawn then */

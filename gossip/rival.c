@@ -249,7 +249,7 @@ waits_for_vector(struct gossip *g, struct gossip_stream *s,
     bool good = gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE;
 
     if (meet_rival(g, s, met) && good) {
-        gossip_vector_send(g, met->peer, true);
+        g->vector_of = met->peer;
     }
     return !is_known_for(g, s, g->config.judge_ms / 2);
 }
