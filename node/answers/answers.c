@@ -167,14 +167,16 @@ answers_clear(struct answers *cache, const struct answers_which *which)
 {
     uint32_t count = 0;
 
+    /* First: who found an answer by its vector has a flight that is seen below,
+     * and keeps no copy. */
+    uv_rwlock_wrlock(&cache->alike_lock);
+    alike_index_clear(&cache->alike, which);
+    uv_rwlock_wrunlock(&cache->alike_lock);
     for (unsigned i = 0; i < ANSWERS_SHARDS; i++) {
         uv_mutex_lock(&cache->shard[i].lock);
         count += answers_table_clear(&cache->shard[i].table, which);
         uv_mutex_unlock(&cache->shard[i].lock);
     }
-    uv_rwlock_wrlock(&cache->alike_lock);
-    alike_index_clear(&cache->alike, which);
-    uv_rwlock_wrunlock(&cache->alike_lock);
     return count;
 }
 

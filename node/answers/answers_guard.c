@@ -67,37 +67,41 @@ static const char *const usual[26] = {
     ['y' - 'a'] = " yes yet you you're you've your ",
 };
 
-/* Words that a meaning turns on. */
+/* Words that a meaning turns on, and what is to be done with a text. */
 static const char *const turns[26] = {
     ['a' - 'a'] = " above add after against ahead all allow allowed always "
                   "another any ascending average ",
     ['b' - 'a'] = " back backward before behind below best better between "
                   "bigger biggest billion bottom buy ",
-    ['c' - 'a'] = " cheaper cheapest closed colder ",
+    ['c' - 'a'] = " cheaper cheapest classify closed colder compare convert "
+                  "critique ",
     ['d' - 'a'] = " daily decode decrease decreases decreasing decrypt deeper "
-                  "denied deny descending difference disable divide double down"
+                  "define denied deny descending describe difference disable "
+                  "divide double down"
                   " ",
     ['e' - 'a'] = " each earlier early east either enable encode encrypt equal "
-                  "even every except exclude excluding export ",
+                  "evaluate even every except exclude excluding explain "
+                  "export extract ",
     ['f' - 'a'] = " false farther faster fastest few fewer forward front ",
     ['g' - 'a'] = " gain greater ",
     ['h' - 'a'] = " half heavier higher highest horizontal hotter hourly "
                   "hundred ",
     ['i' - 'a'] = " import include increase increases increasing inside ",
     ['l' - 'a'] = " larger largest last late later least left less lighter "
-                  "longer longest lose loss lost lower lowest ",
+                  "list longer longest lose loss lost lower lowest ",
     ['m' - 'a'] = " max million min minus monthly more most multiply ",
     ['n' - 'a'] = " negative neither never next no nobody none nor north not "
                   "nothing ",
-    ['o' - 'a'] = " odd off older oldest on once only open other outside "
-                  "over ",
-    ['p' - 'a'] = " per plus positive profit pull push ",
+    ['o' - 'a'] = " odd off older oldest on once only open other outline "
+                  "outside over ",
+    ['p' - 'a'] = " paraphrase per plus positive profit prove pull push ",
     ['q' - 'a'] = " quarter ",
-    ['r' - 'a'] = " receive remaining right ",
+    ['r' - 'a'] = " receive remaining review rewrite right ",
     ['s' - 'a'] = " same sell send shorter shortest since slower slowest "
-                  "smaller smallest south start stop subtract sum ",
+                  "simplify smaller smallest south start stop subtract sum "
+                  "summarize ",
     ['t' - 'a'] = " taller tallest thousand thrice times today tomorrow top "
-                  "total triple true twice ",
+                  "total translate triple true twice ",
     ['u' - 'a'] = " under unless until up ",
     ['v' - 'a'] = " vertical ",
     ['w' - 'a'] = " weekly west wider win within without won worse worst ",
@@ -109,25 +113,70 @@ static const struct alike {
     const char *word;
     const char *as;
 } alike[] = {
-    {"aren't", "not"},  {"cannot", "not"},         {"cant", "not"},
-    {"couldnt", "not"}, {"decreased", "decrease"}, {"didnt", "not"},
-    {"doesnt", "not"},  {"dont", "not"},           {"dozen", "12"},
-    {"eight", "8"},     {"eighteen", "18"},        {"eighth", "8th"},
-    {"eighty", "80"},   {"eleven", "11"},          {"fifteen", "15"},
-    {"fifth", "5th"},   {"fifty", "50"},           {"first", "1st"},
-    {"five", "5"},      {"forty", "40"},           {"four", "4"},
-    {"fourteen", "14"}, {"fourth", "4th"},         {"increased", "increase"},
-    {"maximum", "max"}, {"minimum", "min"},        {"nine", "9"},
-    {"nineteen", "19"}, {"ninety", "90"},          {"ninth", "9th"},
-    {"one", "1"},       {"percent", "%"},          {"second", "2nd"},
-    {"seven", "7"},     {"seventeen", "17"},       {"seventh", "7th"},
-    {"seventy", "70"},  {"shouldnt", "not"},       {"six", "6"},
-    {"sixteen", "16"},  {"sixth", "6th"},          {"sixty", "60"},
-    {"ten", "10"},      {"tenth", "10th"},         {"third", "3rd"},
-    {"thirteen", "13"}, {"thirty", "30"},          {"three", "3"},
-    {"twelve", "12"},   {"twenty", "20"},          {"two", "2"},
-    {"wasnt", "not"},   {"werent", "not"},         {"won't", "not"},
-    {"wont", "not"},    {"wouldnt", "not"},        {"zero", "0"},
+    {"aren't", "not"},
+    {"arent", "not"},
+    {"cannot", "not"},
+    {"cant", "not"},
+    {"couldnt", "not"},
+    {"decreased", "decrease"},
+    {"didnt", "not"},
+    {"doesnt", "not"},
+    {"dont", "not"},
+    {"dozen", "12"},
+    {"eight", "8"},
+    {"eighteen", "18"},
+    {"eighth", "8th"},
+    {"eighty", "80"},
+    {"eleven", "11"},
+    {"fifteen", "15"},
+    {"fifth", "5th"},
+    {"fifty", "50"},
+    {"first", "1st"},
+    {"five", "5"},
+    {"forty", "40"},
+    {"four", "4"},
+    {"fourteen", "14"},
+    {"fourth", "4th"},
+    {"hadnt", "not"},
+    {"hasnt", "not"},
+    {"havent", "not"},
+    {"increased", "increase"},
+    {"isnt", "not"},
+    {"maximum", "max"},
+    {"minimum", "min"},
+    {"mustnt", "not"},
+    {"nine", "9"},
+    {"nineteen", "19"},
+    {"ninety", "90"},
+    {"ninth", "9th"},
+    {"one", "1"},
+    {"percent", "%"},
+    {"second", "2nd"},
+    {"seven", "7"},
+    {"seventeen", "17"},
+    {"seventh", "7th"},
+    {"seventy", "70"},
+    {"shouldnt", "not"},
+    {"six", "6"},
+    {"sixteen", "16"},
+    {"sixth", "6th"},
+    {"sixty", "60"},
+    {"summarise", "summarize"},
+    {"ten", "10"},
+    {"tenth", "10th"},
+    {"third", "3rd"},
+    {"thirteen", "13"},
+    {"thirty", "30"},
+    {"three", "3"},
+    {"twelve", "12"},
+    {"twenty", "20"},
+    {"two", "2"},
+    {"wasnt", "not"},
+    {"werent", "not"},
+    {"won't", "not"},
+    {"wont", "not"},
+    {"wouldnt", "not"},
+    {"zero", "0"},
 };
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -242,6 +291,8 @@ judge_word(struct guard *g, char *word, size_t len, bool capital)
         add(g, ITEM_WORD, SLICE("not"));
     } else if (has_word(turns, whole)) {
         add(g, ITEM_WORD, whole);
+    } else if (whole.len == 1 && word[0] != 'a' && word[0] != 'i') {
+        add(g, ITEM_NAME, whole); /* of a variable, maybe */
     } else if (capital && !has_word(usual, whole)) {
         add(g, ITEM_NAME, whole);
     }
@@ -281,6 +332,15 @@ foreign_sign(const struct guard *g, size_t at)
     return c >= 0xF0 ? 4 : 0;
 }
 
+/* A comma within a number that parts its thousands. */
+static bool
+parts_thousands(const struct guard *g, size_t at)
+{
+    return byte_at(g, at) == ',' && is_digit(byte_at(g, at + 1)) &&
+           is_digit(byte_at(g, at + 2)) && is_digit(byte_at(g, at + 3)) &&
+           !is_digit(byte_at(g, at + 4));
+}
+
 /* The word at g->at; one that is too long to be known is a name, or nothing. */
 static void
 take_word(struct guard *g)
@@ -299,7 +359,7 @@ take_word(struct guard *g)
             break;
         }
         digits = digits || is_digit(c);
-        if (c != ',' && len < WORD_MAX) {
+        if (!parts_thousands(g, g->at) && len < WORD_MAX) {
             word[len++] = apostrophe(g, g->at) != 0
                               ? '\''
                               : ascii_lower(g->text.ptr[g->at]);
@@ -357,8 +417,11 @@ take_quoted(struct guard *g)
         ticks++;
     }
     if (ticks != 0) {
-        return take_between(
-            g, ticks, (struct slice){g->text.ptr + g->at, ticks}, ITEM_CODE);
+        struct slice close = {g->text.ptr + g->at, ticks};
+        if (!take_between(g, ticks, close, ITEM_CODE)) {
+            g->at += ticks; /* all of them: they are not looked at again */
+        }
+        return true;
     }
     if (byte_at(g, g->at) == '"') {
         return take_between(g, 1, SLICE("\""), ITEM_QUOTED);
@@ -385,22 +448,43 @@ take_foreign(struct guard *g, size_t len)
     g->at += len;
 }
 
-/* Signs that always count, and those that do before a digit. */
+/* Whether a number begins there: 5, or .5. */
+static bool
+is_number(const struct guard *g, size_t at)
+{
+    return is_digit(byte_at(g, at)) ||
+           (byte_at(g, at) == '.' && is_digit(byte_at(g, at + 1)));
+}
+
+/* Signs that always count, and those that do beside a digit. */
+static bool
+sign_counts(const struct guard *g)
+{
+    unsigned char c = byte_at(g, g->at);
+    size_t after = g->at + 1;
+
+    switch (c) {
+    case '-':
+    case '/':
+        while (byte_at(g, after) == ' ') {
+            after++;
+        }
+        return is_number(g, after);
+    case '.':
+        return is_digit(byte_at(g, after));
+    case '!':
+        return g->at != 0 && is_digit(byte_at(g, g->at - 1));
+    case '\0':
+        return false;
+    default:
+        return strchr("%$+*=<>^&|~()[]{}#\\", c) != NULL;
+    }
+}
+
 static void
 take_sign(struct guard *g)
 {
-    unsigned char c = byte_at(g, g->at);
-    unsigned char next = byte_at(g, g->at + 1);
-    size_t after = g->at + 1;
-
-    while (byte_at(g, after) == ' ') {
-        after++;
-    }
-    bool counts =
-        memchr("%$+*=<>^&|~", c, 11) != NULL ||
-        ((c == '-' || c == '/') &&
-         (is_digit(next) || (next == ' ' && is_digit(byte_at(g, after)))));
-    if (counts) {
+    if (sign_counts(g)) {
         add(g, ITEM_SIGN, (struct slice){g->text.ptr + g->at, 1});
     }
     g->at++;

@@ -6,11 +6,12 @@
  * Guarded are, in the order in which they come:
  *   - numbers, in digits or words ("1,000" is 1000, "two" is 2), and all that is
  *     written with a digit in it (5kg, v2, 10:30);
- *   - signs of money and arithmetic;
+ *   - signs of money, arithmetic and notation, brackets among them;
  *   - words that say no ("don't" is "do not"), and words that have an opposite or
- *     a place in an order (more, before, first, only, without, increase, ...);
+ *     a place in an order (more, before, first, only, without, increase, ...), or
+ *     say what to do with a text (summarize, translate, compare, ...);
  *   - names: words with a capital letter that are no usual word of a sentence's
- *     beginning;
+ *     beginning, and single letters;
  *   - what stands between quotes or backticks, byte for byte.
  * Two texts with the same digest have the same of these. Everything else is left
  * to their vectors. The lists are English: texts in other languages are not for

@@ -93,6 +93,8 @@ answers_unlike_name(enum answers_unlike unlike)
         [ANSWERS_UNLIKE_TURNS] = "turns",
         [ANSWERS_UNLIKE_LONG] = "long",
         [ANSWERS_UNLIKE_LANGUAGE] = "language",
+        [ANSWERS_UNLIKE_TENANT] = "tenant",
+        [ANSWERS_UNLIKE_RULE] = "rule",
     };
 
     CHECK(unlike < ANSWERS_UNLIKES);

@@ -52,14 +52,19 @@ enum answers_unlike {
     ANSWERS_UNLIKE_TURNS, /* it goes on with a conversation, or its question is
                              not one text */
     ANSWERS_UNLIKE_LONG,  /* over ANSWERS_QUESTION_MAX */
-    ANSWERS_UNLIKE_LANGUAGE, /* not English, as far as can be told: for callers */
+    /* For callers: */
+    ANSWERS_UNLIKE_LANGUAGE, /* not English, as far as can be told */
+    ANSWERS_UNLIKE_TENANT,   /* whose words only some may see */
+    ANSWERS_UNLIKE_RULE,     /* of content.file: off */
     ANSWERS_UNLIKES,
 };
 
 /* "tools", "turns", ...; "" for ANSWERS_UNLIKE_MAY. Static text. */
 const char *answers_unlike_name(enum answers_unlike unlike);
 
-#define ANSWERS_QUESTION_MAX ((size_t)8 << 10) /* bytes, in the body */
+/* Bytes of a question, in the body. One instruction before a long text hardly
+ * moves its vector, and embedders leave out what is behind some hundred tokens. */
+#define ANSWERS_QUESTION_MAX ((size_t)1 << 10)
 
 /* Judges a request that answers_judge() lets in. With ANSWERS_UNLIKE_MAY *raw is
  * its question in the body, between its quotes. */

@@ -435,7 +435,7 @@ put_explain(struct control *control, const struct asked *asked,
     if (may) {
         put_split(control, world, &half, split, &choice, json);
     }
-    control_cache_explain(control, control->alias.body, json);
+    control_cache_explain(control, world->residency, control->alias.body, json);
     control_resume_explain(control, world, choice.worker, control->alias.body,
                            json);
     control_scale_explain(&control->scale, &control->node->scale,

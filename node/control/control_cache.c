@@ -153,21 +153,40 @@ control_cache_put(struct control *control, struct json_out *json)
     json_out_object_end(json);
 }
 
-/* Whether the request may get the answer to a question like its own. */
-static void
-explain_semantic(const struct scan *scan, struct slice body,
-                 struct json_out *json)
+/* As resembling_read() does. */
+static enum answers_unlike
+judge_semantic(const struct control *control, const char *residency,
+               struct slice body)
 {
+    const struct keys_isolation *isolation = control->explain.isolation;
+    const struct named *named = &control->alias.named;
     char room[ANSWERS_QUESTION_MAX];
     struct slice raw;
-    enum answers_unlike unlike = answers_judge_question(scan, body, &raw);
 
-    if (unlike == ANSWERS_UNLIKE_MAY) {
-        struct slice text = {room, scan_unescape(raw.ptr, raw.len, room)};
-        unlike = content_language_of(text) == CONTENT_EN
-                     ? ANSWERS_UNLIKE_MAY
-                     : ANSWERS_UNLIKE_LANGUAGE;
+    if ((isolation != NULL && isolation->strict) ||
+        (residency != NULL && residency[0] != '\0')) {
+        return ANSWERS_UNLIKE_TENANT;
     }
+    if (named->judged && named->verdict.semantic_permille > 1000) {
+        return ANSWERS_UNLIKE_RULE;
+    }
+    enum answers_unlike unlike =
+        answers_judge_question(&control->explain.scan, body, &raw);
+    if (unlike != ANSWERS_UNLIKE_MAY) {
+        return unlike;
+    }
+    struct slice text = {room, scan_unescape(raw.ptr, raw.len, room)};
+    return content_language_of(text) == CONTENT_EN ? ANSWERS_UNLIKE_MAY
+                                                   : ANSWERS_UNLIKE_LANGUAGE;
+}
+
+/* Whether the request may get the answer to a question like its own. */
+static void
+explain_semantic(const struct control *control, const char *residency,
+                 struct slice body, struct json_out *json)
+{
+    enum answers_unlike unlike = judge_semantic(control, residency, body);
+
     json_out_key(json, "semantic");
     json_out_object_begin(json);
     json_out_put_bool(json, "may", unlike == ANSWERS_UNLIKE_MAY);
@@ -176,8 +195,8 @@ explain_semantic(const struct scan *scan, struct slice body,
 }
 
 void
-control_cache_explain(struct control *control, struct slice body,
-                      struct json_out *json)
+control_cache_explain(struct control *control, const char *residency,
+                      struct slice body, struct json_out *json)
 {
     const struct node_shared *node = control->node;
     const struct node_live *live = publish_get(&node->live);
@@ -195,7 +214,7 @@ control_cache_explain(struct control *control, struct slice body,
     json_out_put_text(json, "why_not", answers_pass_name(pass));
     explain_redis(node, pass, json);
     if (is_semantic(node) && pass == ANSWERS_MAY) {
-        explain_semantic(&control->explain.scan, body, json);
+        explain_semantic(control, residency, body, json);
     }
     json_out_object_end(json);
 }

@@ -19,9 +19,9 @@ void control_cache_put(struct control *control, struct json_out *json)
 
 /* Adds "answer_cache" of /admin/explain, likewise: whether the request that
  * control->explain has read, with that body, may be answered from it, and whether
- * Redis would be asked. */
-void control_cache_explain(struct control *control, struct slice body,
-                           struct json_out *json) ON_CONTROL;
+ * Redis would be asked. residency: its tenant's; NULL or "": anywhere. */
+void control_cache_explain(struct control *control, const char *residency,
+                           struct slice body, struct json_out *json) ON_CONTROL;
 
 /* Its metrics as Prometheus text, likewise. */
 void control_cache_put_metrics(const struct node_shared *node, struct buf *out);

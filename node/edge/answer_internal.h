@@ -249,9 +249,12 @@ void sharing_keep(struct exchange *x, const struct answers_kept *answer)
 
 /* resembling.c */
 
-/* Whether the request that the scratch has read, which asks the cache, may be
- * answered by a question like its own: its question in the body, or nothing. */
-struct slice resembling_read(struct exchange *x) ON_LANE;
+/* The question, in the body, of a request that the scratch has read, or nothing.
+ * Whatever the settings: the answer's name depends on it, and nodes share names. */
+struct slice resembling_question(const struct exchange *x) ON_LANE;
+/* Notes whether the request, which asks the cache, may be answered by a question
+ * like its own, which is this one. */
+void resembling_read(struct exchange *x, struct slice question) ON_LANE;
 /* x has a flight: asks for its question's vector, if it may. True: x waits, and
  * goes on by caching_found() or caching_go_on(). */
 bool resembling_ask(struct exchange *x) ON_LANE MUST_CHECK;

@@ -127,6 +127,7 @@ caching_read(struct exchange *x, const struct http_head *head)
     struct lane *lane = x->client->lane;
     struct answers_control control = control_of(head);
     enum answers_pass pass = ANSWERS_PATH;
+    struct slice question = SLICE("");
     struct answers_form form;
 
     if (control.no_store) {
@@ -134,15 +135,16 @@ caching_read(struct exchange *x, const struct http_head *head)
     } else if (x->dispatch.routed && x->stored != 0) {
         pass = ANSWERS_STATE;
     } else if (x->dispatch.routed) {
-        pass =
-            answers_judge_around(&lane->route.scan, x->body, resembling_read(x),
-                                 lane->answer_cache.seeded != 0,
-                                 answers_seed(lane->node->answers), &form);
+        question = resembling_question(x);
+        pass = answers_judge_around(&lane->route.scan, x->body, question,
+                                    lane->answer_cache.seeded != 0,
+                                    answers_seed(lane->node->answers), &form);
     }
     if (pass != ANSWERS_MAY) {
         bypass(x, pass);
         return;
     }
+    resembling_read(x, question);
     set_key(x, head, &form);
     x->caching.verdict = CACHING_MISS;
     x->caching.asks = true;

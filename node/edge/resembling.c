@@ -35,31 +35,38 @@ is_free(const struct admission *admission)
 }
 
 struct slice
-resembling_read(struct exchange *x)
+resembling_question(const struct exchange *x)
+{
+    struct slice raw;
+
+    return answers_judge_question(&x->client->lane->route.scan, x->body,
+                                  &raw) == ANSWERS_UNLIKE_MAY
+               ? raw
+               : SLICE("");
+}
+
+void
+resembling_read(struct exchange *x, struct slice question)
 {
     struct lane *lane = x->client->lane;
     struct edge_resembling *r = &x->caching.resembling;
     char room[ANSWERS_QUESTION_MAX];
-    struct slice raw;
 
     r->permille = x->naming.semantic_permille != 0
                       ? x->naming.semantic_permille
                       : lane->answer_cache.semantic_permille;
-    if (lane->answer_cache.semantic_model[0] == '\0' || r->permille > 1000 ||
-        !is_free(&x->client->framing.admission) ||
-        answers_judge_question(&lane->route.scan, x->body, &raw) !=
-            ANSWERS_UNLIKE_MAY) {
-        return SLICE("");
+    if (question.len == 0 || lane->answer_cache.semantic_model[0] == '\0' ||
+        r->permille > 1000 || !is_free(&x->client->framing.admission)) {
+        return;
     }
-    struct slice text = {room, scan_unescape(raw.ptr, raw.len, room)};
+    struct slice text = {room, scan_unescape(question.ptr, question.len, room)};
     if (content_language_of(text) != CONTENT_EN) {
-        return SLICE("");
+        return;
     }
     r->may = true;
     r->guard = answers_guard(text);
-    r->at = (uint32_t)(raw.ptr - x->body.ptr);
-    r->len = (uint32_t)raw.len;
-    return raw;
+    r->at = (uint32_t)(question.ptr - x->body.ptr);
+    r->len = (uint32_t)question.len;
 }
 
 /* Answering */
@@ -162,9 +169,19 @@ leave_place(struct exchange *x)
     }
 }
 
-static void ON_LANE
-count_outcome(struct lane *lane, bool good, bool late)
+/* The engine refuses this question: it may be well for others. */
+static bool
+is_of_question(const struct httpc_answer *answer)
 {
+    unsigned status = answer->outcome == HTTPC_OK ? answer->head->status : 0;
+
+    return status == 400 || status == 413 || status == 422;
+}
+
+static void ON_LANE
+count_outcome(struct lane *lane, bool good, const struct httpc_answer *answer)
+{
+    bool late = answer->outcome == HTTPC_TIMEOUT;
     struct edge_embedders *embedders = &lane->embedders;
     struct answers_asked *asked = answers_asked(lane->node->answers);
 
@@ -173,7 +190,7 @@ count_outcome(struct lane *lane, bool good, bool late)
         return;
     }
     counter_add(late ? &asked->late : &asked->failed, 1);
-    if (++embedders->failed >= FAILED_MAX) {
+    if (!is_of_question(answer) && ++embedders->failed >= FAILED_MAX) {
         embedders->failed = 0;
         embedders->again_at_us = lane_now_us(lane) + PAUSE_US;
     }
@@ -189,7 +206,7 @@ on_vector(void *context, const struct httpc_answer *answer)
                 answers_vector_read(answer->body, &r->vector) == 0;
 
     leave_place(x);
-    count_outcome(x->client->lane, good, answer->outcome == HTTPC_TIMEOUT);
+    count_outcome(x->client->lane, good, answer);
     if (!good || x->caching.anew || !find(x)) {
         caching_go_on(x);
     }

@@ -19,7 +19,7 @@ static const struct {
                       "the user needs HSETNX, HMGET, HSET, DEL, GETRANGE and "
                       "SET of kvasir:*"},
     [REDIS_OTHER] = {"other", "it refuses",
-                     "what it said is in its own log, too"},
+                     "redis-cli INFO and ACL LOG tell more"},
 };
 
 enum redis_refusal

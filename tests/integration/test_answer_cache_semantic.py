@@ -31,6 +31,7 @@ class Semantic(Proxy):
     def setUp(self):
         super().setUp()
         self.count = 0
+        self.engine_options = ""
         self.lock = threading.Lock()
         self.embed = lambda peer, text: peer.json(
             {"object": "list", "data": [{"index": 0, "embedding": vector(text)}]})
@@ -58,7 +59,7 @@ class Semantic(Proxy):
         self.embed(peer, request.json()["input"])
 
     def serve_on(self, *options):
-        self.node = self.serve(self.engine, self.embedder, options=[
+        self.node = self.serve(self.engine.url + self.engine_options, self.embedder, count=2, options=[
             "--answer_cache.bytes_max", "64MiB", "--answer_cache.semantic_model", "e",
             "--answer_cache.semantic_threshold", "0.8", "--answer_cache.semantic_wait", "10s",
             *options])
@@ -70,6 +71,10 @@ class Semantic(Proxy):
 
     def said(self, body, headers=None):
         return self.ask(body, headers).headers["x-cache"]
+
+    def explain(self, body, headers=None):
+        told = harness.request(self.node.at("admin"), "POST", "/admin/explain", body, headers or {})
+        return told.json()["answer_cache"]["semantic"]
 
     def metric(self, name):
         return harness.metric(self.node.at("admin"), f"kvasir_answer_cache_{name}")
@@ -139,12 +144,27 @@ class Semantic(Proxy):
         for body, why in ((asks(QUESTION, tools=tool), "tools"), (asks("", messages=turns), "turns"),
                           (asks("Wie viele Klammern hat sie verkauft und wann war das?"), "language"),
                           (asks("How is it? " * 1000), "long")):
-            told = harness.request(self.node.at("admin"), "POST", "/admin/explain", body).json()
-            self.assertEqual(told["answer_cache"]["semantic"], {"may": False, "why_not": why})
+            self.assertEqual(self.explain(body), {"may": False, "why_not": why})
             self.assertEqual(self.said(body), "MISS")
-        told = harness.request(self.node.at("admin"), "POST", "/admin/explain", asks(QUESTION)).json()
-        self.assertEqual(told["answer_cache"]["semantic"], {"may": True, "why_not": ""})
+        self.assertEqual(self.explain(asks(QUESTION)), {"may": True, "why_not": ""})
         self.assertEqual((self.counts(), len(self.embedder.requests)), ((0,) * 6, 0))
+
+    def test_the_words_of_some_tenants_are_not_for_it(self):
+        lines = ["isolation_secret: " + "0123456789abcdef" * 4, "tenants:"]
+        keys = {}
+        for name, more in (("any", None), ("strict", "isolation: strict"), ("bound", "residency: [eu]")):
+            keys[name], line = self.run_once("kvasir", "key").stdout.split()
+            lines += [f"  {name}:"] + ([f"    {more}"] if more else []) + [f"    keys: ['{line}']"]
+        file = self.folder / "keys.yaml"
+        file.write_text("\n".join(lines) + "\n")
+        self.engine_options = ",island=eu"
+        self.serve_on("--keys.file", file)
+        for name, why in (("strict", "tenant"), ("bound", "tenant"), ("any", "")):
+            self.assertEqual(self.explain(asks(QUESTION), {"x-kvasir-tenant": name}),
+                             {"may": not why, "why_not": why})
+            self.assertEqual(self.said(asks(QUESTION), {"authorization": f"Bearer {keys[name]}"}),
+                             "MISS")
+            self.assertEqual(len(self.embedder.requests), int(not why), name)
 
     def test_no_request_waits_for_its_vector_for_long(self):
         go = threading.Event()
@@ -213,8 +233,10 @@ class Semantic(Proxy):
                                asks(POLITE, model="auto")).json()
         self.assertEqual(told["content"]["semantic_threshold"], 0.999)
         asked = len(self.embedder.requests)
-        self.assertEqual(self.said(asks("never-mind how many it is", model="auto")), "MISS")
+        never = asks("never-mind how many it is", model="auto")
+        self.assertEqual(self.said(never), "MISS")
         self.assertEqual(len(self.embedder.requests), asked)
+        self.assertEqual(self.explain(never), {"may": False, "why_not": "rule"})
         self.assertEqual(self.said(asks(QUESTION.replace("How many", "How many, then,"))), "SEMANTIC")
 
 

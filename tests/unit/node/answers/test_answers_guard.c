@@ -23,6 +23,9 @@ Test(answers_guard, courtesies_and_spelling_are_left_to_the_vectors)
          "Hi! Could you please tell me how to reset my password? Thanks!"},
         {"Tom has 1,000 apples.", "tom's thing is that Tom has 1000 apples"},
         {"Tom has two apples", "Tom has 2 apples"},
+        {"Tom has 1,000,000 apples", "Tom has 1000000 apples"},
+        {"Summarise it", "Please summarize it!"},
+        {"a ``` b", "a b"},
         {"Tom doesn't run", "Tom does not run"},
         {"Tom doesn\xE2\x80\x99t run", "Tom did not run"},
         {"is the weather nice", "is the waether nice"},
@@ -68,6 +71,17 @@ Test(answers_guard, what_an_answer_turns_on_is_held)
         {"What is a 'cat'?", "What is a 'dog'?"},
         {"Run `ls -l` now", "Run `ls -a` now"},
         {"Run ```\nx = y\n``` now", "Run ```\nx = z\n``` now"},
+        {"Summarize this text: so it is", "Paraphrase this text: so it is"},
+        {"What is (2+3)*4", "What is 2+(3*4)"},
+        {"in [0,1)", "in (0,1]"},
+        {"What is 5!", "What is 5?"},
+        {"it is .5", "it is 5"},
+        {"it is -.5", "it is .5"},
+        {"it is 1,5", "it is 15"},
+        {"1,23,4", "12,3,4"},
+        {"how in C#", "how in C"},
+        {"solve for x: x+y=z", "solve for y: x+y=z"},
+        {"why isnt it red", "why is it red"},
     };
 
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
