@@ -286,6 +286,7 @@ recv_section(struct gossip *g, struct from from, struct codec_in *in)
                        .whole = section.whole,
                        .complete = section.complete,
                        .lives = from.origin != 0,
+                       .records = true,
                    })) {
         g->stats.dropped_epoch++;
         s = NULL;

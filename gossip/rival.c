@@ -340,7 +340,7 @@ yields_part_to_less(struct gossip *g, struct gossip_stream *s,
     if (s->pos == 0 || gossip_is_torn(s) || !s->digest_known) {
         return true;
     }
-    if (!met->has_print) {
+    if (met->records) {
         return !waits_for_vector(g, s, met);
     }
     if (!has_less(s, met) || !agrees(s, met)) {
@@ -456,9 +456,6 @@ keeps_part(struct gossip *g, struct gossip_stream *s,
 
     if (met->lives || s->pos == 0 || gossip_is_torn(s)) {
         return false;
-    }
-    if (!met->has_print && !empty) {
-        return waits_for_vector(g, s, met);
     }
     return (empty || is_behind(s, met)) && has_less(s, met) &&
            waits_for_readers(g, s, met, 3 * g->config.judge_ms);

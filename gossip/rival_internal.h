@@ -37,6 +37,7 @@ struct gossip_met {
     bool lives;     /* the peer has a live reading that leads it */
     bool has_print; /* of the batch at pos */
     bool counts;    /* count is known */
+    bool records;   /* it was records that told, not a vector */
     uint32_t print;
     uint64_t pos;
     uint64_t names; /* the position of the peer's names; 0: it has none, or
