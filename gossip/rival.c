@@ -1,10 +1,12 @@
 /*
  * Decides which of two epochs a stream keeps when a peer is in another one. The
- * epochs' numbers decide, with four exceptions. A node whose reading leads keeps
+ * epochs' numbers decide, with five exceptions. A node whose reading leads keeps
  * its epoch, proves that its process lives, and gives way to proof alone. A
  * replica that knows more waits a while for readers that could go on in its
  * epoch. A reading that knows less gives way to an epoch of the same process that
- * goes on. Of two partial epochs of one process the one with more blocks stays.
+ * goes on. Of two partial epochs of one process the one with more blocks stays. A
+ * part stays for a while beside a complete epoch that nobody reads and that ends
+ * before it.
  * gossip.h has the reasons.
  */
 #include "gossip/gossip_internal.h"
@@ -300,7 +302,7 @@ has_more(const struct gossip_stream *s, const struct gossip_met *met)
     return met->counts && s->digest_known && met->count > s->digest_count;
 }
 
-/* Whether it has fewer. */
+/* Whether the peer's replica has fewer. */
 static bool
 has_less(const struct gossip_stream *s, const struct gossip_met *met)
 {
