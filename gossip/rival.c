@@ -20,6 +20,10 @@
  * one that is dead does not displace the one that lives. */
 #define PROOFS_CONTESTED 3U
 
+/* How many judge_ms a state is kept for readers at most, however many epochs
+ * challenge it in turn. */
+#define TURNS 6U
+
 bool
 gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
 {
@@ -81,11 +85,18 @@ static bool
 meet_rival(struct gossip *g, struct gossip_stream *s,
            const struct gossip_met *met)
 {
-    bool first = s->rival.epoch.id != met->epoch.id || s->rival.epoch.no == 0;
+    uint64_t awake_us = gossip_awake(g);
+    uint64_t since_us = awake_us - s->rival.since_us;
+    bool any = s->rival.epoch.no != 0;
+    bool first = s->rival.epoch.id != met->epoch.id || !any;
+    bool turn = any && since_us < TURNS * gossip_us(g->config.judge_ms);
 
     if (first) {
-        s->rival =
-            (struct gossip_rival){.since_us = gossip_awake(g), .pos = s->pos};
+        s->rival = (struct gossip_rival){
+            .since_us = awake_us,
+            .turns_us = turn ? s->rival.turns_us : awake_us,
+            .pos = s->pos,
+        };
     }
     s->rival.epoch = met->epoch;
     s->rival.peer = met->peer;
@@ -97,6 +108,7 @@ gossip_rival_outdone(const struct gossip *g, struct gossip_stream *s)
 {
     if (s->rival.epoch.no != 0 && !is_above(s, s->rival.epoch)) {
         s->rival.since_us = gossip_awake(g);
+        s->rival.turns_us = s->rival.since_us;
     }
 }
 
@@ -225,21 +237,29 @@ patience_ms(const struct gossip *g, const struct gossip_stream *s)
     return named ? 3 * g->config.judge_ms : g->config.judge_ms / 2;
 }
 
+/* Whether so long is not over, and rivals that take turns had less in all. */
+static bool
+may_wait(const struct gossip *g, const struct gossip_stream *s, uint32_t ms)
+{
+    return !is_known_for(g, s, ms) && gossip_awake(g) - s->rival.turns_us <
+                                          TURNS * gossip_us(g->config.judge_ms);
+}
+
 /* Notes the rival, and says what is known here to readers that may go on in it,
  * for so long. True: it is not over. */
 static bool
 waits_for_readers(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met, uint32_t ms)
 {
-    bool first = meet_rival(g, s, met);
-
-    if (first) {
+    (void)meet_rival(g, s, met);
+    if (!s->rival.told) {
+        s->rival.told = true;
         tell(g, met->peer);
+        if (s->primary != met->peer) {
+            tell(g, s->primary);
+        }
     }
-    if (first && s->primary != met->peer) {
-        tell(g, s->primary);
-    }
-    return !is_known_for(g, s, ms);
+    return may_wait(g, s, ms);
 }
 
 /* Asks for the vector of who told of the rival by records alone, which do not say
@@ -253,7 +273,7 @@ waits_for_vector(struct gossip *g, struct gossip_stream *s,
     if (meet_rival(g, s, met) && good) {
         g->vector_of = met->peer;
     }
-    return !is_known_for(g, s, g->config.judge_ms / 2);
+    return may_wait(g, s, g->config.judge_ms / 2);
 }
 
 /* Whether the reading that leads gives way to a higher epoch. certain: it is
@@ -342,13 +362,16 @@ yields_part_to_less(struct gossip *g, struct gossip_stream *s,
     if (s->pos == 0 || gossip_is_torn(s) || !s->digest_known) {
         return true;
     }
-    if (met->records) {
+    bool smaller = s->rival.epoch.id == met->epoch.id && s->rival.smaller;
+    if (met->records && !smaller) {
         return !waits_for_vector(g, s, met);
     }
-    if (!has_less(s, met) || !agrees(s, met)) {
+    if (!met->records && (!has_less(s, met) || !agrees(s, met))) {
         return true;
     }
-    return !waits_for_readers(g, s, met, g->config.judge_ms);
+    bool waits = waits_for_readers(g, s, met, g->config.judge_ms);
+    s->rival.smaller = true; /* records do not end that */
+    return !waits;
 }
 
 /* Whether this node's readings had the batch at that position: from there on the

@@ -20,6 +20,9 @@ struct gossip_rival {
     struct gossip_epoch epoch; /* no 0: there is none */
     uint64_t peer;             /* that showed it last */
     uint64_t since_us;         /* it was met first, by gossip_awake() */
+    uint64_t turns_us;         /* ... or the first of those that take turns */
+    bool told;                 /* readers were, of what is known here */
+    bool smaller;              /* its vector said so, of the same process */
     uint64_t pos;              /* of the replica, at that time */
     uint32_t proofs;           /* that were asked for because of it */
     bool certain;              /* it is of another process than the reading's */

@@ -99,9 +99,10 @@ end_names(struct decoder *decoder, uint64_t seq)
     if (tools->names.words.words_max == 0) {
         return;
     }
-    if (decoder->reader_again && seq >= decoder->told_end) {
-        decoder->reader_again = false;
-        decoder->reader_told = false; /* not to peers, who had those batches */
+    bool again = decoder->reader_again && seq >= decoder->told_end;
+    if (again || seq % DECODER_READER_EACH == 0) {
+        decoder->reader_again = decoder->reader_again && !again;
+        decoder->reader_told = false; /* or not to peers, who had the batches */
     }
     uint32_t count = decoder_reader(decoder, words);
     if (!decoder->reader_told || count != decoder->reader_count ||

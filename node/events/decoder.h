@@ -71,6 +71,7 @@ struct intake_item {
 
 #define DECODER_BYTES_MAX        2048U           /* of a reading's own */
 #define DECODER_NAMES_MAX(words) ((words) + 64U) /* of a record's names */
+#define DECODER_READER_EACH      64U /* batches: who reads is said once more */
 
 struct decoder_position {
     uint32_t ledger; /* stream of the ledger */
@@ -154,10 +155,11 @@ bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
 
 /* What goes with the names that a stream's reader told: the part of an image
  * that is not the position. At most NAMES_READER_MAX words. Returns how many; 0:
- * nobody can go on from the names. Peers hear of it once in an epoch, unless it
- * changes. So a question that waits for its turn does not change it, and what a
- * reading that begins again says of it is said twice: peers who have its first
- * batches take nothing from them.
+ * nobody can go on from the names. Peers hear of it once in DECODER_READER_EACH
+ * batches, unless it changes. So a question that waits for its turn does not
+ * change it. What a reading that begins again says of it is said twice: peers who
+ * have its first batches take nothing from them. They may have the next ones, too,
+ * where another reader is ahead, so it comes back each so many batches.
  */
 uint32_t decoder_reader(const struct decoder *decoder, uint64_t *words);
 

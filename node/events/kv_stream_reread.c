@@ -62,6 +62,7 @@ kv_reread_start(struct kv_stream *stream)
     CHECK(reason != NULL && stream->connected);
     stream->reread = NULL;
     if (is_read_anyway(stream)) {
+        stream->force |= stream->dead; /* also if it is the same process */
         return;
     }
     if (stream->now_us - stream->reread_last_us >

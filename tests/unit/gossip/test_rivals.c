@@ -575,6 +575,39 @@ Test(gossip_rivals, the_larger_part_is_kept_for_who_reads_on)
     }
 }
 
+Test(gossip_rivals, the_larger_part_is_kept_whatever_records_come)
+{
+    part_twice_in_the_middle(108);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    gossip_role(lab.nodes[2].g, lab_stream, 0, 0, lab.now_us); /* it pushes */
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, config.judge_ms * 3 / 4);
+    lab_read(&lab, 2, 109, EVENT_STORE, 109);
+    lab_run(&lab, config.judge_ms);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 400);
+        cr_assert_eq(lab_held(&lab, i), 10);
+    }
+}
+
+Test(gossip_rivals,
+     the_larger_part_is_not_kept_for_ever_where_epochs_take_turns)
+{
+    part_twice_in_the_middle(108);
+    lab_begin_reading(&lab, 1, 600, false);
+    lab_begin_reading(&lab, 1, 601, false);
+    for (uint32_t i = 106; i < 109; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 1);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 3 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 400);
+    lab_run(&lab, 5 * config.judge_ms);
+    cr_assert_neq(lab_status(&lab, 0).epoch.id, 400);
+}
+
 Test(gossip_rivals, the_smaller_part_is_kept_for_nobody)
 {
     part_twice_in_the_middle(109);

@@ -478,3 +478,21 @@ Test(node_intake_emit, who_reads_again_is_told_with_the_first_batch_that_is_new)
     cr_assert_eq(told(), 9);
     words_fini(&rig.intake.tools.names.words);
 }
+
+/* Where another reader is ahead, peers have those batches, too. */
+Test(node_intake_emit, who_reads_is_told_now_and_then)
+{
+    words_init(&rig.intake.tools.names.words, 1024);
+    open_stream(true);
+    store(1, 2);
+    int words = reader_said();
+    cr_assert_gt(words, 0);
+    for (unsigned i = 1; i < DECODER_READER_EACH; i++) {
+        store(1 + 2 * i, 2);
+        cr_assert_eq(reader_said(), -1, "batch %u", i);
+        (void)told();
+    }
+    store(1 + 2 * DECODER_READER_EACH, 2);
+    cr_assert_eq(reader_said(), words);
+    words_fini(&rig.intake.tools.names.words);
+}

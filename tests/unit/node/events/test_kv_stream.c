@@ -530,6 +530,19 @@ Test(node_kv_stream, a_question_during_a_reading_makes_it_begin_once_more)
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
 
+/* A replay is about to be asked anyway, as the process may be another one. */
+Test(node_kv_stream, a_question_of_a_process_in_doubt_is_answered_by_the_same)
+{
+    rig_settle(4);
+    rig_live('b', 2);
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    rig_wait(10 * RETRY_MS * MS);
+    rig_answer('a', 0, 4);
+    cr_assert_eq(rig.ask, 1);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
 /* The connection leads to the process only once it is linked. */
 Test(node_kv_stream, a_clear_answers_a_question_of_a_process_that_is_proved)
 {
