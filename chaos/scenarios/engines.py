@@ -227,6 +227,47 @@ def engines_come_and_go_by_file(world, say):
     come_and_go(world, say, "file")
 
 
+@scenario(hurt=f"engines found in EndpointSlices of Kubernetes, likewise: {HURT}", promise=PROMISE,
+          **COMING)
+def engines_come_and_go_by_kube(world, say):
+    come_and_go(world, say, "kube")
+
+
+@scenario(hurt="engines are found in EndpointSlices: the API server ends all watches, answers 500 "
+               "for 3 s, and has forgotten what was before; one engine leaves and one comes meanwhile",
+          promise="no request fails; who was known stays known meanwhile, and then all nodes know "
+                  "those that are named", engines=4, seconds=15)
+def kube_api_forgets(world, say):
+    first, second, third, fourth = world.engines
+    world.source = "kube"
+    world.name(first, second, third)
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    lasting = Lasting(world, third)
+    world.kube.status = 500
+    world.kube.end_watches()
+    world.named = [second, third, fourth]
+    world.tell()
+    world.kube.forget()
+    load.run_for(3)
+    meanwhile = [sorted(node.states()) for node in world.nodes]
+    lists = world.kube.lists
+    world.kube.status = 200
+    load.mark("healed")
+    told = world.workers_are({engine.id: "healthy" for engine in world.named})
+    load.run_for(2)
+    lasting.end()
+    outcome = load.end()
+    measure(say, outcome, told_s=told, looks=lasting.looks)
+    none_failed(outcome)
+    known = sorted(engine.id for engine in (first, second, third))
+    expect(meanwhile == [known] * len(world.nodes), f"meanwhile: {meanwhile}")
+    expect(world.kube.lists >= lists + len(world.nodes), "not all nodes began with a list")
+    expect(not lasting.wrong, f"{lasting.wrong[:3]}")
+
+
 @scenario(hurt=f"engines that announce themselves to one node after the other, likewise: {HURT}",
           promise=PROMISE, **COMING)
 def engines_come_and_go_by_announcing(world, say):

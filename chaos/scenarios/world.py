@@ -7,15 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 
 from . import hosts
 from .hosts import patiently, wait_until
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration"))
+import kube_api  # noqa: E402
 
 SERVE, ADMIN, MESH = 8080, 9080, 7946
 NAME = "kvasir.test"  # all nodes, for clients
 MESH_NAME = "mesh.kvasir.test"  # the same, for each other
 ENGINES_NAME = "engines.kvasir.test"  # those that World.name() says
 SERVICE = "_http._tcp.engines.test"  # likewise, of srv:
+LABELS = {"app": "engine"}  # likewise, of EndpointSlices
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
@@ -251,8 +256,9 @@ class World:
         self.loads = []
         self.unlisted = set()  # engines that no node's configuration has
         self.named = None  # engines that a source names, in place of a list of all
-        self.source = "dns"  # the source: dns, srv, file, announce
+        self.source = "dns"  # the source: dns, srv, file, kube, announce
         self.announcer = None
+        self.kube = None  # the API server, on the name server's host
         self.long = False
         self.services = []  # what the name server says of SERVICE
         self.minutes = None  # that a run was asked to take
@@ -271,6 +277,8 @@ class World:
     def __exit__(self, kind, *_):
         if self.announcer is not None:
             self.announcer.end()
+        if self.kube is not None:
+            self.kube.close()
         if kind is not None and issubclass(kind, Exception) and kind.__name__ != "Skipped":
             self.show_logs()
         self.net.close()
@@ -319,6 +327,8 @@ class World:
         return {"dns": ["--worker", f"dns:{ENGINES_NAME}:8000,{shared}"],
                 "srv": ["--worker", f"srv:{SERVICE},{shared}"],
                 "file": ["--worker", f"file:{self.net.folder / 'engines'}"],
+                "kube": ["--worker", f"kube:ml:app=engine:http,{shared}", "--kubernetes.api",
+                         self.kube and self.kube.url, "--kubernetes.dir", self.net.folder],
                 "announce": []}[self.source] + ["--workers.resolve", "500ms"]
 
     def tell(self):
@@ -329,8 +339,20 @@ class World:
                 f"- http://{e.address}:8000,events=tcp://{e.address}:5557,"
                 f"replay=tcp://{e.address}:5657\n" for e in self.named))
             told.rename(self.net.folder / "engines")
+        elif self.source == "kube":
+            self.tell_kube([engine.address for engine in self.named])
         elif self.source == "announce" and self.running():
             self.announcer = self.announcer or Announcer(self)
+
+    def tell_kube(self, addresses):
+        """Slices of two, as they are filled: who goes moves others to the one before,
+        and for a moment they are in both."""
+        if self.kube is None:
+            with self.net.hosts["dns"].inside():
+                self.kube = kube_api.KubeApi(types.SimpleNamespace(addCleanup=lambda end: None),
+                                             host=self.dns_address)
+        for i, name in enumerate("ab"):
+            self.kube.put(name, addresses[2 * i:2 * i + 2], LABELS)
 
     def name(self, *engines):
         """Nodes find these engines by the source from now on, and all know them."""
