@@ -408,6 +408,7 @@ put_decision(struct json_out *json, const struct control *control,
     json_out_put_uint(json, "cached_tokens", d->cached_tokens);
     json_out_put_bool(json, "cached_known", d->cached_known);
     json_out_put_uint(json, "predicted_tokens", d->predicted_tokens);
+    json_out_put_uint(json, "possible_tokens", d->possible_tokens);
     json_out_put_uint(json, "rank", d->rank);
     json_out_put_uint(json, "route_us", d->route_us);
     json_out_put_uint(json, "waited_us", d->waited_us);

@@ -71,6 +71,7 @@ take_tokens(struct history_span *span, const struct fact_decision *fact)
     }
     span->prompt_tokens += fact->prompt_tokens;
     span->cached_tokens += fact->cached_tokens;
+    span->possible_tokens += fact->possible_tokens;
     if (fact->exact && fact->whole) {
         span->compared++;
         span->exact += apart <= fact->block_tokens;
@@ -203,6 +204,7 @@ put_span(struct json_out *json, const struct history_span *span)
     json_out_put_uint(json, "prompt_tokens", span->prompt_tokens);
     json_out_put_uint(json, "cached_tokens", span->cached_tokens);
     json_out_put_uint(json, "predicted_tokens", span->predicted_tokens);
+    json_out_put_uint(json, "possible_tokens", span->possible_tokens);
     put_first(json, "hit", &span->hit);
     put_first(json, "miss", &span->miss);
     put_ended(json, span);

@@ -41,6 +41,7 @@ struct history_span {
     uint64_t prompt_tokens;    /* of answers that say how many were cached */
     uint64_t cached_tokens;    /* of these */
     uint64_t predicted_tokens; /* of these, as the placement expected */
+    uint64_t possible_tokens;  /* of these, at the worker that held the most */
     struct history_first hit;  /* at least half of the prompt was cached */
     struct history_first miss;
     uint32_t ended[METRICS_REASONS_COUNT]; /* of all requests, refused ones

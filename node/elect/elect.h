@@ -289,6 +289,7 @@ struct elect_choice {
     uint32_t candidates; /* how many there were */
     uint32_t late;       /* left out for being too late for the SLO */
     uint32_t overlap;    /* blocks that the chosen worker holds */
+    uint32_t most;       /* ... and the candidate that holds the most */
     uint32_t load;       /* of the chosen worker */
     uint32_t cost;       /* likewise, in tokens; 0 where costs do not decide */
     bool imbalanced;     /* the load was, by the rule above */

@@ -19,12 +19,14 @@ function ofCaches(spans) {
   if (prompts === 0) {
     return "no answer of the last 15 minutes said what came from cache";
   }
-  const cached = percent(sum(spans, "cached_tokens"), prompts);
-  const expected = percent(sum(spans, "predicted_tokens"), prompts);
+  const cached = sum(spans, "cached_tokens");
+  const possible = sum(spans, "possible_tokens");
+  const all = possible === 0 ? ", and no worker had any"
+    : `, ${percent(Math.floor(100 * cached / possible), 100)} of what was possible`;
   const compared = sum(spans, "compared");
   const exact = compared === 0 ? ""
     : `; predictions exact ${share(sum(spans, "exact"), compared)} of ${several(compared, "answer")}`;
-  return `${cached} of prompt tokens from cache, where ${expected} was expected${exact}`;
+  return `${percent(cached, prompts)} of prompt tokens from cache${all}${exact}`;
 }
 
 export function sentence(status, spans) {

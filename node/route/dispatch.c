@@ -695,6 +695,7 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         counter_bump(&m->created_cache_tokens, report->usage.created_tokens);
         counter_bump(&m->completion_tokens, report->usage.completion_tokens);
         dispatch_count_steps(m, d, report);
+        dispatch_count_cached(m, d, report);
         break;
     case DISPATCH_CANCELLED:
         metrics_end(&m->ends, METRICS_CANCELLED,

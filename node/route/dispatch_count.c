@@ -85,3 +85,34 @@ dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
                       (report->now_us - d->first_token_us) / (tokens - 1));
     }
 }
+
+bool
+dispatch_judges(const struct dispatch *d, const struct dispatch_report *report)
+{
+    return report->end == DISPATCH_DONE && report->usage.cached_known &&
+           d->resumed == 0 && !d->several && d->split.begun_us == 0;
+}
+
+uint32_t
+dispatch_possible(const struct dispatch *d, const struct usage *usage)
+{
+    uint64_t most = d->choice.elect.most;
+
+    if (!d->choice.exact) { /* both are blocks of text */
+        most = d->total != 0 ? usage->prompt_tokens * most / d->total : 0;
+    }
+    most = most < usage->prompt_tokens ? most : usage->prompt_tokens;
+    return most > usage->cached_tokens ? (uint32_t)most : usage->cached_tokens;
+}
+
+void
+dispatch_count_cached(struct metrics_lane *m, const struct dispatch *d,
+                      const struct dispatch_report *report)
+{
+    const struct usage *usage = &report->usage;
+
+    if (dispatch_judges(d, report)) {
+        counter_bump(&m->possible_tokens, dispatch_possible(d, usage));
+        counter_bump(&m->possible_tokens_cached, usage->cached_tokens);
+    }
+}

@@ -23,4 +23,18 @@ void dispatch_count_first_token(struct metrics_lane *m,
 void dispatch_count_steps(struct metrics_lane *m, const struct dispatch *d,
                           const struct dispatch_report *report);
 
+/* Whether its answer tells what became of its prediction: the engine told what
+ * it had, of this prompt alone, and all of that at this worker. */
+bool dispatch_judges(const struct dispatch *d,
+                     const struct dispatch_report *report);
+
+/* Of an answer that judges: the tokens of its prompt that might have come from a
+ * cache. They are the most that a candidate held when it was placed, or what
+ * did come, where that is more. */
+uint32_t dispatch_possible(const struct dispatch *d, const struct usage *usage);
+
+/* The answer is whole: what came from a cache, and what might have. */
+void dispatch_count_cached(struct metrics_lane *m, const struct dispatch *d,
+                           const struct dispatch_report *report);
+
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "node/route/attempt_internal.h"
+#include "node/route/dispatch_count_internal.h"
 #include "node/route/dispatch_internal.h"
 #include "node/route/route_columns.h"
 
@@ -268,7 +269,9 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
         fact->budget_tokens = d->budget;
         /* Another prompt was computed in the end than was predicted. */
         fact->cached_known = report->usage.cached_known && d->resumed == 0;
-        fact->judges = fact->cached_known && !d->several && !fact->split;
+        fact->judges = dispatch_judges(d, report);
+        fact->possible_tokens =
+            fact->judges ? dispatch_possible(d, &report->usage) : 0;
     }
     if (d->split.prefilled) {
         memcpy(fact->prefill, d->split.worker, sizeof(fact->prefill));

@@ -382,6 +382,7 @@ heat_at(struct token_match *match, const struct token_match_world *world)
         const struct token_match_rank *rank = &match->best[slot];
         best = best == NULL || rank->tokens > best->tokens ? rank : best;
     }
+    match->longest_tokens = best != NULL ? best->tokens : 0;
     if (best == NULL || world->decided == NULL) {
         return 0;
     }
@@ -687,6 +688,7 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
         return;
     }
     choice->best = scratch->tokens.best[worker];
+    choice->elect.most = scratch->tokens.longest_tokens;
     if (!choice->ranked) {
         return;
     }

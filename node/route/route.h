@@ -112,7 +112,8 @@ enum {
 };
 
 struct route_choice {
-    struct elect_choice elect;
+    struct elect_choice elect; /* with `exact` its `most` is what was predicted
+                                  to be cached, not what that is worth */
     struct fleet_lease lease;
     struct session_choice session;
     bool exact;  /* overlap counts tokens of the worker's mirror; otherwise it

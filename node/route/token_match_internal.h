@@ -74,8 +74,9 @@ struct token_match {
     struct worker_set waiting; /* workers where prompts wait: the caller's */
     struct worker_set doubted; /* slots of these that order_depth limits */
     struct radix_match order;  /* kept keys (decided.h), by slot */
-    uint64_t longest;     /* the kept key of the longest prefix held; 0: none */
-    uint64_t *order_keys; /* depth_max, and one more */
+    uint64_t longest; /* the kept key of the longest prefix held; 0: none */
+    uint32_t longest_tokens; /* as predicted to be cached */
+    uint64_t *order_keys;    /* depth_max, and one more */
     uint32_t order_count;
 
     struct worker_set limited;    /* slots that windows may limit, and */

@@ -185,6 +185,8 @@ struct fact_decision {
                                came; 0: not known */
     uint32_t predicted_tokens; /* that would be cached; with exact */
     uint32_t held_tokens;      /* of these, by events alone; with exact */
+    uint32_t possible_tokens;  /* that might have been cached: the most that a
+                                  candidate held, or what was; with judges */
     uint32_t block_tokens;     /* the worker's; with exact */
     uint32_t rank;             /* of the worker; with exact */
     uint32_t tenant;           /* its slot of keys.h */

@@ -138,6 +138,11 @@
         "Prompt blocks the chosen worker was expected to hold")                \
     ONE(prompt_tokens, "Prompt tokens, as engines reported them")              \
     ONE(cached_tokens, "Prompt tokens from cache, as engines reported them")   \
+    ONE(possible_tokens,                                                       \
+        "Prompt tokens that some worker held which might get the request, of " \
+        "answers that tell what came from cache")                              \
+    ONE(possible_tokens_cached,                                                \
+        "Of kvasir_possible_tokens_total, those that came from cache")         \
     ONE(created_cache_tokens,                                                  \
         "Prompt tokens that engines reported to have written to their caches") \
     ONE(completion_tokens, "Tokens of answers, as engines reported them")      \

@@ -45,7 +45,8 @@ class Page(MeshCase):
             self.ask(nodes[0], "the same words, and a good many of them " * 20)
         page = self.open(nodes[0])
         self.says(page, "#sentence", "3 nodes, 2 workers, all take requests")
-        self.says(page, "#sentence", "of prompt tokens from cache")
+        self.says(page, "#sentence", "of prompt tokens from cache, 100 % of what was possible; "
+                                     "predictions exact in all of ")
         self.says(page, "#look", "all is well")
         self.says(page, "#requests", MODEL)
         self.assertEqual(page.run("return document.querySelectorAll('#workers button').length"), 2)

@@ -14,6 +14,7 @@ answered(void)
                                   .prompt_tokens = 100,
                                   .cached_tokens = 64,
                                   .predicted_tokens = 64,
+                                  .possible_tokens = 80,
                                   .block_tokens = 16,
                                   .exact = true,
                                   .whole = true,
@@ -116,6 +117,7 @@ Test(node_history, compares_what_was_expected_with_what_was_cached)
     cr_assert_eq(span->prompt_tokens, 400);
     cr_assert_eq(span->cached_tokens, 256);
     cr_assert_eq(span->predicted_tokens, 64 + 80 + 81 + 25);
+    cr_assert_eq(span->possible_tokens, 320);
 }
 
 Test(node_history, tells_first_tokens_of_hits_and_misses_apart)

@@ -118,6 +118,44 @@ Test(dispatch, what_a_request_came_to_is_counted_and_told)
     cr_assert_eq(counter_read(&rig.metrics.created_cache_tokens), 16);
 }
 
+/* Tokens that were possible, of 40, where the engine had so many. */
+static uint32_t
+possible(uint32_t cached)
+{
+    role_is_lane();
+    struct dispatch_report report = {.end = DISPATCH_DONE,
+                                     .usage = {.prompt_tokens = 40,
+                                               .cached_tokens = cached,
+                                               .cached_known = true}};
+    uint32_t count;
+
+    start(false);
+    answer(200);
+    report.now_us = rig.now_us;
+    dispatch_end(&rig.d, &report);
+    const struct fact_decision *told = facts(FACT_DECISION, &count);
+    cr_assert(told->judges && told->slot != 1 && told->overlap == 0);
+    return told->possible_tokens;
+}
+
+Test(dispatch, what_was_possible_is_what_a_candidate_held_or_what_came)
+{
+    const struct blocks *blocks = &rig.scratch.blocks;
+
+    start(false);
+    cr_assert_eq(radix_worker_add(rig.belief, 1, 1000, RADIX_LRU), 0);
+    cr_assert_eq(
+        radix_insert(rig.belief, blocks->root, blocks->keys, 2, 1, 0, 1), 0);
+    gauge_set(&rig.board->peers[1], 1000); /* it has far too much to do */
+    uint32_t held = 40 * 2 / blocks->count;
+    cr_assert_eq(possible(0), held);
+    cr_assert_eq(possible(held + 1), held + 1);
+    worker_set_remove(&rig.view.eligible, 1); /* and then it takes nothing */
+    cr_assert_eq(possible(0), 0);
+    cr_assert_eq(counter_read(&rig.metrics.possible_tokens), 2 * held + 1);
+    cr_assert_eq(counter_read(&rig.metrics.possible_tokens_cached), held + 1);
+}
+
 Test(dispatch, of_several_choices_cached_tokens_judge_no_prediction)
 {
     role_is_lane();
@@ -137,6 +175,7 @@ Test(dispatch, of_several_choices_cached_tokens_judge_no_prediction)
         cr_assert(told->cached_known && told->cached_tokens == 32);
         cr_assert_eq(told->judges, several == 0);
     }
+    cr_assert_eq(counter_read(&rig.metrics.possible_tokens_cached), 32);
 }
 
 Test(dispatch, a_success_is_not_told_of_a_worker_that_nobody_watches)

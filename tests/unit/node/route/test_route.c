@@ -486,6 +486,18 @@ Test(node_route_rig, the_rank_that_holds_the_prompt_is_named)
     cr_assert_eq(ranks_named(), 2);
 }
 
+Test(node_route_rig, what_a_rank_that_is_spared_holds_was_possible)
+{
+    ask();
+    hold(1, 60);
+    gauge_set(&rig.rank_inflight[1], 1000);
+    rig.mirrors.trust_permille[1] = 500; /* nor does what it is worth count */
+    struct route_choice choice = elect();
+    cr_assert(choice.ranked && choice.best.rank == 0);
+    cr_assert_eq(choice.elect.overlap, 0);
+    cr_assert_eq(choice.elect.most, 60 * BLOCK);
+}
+
 Test(node_route_rig, ranks_that_hold_the_same_share_the_requests)
 {
     ask();
