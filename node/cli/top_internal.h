@@ -69,19 +69,17 @@ enum top_number {
 };
 
 /* X(NAME, series, how): one number a worker; of several ranks their sum. */
-#define TOP_WORKER_NUMBERS(X)                                     \
-    X(ELIGIBLE, "kvasir_worker_eligible", MOST)                   \
-    X(MINE, "kvasir_worker_inflight", SUM)                        \
-    X(PEERS, "kvasir_worker_inflight_peers", NOT)                 \
-    X(FOREIGN, "kvasir_worker_inflight_foreign", MOST)            \
-    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens", SUM)          \
-    X(RUNNING, "kvasir_worker_running", MOST)                     \
-    X(WAITING, "kvasir_worker_waiting", MOST)                     \
-    X(KV_USAGE, "kvasir_worker_kv_usage_ratio", MOST)             \
-    X(WORKER_REQUESTS, "kvasir_worker_requests_total", SUM)       \
-    X(WORKER_FAILURES, "kvasir_worker_failures_total", SUM)       \
-    X(WORKER_SEVERED, "kvasir_worker_streams_severed_total", SUM) \
-    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks", MOST)           \
+#define TOP_WORKER_NUMBERS(X)                               \
+    X(ELIGIBLE, "kvasir_worker_eligible", MOST)             \
+    X(MINE, "kvasir_worker_inflight", SUM)                  \
+    X(PEERS, "kvasir_worker_inflight_peers", NOT)           \
+    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens", SUM)    \
+    X(RUNNING, "kvasir_worker_running", MOST)               \
+    X(WAITING, "kvasir_worker_waiting", MOST)               \
+    X(KV_USAGE, "kvasir_worker_kv_usage_ratio", MOST)       \
+    X(WORKER_REQUESTS, "kvasir_worker_requests_total", SUM) \
+    X(WORKER_FAILURES, "kvasir_worker_failures_total", SUM) \
+    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks", MOST)     \
     X(BELIEVED_BLOCKS, "kvasir_worker_belief_blocks", MOST)
 
 enum top_worker_number {

@@ -324,6 +324,18 @@ id_width(const struct top_sample *now)
     return (int)width;
 }
 
+/* What runs and waits at an engine beyond what the mesh has open there, of one
+ * moment: a node, which looks twice, may tell less of it (kvasir status). */
+static struct top_figure
+foreign_of(const struct top_figure *n)
+{
+    double there = n[TOP_RUNNING].value + n[TOP_WAITING].value;
+    double ours = n[TOP_MINE].value + n[TOP_PEERS].value;
+
+    return (struct top_figure){.value = there > ours ? there - ours : 0,
+                               .known = n[TOP_MINE].known};
+}
+
 static void
 put_worker(const struct pair *pair, const struct top_worker *worker, int width,
            struct buf *out)
@@ -333,14 +345,11 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
     struct top_figure blocks =
         n[TOP_HELD_BLOCKS].known ? n[TOP_HELD_BLOCKS] : n[TOP_BELIEVED_BLOCKS];
     struct top_figure failed = worker_grown(pair, worker, TOP_WORKER_FAILURES);
-    struct top_figure severed = worker_grown(pair, worker, TOP_WORKER_SEVERED);
-    struct top_figure foreign = n[TOP_FOREIGN];
+    struct top_figure foreign = foreign_of(n);
     char text[6][FIGURE_ROOM];
 
-    /* What there is none of has no series. */
-    foreign.known = n[TOP_MINE].known;
+    /* None: no series. */
     failed.known = worker_grown(pair, worker, TOP_WORKER_REQUESTS).known;
-    severed.known = failed.known;
     buf_printf(
         out, "%-*s %-5s %6s %6s %5s %5s", width, worker->id,
         !n[TOP_ELIGIBLE].known       ? "-"
@@ -349,7 +358,7 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
         rate_text(
             per_second(pair, worker_grown(pair, worker, TOP_WORKER_REQUESTS)),
             text[0]),
-        rate_text(per_second(pair, sum(failed, severed)), text[1]),
+        rate_text(per_second(pair, failed), text[1]),
         count_text(n[TOP_MINE], text[2]), count_text(n[TOP_PEERS], text[3]));
     buf_printf(out, " %4s %4s %6s %7s %5s %7s\n",
                count_text(n[TOP_RUNNING], text[0]),

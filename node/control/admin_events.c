@@ -218,9 +218,6 @@ struct stream_family {
     const char *type;
     const char *help;
     uint64_t (*value)(const struct mirror_writer_status *status);
-    uint64_t per; /* of the value make 1; 0: one */
-    bool sparse;  /* no series where the value is `usual` */
-    uint64_t usual;
 };
 
 /* clang-format off */
@@ -231,9 +228,7 @@ struct stream_family {
     }
 
 VALUE(live, s->state == KV_STREAM_LIVE)
-VALUE(partial, s->state == KV_STREAM_PARTIAL)
 VALUE(blocks, s->blocks)
-VALUE(trust, s->trust_permille)
 VALUE(answers, s->accuracy.answers)
 VALUE(exact, s->accuracy.exact)
 #undef VALUE
@@ -242,14 +237,7 @@ VALUE(exact, s->accuracy.exact)
 static const struct stream_family stream_families[] = {
     {"kvasir_events_live", "gauge",
      "1 while everything since the engine's start is known", live},
-    {"kvasir_events_partial", "gauge",
-     "1 while the engine is followed, but what it stored before is not known; "
-     "else no series",
-     partial, .sparse = true},
     {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
-    {"kvasir_mirror_trust_ratio", "gauge",
-     "How far its mirror is trusted, where that is not all the way", trust,
-     1000, true, 1000},
     {"kvasir_accuracy_answers_total", "counter",
      "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
@@ -258,8 +246,7 @@ static const struct stream_family stream_families[] = {
 
 static void
 put_series(struct control *control, struct buf *out, const char *name,
-           const struct mirror_writer_status *status, uint64_t value,
-           uint64_t per)
+           const struct mirror_writer_status *status, uint64_t value)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
     const struct fleet_worker *worker = view->worker[status->worker];
@@ -268,7 +255,7 @@ put_series(struct control *control, struct buf *out, const char *name,
         buf_printf(out, "%s{worker=\"", name);
         prom_out_label(out, worker->id);
         buf_printf(out, "\",rank=\"%" PRIu32 "\"}", status->rank);
-        prom_out_value(out, value, per);
+        prom_out_value(out, value, 1);
     }
 }
 
@@ -283,13 +270,30 @@ put_families(struct control *control, struct buf *out)
         const struct stream_family *f = &stream_families[i];
         prom_out_head(out, f->name, f->type, f->help);
         for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
-            uint64_t value = f->value(&status);
-            if (!f->sparse || value != f->usual) {
-                put_series(control, out, f->name, &status, value,
-                           f->per != 0 ? f->per : 1);
-            }
+            put_series(control, out, f->name, &status, f->value(&status));
         }
     }
+}
+
+/* By worker they are in `/admin/workers`. */
+static void ON_CONTROL
+put_doubts(struct control *control, struct buf *out)
+{
+    const struct mirror_writer *writer = ingest_writer(control->ingest);
+    struct mirror_writer_status status;
+    uint64_t partial = 0;
+    uint64_t doubted = 0;
+
+    for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
+        partial += status.state == KV_STREAM_PARTIAL;
+        doubted += status.trust_permille < 1000;
+    }
+    prom_out_single(out, "kvasir_events_partial", "gauge",
+                    "Streams that are followed, but of what their engines "
+                    "stored before not all is known",
+                    partial);
+    prom_out_single(out, "kvasir_mirror_doubted", "gauge",
+                    "Streams whose mirror is not trusted all the way", doubted);
 }
 
 #define DROP "drop_" /* begins the names of reasons to drop an event */
@@ -467,6 +471,7 @@ void
 admin_put_event_metrics(struct control *control, struct buf *out)
 {
     put_families(control, out);
+    put_doubts(control, out);
     put_intake(control, out);
     put_sse(control, out);
     put_writer(control, out);

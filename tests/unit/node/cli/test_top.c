@@ -123,12 +123,16 @@ Test(top, a_worker_is_a_row_and_its_ranks_are_one)
               "kvasir_worker_eligible{worker=\"b\"} 0\n"
               "kvasir_worker_requests_total{worker=\"a\"} 19\n"
               "kvasir_worker_requests_total{worker=\"b\"} 3\n"
+              "kvasir_worker_inflight{worker=\"a\"} 2\n"
+              "kvasir_worker_inflight_peers{worker=\"a\"} 1\n"
+              "kvasir_worker_running{worker=\"a\"} 5\n"
+              "kvasir_worker_waiting{worker=\"a\"} 1\n"
               "kvasir_mirror_worker_blocks{worker=\"a\",rank=\"0\"} 40\n"
               "kvasir_mirror_worker_blocks{worker=\"a\",rank=\"1\"} 2\n",
               2 * SECOND);
     cr_assert(says("WORKER TAKES  REQ/S"));
     cr_assert(says("\na      yes      4.5    0.0")); /* no series: none */
-    cr_assert(says("      42"));
+    cr_assert(says("      42     3")); /* and what nobody of the mesh sent */
     cr_assert(says("\nb      NO         -")); /* it was not there before */
 }
 
