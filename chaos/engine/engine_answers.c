@@ -1,16 +1,13 @@
-/* Everything that is not generation: models, tokens, embeddings, orders. */
+/* Everything that is not generation: models, tokens, orders. */
 #include "chaos/engine/engine_http_internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "chaos/engine/engine_json_internal.h"
 #include "index/index.h"
-
-#define EMBEDDING_DIMENSIONS 16
 
 static void
 put_ids(struct json_out *json, const char *key, const struct engine_ids *ids)
@@ -281,108 +278,6 @@ engine_post_completion_render(struct engine_server *s,
                               struct httpd_request *request)
 {
     render(s, request, SCAN_API_TEXT);
-}
-
-/* A unit vector that depends on nothing but the hash. */
-static void
-make_embedding(uint64_t hash, float *vector)
-{
-    double norm = 0;
-    double values[EMBEDDING_DIMENSIONS];
-
-    for (uint32_t d = 0; d < EMBEDDING_DIMENSIONS; d++) {
-        values[d] = (double)(rng_mix(hash + d) >> 11) * 0x1p-52 - 1;
-        norm += values[d] * values[d];
-    }
-    for (uint32_t d = 0; d < EMBEDDING_DIMENSIONS; d++) {
-        vector[d] = (float)(values[d] / sqrt(norm));
-    }
-}
-
-static void
-put_base64(struct buf *out, const unsigned char *bytes, size_t count)
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-    for (size_t i = 0; i < count; i += 3) {
-        size_t have = count - i < 3 ? count - i : 3;
-        uint32_t group = (uint32_t)bytes[i] << 16;
-        group |= have > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
-        group |= have > 2 ? bytes[i + 2] : 0;
-        char text[4] = {digits[group >> 18], digits[group >> 12 & 63],
-                        digits[group >> 6 & 63], digits[group & 63]};
-        for (size_t c = have + 1; c < 4; c++) {
-            text[c] = '=';
-        }
-        buf_add(out, text, sizeof(text));
-    }
-}
-
-/* OpenAI's own clients ask for base64 unless told otherwise. object: and the name
- * of its member. */
-static void
-put_embedding(struct buf *out, uint64_t hash, uint32_t index, bool base64,
-              const char *const object[2])
-{
-    float vector[EMBEDDING_DIMENSIONS];
-
-    make_embedding(hash + index, vector);
-    buf_printf(out, "%s{\"object\":\"%s\",\"index\":%u,\"%s\":",
-               index > 0 ? "," : "", object[0], index, object[1]);
-    if (base64) {
-        buf_add_text(out, "\"");
-        put_base64(out, (const unsigned char *)vector, sizeof(vector));
-        buf_add_text(out, "\"}");
-        return;
-    }
-    for (uint32_t d = 0; d < EMBEDDING_DIMENSIONS; d++) {
-        buf_printf(out, "%s%.9g", d > 0 ? "," : "[", (double)vector[d]);
-    }
-    buf_add_text(out, "]}");
-}
-
-static void
-post_pooled(struct engine_server *s, struct httpd_request *request,
-            const char *const object[2])
-{
-    const struct engine_ids *ids = &s->prompt.ids;
-    uint32_t model;
-
-    if (!engine_server_scan(s, request, SCAN_API_EMBEDDINGS) ||
-        !engine_server_find_model(s, request, &model) ||
-        !engine_server_render(s, request, false)) {
-        return;
-    }
-    bool base64 = engine_json_is_text(
-        httpd_body(request), SLICE("encoding_format"), SLICE("base64"));
-    uint64_t hash = key_next(0, ids->ids, ids->count * sizeof(*ids->ids));
-    buf_add_text(&s->out, "{\"object\":\"list\",\"data\":[");
-    for (uint32_t i = 0; i < s->prompt.scan.prompts; i++) {
-        put_embedding(&s->out, hash, i, base64, object);
-    }
-    buf_printf(&s->out,
-               "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,"
-               "\"total_tokens\":%zu}}",
-               s->options->models[model], ids->count, ids->count);
-    engine_server_answer(s, request, "application/json");
-}
-
-void
-engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
-{
-    static const char *const object[2] = {"embedding", "embedding"};
-
-    post_pooled(s, request, object);
-}
-
-/* Its model pools whole prompts, whatever task is named. */
-void
-engine_post_pooling(struct engine_server *s, struct httpd_request *request)
-{
-    static const char *const object[2] = {"pooling", "data"};
-
-    post_pooled(s, request, object);
 }
 
 void

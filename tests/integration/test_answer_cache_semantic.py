@@ -240,5 +240,22 @@ class Semantic(Proxy):
         self.assertEqual(self.said(asks(QUESTION.replace("How many", "How many, then,"))), "SEMANTIC")
 
 
+class StandIn(Proxy):
+    def test_the_words_of_the_documents_show_a_hit(self):
+        """Those of deploy/features.md, with the stand-in engine's vectors."""
+        engine = self.start("kvasir-engine", "--port", "0", "--model", "m", "--model", "e")
+        self.node = self.serve(engine.url("http"), options=[
+            "--answer_cache.bytes_max", "64MiB", "--answer_cache.semantic_model", "e",
+            "--answer_cache.semantic_threshold", "0.75", "--answer_cache.semantic_wait", "10s"])
+        question = "How many clips did Natalia sell in April?"
+        first = self.post(asks(question))
+        harness.wait_until(lambda: harness.metric(self.node.at("admin"), "kvasir_answer_cache_vectors") == 1,
+                           "a vector")
+        polite = self.post(asks("Please tell me: h" + question[1:]))
+        self.assertEqual((polite.headers["x-cache"], polite.body), ("SEMANTIC", first.body))
+        for other in (question.replace("April", "May"), "Where do the Franks live, and since when?"):
+            self.assertEqual(self.post(asks(other)).headers["x-cache"], "MISS", other)
+
+
 if __name__ == "__main__":
     harness.main()

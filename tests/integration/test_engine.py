@@ -264,10 +264,27 @@ class Tokens(EngineCase):
         two = self.ask({"input": [TEXT, "more"], "encoding_format": "base64"}, "/v1/embeddings")
         vector = one["data"][0]["embedding"]
         self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
-        decoded = struct.unpack("<16f", base64.b64decode(two["data"][0]["embedding"]))
+        decoded = struct.unpack("<256f", base64.b64decode(two["data"][0]["embedding"]))
         for a, b in zip(vector, decoded):
             self.assertAlmostEqual(a, b, places=6)
         self.assertEqual([d["index"] for d in two["data"]], [0, 1])
+
+    def test_embeddings_of_texts_alike_are_near(self):
+        texts = ["How many clips did Natalia sell in April?",
+                 "Please: how many clips did Natalia sell in April?",
+                 "The quick brown fox jumps over a lazy dog.",
+                 "How many clips did \u004eatalia sell, in April"]
+        got = self.ask({"input": texts, "model": MODEL}, "/v1/embeddings")["data"]
+        one, polite, other, same = (d["embedding"] for d in got)
+
+        def cosine(a, b):
+            return sum(x * y for x, y in zip(a, b))
+        self.assertGreater(cosine(one, polite), 0.85)
+        self.assertLess(cosine(one, other), 0.3)
+        self.assertGreater(cosine(one, same), 0.95)
+        ids = self.ask({"model": MODEL, "prompt": texts[0]}, "/tokenize")["tokens"]
+        by_ids = self.ask({"input": [ids], "model": MODEL}, "/v1/embeddings")["data"][0]["embedding"]
+        self.assertAlmostEqual(cosine(one, by_ids), 1, places=5)
 
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {
