@@ -350,14 +350,13 @@ look_ahead(struct token_match *match, const struct token_match_world *world,
 }
 
 /*
- * Where prompts wait, what counts is what the decisions before this one leave at
- * the slot, more or less than it holds now: what it holds may be pushed out, and
- * what was pushed out is computed again by those of them that have it, too. Only
- * the mirror knows of windows, so there nothing is added.
+ * Where prompts wait, no more counts than what the decisions before this one
+ * leave at the slot. What it lacks now counts as lacking, even where one of them
+ * would bring it: the order knows neither answers nor which of its prompts are
+ * computed by now, and believing it promised what was long gone.
  */
 static void
 look_ahead_at(const struct token_match *match,
-              const struct token_match_world *world,
               const struct token_blocks *blocks, uint32_t slot,
               struct token_match_rank *rank)
 {
@@ -366,14 +365,10 @@ look_ahead_at(const struct token_match *match,
                         : 0;
     uint64_t tokens = (uint64_t)kept * decided_stride(blocks->block_tokens) *
                       blocks->block_tokens;
-    uint64_t trusted = tokens * world->view->trust_permille[slot] / 1000;
 
     CHECK_SLOW(worker_set_has(&match->doubted, slot));
     if (rank->worth > tokens && kept < match->order_count) {
         rank->worth = (uint32_t)tokens;
-    }
-    if (rank->worth < trusted && !worker_set_has(&match->limited, slot)) {
-        rank->worth = (uint32_t)trusted;
     }
 }
 
@@ -434,7 +429,7 @@ offer(struct token_match *match, const struct token_match_world *world,
     /* What is predicted is what it holds now. */
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
     if (worker_set_has(&match->doubted, slot)) {
-        look_ahead_at(match, world, blocks, slot, &rank);
+        look_ahead_at(match, blocks, slot, &rank);
     }
     rank.worth = rank.worth < usable ? rank.worth : usable;
     if (worker_set_has(&world->view->recomputing, slot)) {

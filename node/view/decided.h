@@ -6,9 +6,8 @@
  * this one will have taken the memory of what was not used for long by the time
  * its turn comes. So for each rank the prompts that were sent there are kept in
  * the order of the decisions, in a tree as large as the rank's cache, which
- * evicts as the engine does. To a request that has to queue the tree promises,
- * not the mirror (token_match.c): what has left it will be gone, and what is in
- * it but was evicted since is computed again by a prompt that waits there.
+ * evicts as the engine does. To a request that has to queue no more is promised
+ * than the tree still has (token_match.c): what has left it will be gone.
  *
  * It counts only once it is full: until then the rank has room for more than
  * what was decided since this node began, and keeps it.
