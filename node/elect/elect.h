@@ -121,6 +121,10 @@
  * be in flight (view/speed.h). In replays that fill half of the fleet 98 %
  * instead of 89 % of requests meet their times (rag, chaos/replay).
  *
+ * Without one, where the cheapest would answer later than 1.5 times the soonest
+ * (by the cost with a weight of 1, which is the request's own time), those that
+ * would are left out, with the same bound.
+ *
  * Other policies stand beside for comparison, for engines without a prefix
  * cache, and by the names people know (elect_named_internal.h); none ignores
  * kv_pressure_max.

@@ -187,7 +187,7 @@ add_aside(const struct elect_input *input, uint32_t *cost)
 
 void
 elect_cost_fill(const struct elect_config *config,
-                const struct elect_input *input, struct elect_plan *plan)
+                const struct elect_input *input, uint32_t *cost)
 {
     uint64_t total = input->total_blocks;
     uint32_t weight = elect_cost_weight(config, input->heat_milli);
@@ -196,11 +196,11 @@ elect_cost_fill(const struct elect_config *config,
 
     CHECK_SLOW(elect_weighs(config));
     if (input->slowness == NULL) {
-        fill_waits(input, unread, plan->cost);
+        fill_waits(input, unread, cost);
     } else {
         fill_uneven(input,
                     (int32_t)capped(total * input->unit_tokens, UNEVEN_OWN_MAX),
-                    (int32_t)(weight - 1000), plan->cost);
+                    (int32_t)(weight - 1000), cost);
     }
     for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
         uint64_t bits =
@@ -210,12 +210,12 @@ elect_cost_fill(const struct elect_config *config,
             uint64_t held = input->match->depth[slot];
             if (held > most_ignored) {
                 spare_holder(input, slot, held < total ? total - held : 0,
-                             weight, unread, plan->cost);
+                             weight, unread, cost);
             }
         }
     }
     if (input->aside != NULL) {
-        add_aside(input, plan->cost);
+        add_aside(input, cost);
     }
 }
 

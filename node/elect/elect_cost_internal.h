@@ -25,9 +25,9 @@ uint32_t elect_cost_weight(const struct elect_config *config,
 uint32_t elect_cost_unread(const struct elect_config *config,
                            const struct elect_input *input, uint32_t worker);
 
-/* The costs of all candidates, into plan->cost. */
+/* The costs of all candidates, into an array of WORKERS_MAX. */
 void elect_cost_fill(const struct elect_config *config,
-                     const struct elect_input *input, struct elect_plan *plan);
+                     const struct elect_input *input, uint32_t *cost);
 
 /* Keeps of plan->near those that cost the least, or nearly. */
 void elect_cost_narrow(const struct elect_config *config,

@@ -9,7 +9,7 @@
 #include "node/elect/elect_sets_internal.h"
 
 #define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
-#define SLO_COST_MAX         2  /* of the least cost */
+#define SOON_COST_MAX        2  /* of the least cost */
 #define NEAR_LOAD_DIVISOR    8  /* of the least load */
 
 /* How much more than the least load counts as imbalance. */
@@ -216,8 +216,12 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
     CHECK_SLOW(plan->weighed);
     plan->mode = ELECT_BALANCE;
     plan->near = plan->usable;
-    plan->reason = best > 0 ? "prefix too short: least cost"
-                            : "no prefix known: least cost";
+    plan->reason = "no prefix known: least cost";
+    if (best > 0) {
+        plan->reason = "prefix too short: least cost";
+    } else if (elect_best_overlap(input, &plan->roomy) > 0) {
+        plan->reason = "prefix too late: least cost";
+    }
     plan->cold = !worth_it(config, input, best);
     if (!plan->cold) {
         plan->overlap_min = elect_near_overlap(input, best);
@@ -226,17 +230,39 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
     elect_cost_narrow(config, input, plan);
 }
 
-/* Those that would miss the SLO, unless who keeps it costs too much. */
+/* By the cost with a weight of one, which is this request's own time: those
+ * within half as much again as the soonest. */
+static struct worker_set
+soon(const struct elect_config *config, const struct elect_input *input,
+     const struct worker_set *set)
+{
+    struct elect_config own = *config;
+    uint32_t cost[WORKERS_MAX];
+
+    CHECK_SLOW(!worker_set_empty(set));
+    own.recompute_weight = 1;
+    elect_cost_fill(&own, input, cost);
+    uint32_t least = elect_span_of(cost, set).min;
+    return elect_up_to(cost, set, elect_add(least, least / 2));
+}
+
+/* Those that would miss the SLO, or, without one and where the cheapest would
+ * do so, answer far later than the soonest; unless who does not costs too much. */
 static void
 leave_late(const struct elect_config *config, const struct elect_input *input,
            struct elect_plan *plan)
 {
-    struct worker_set timely = elect_in_time(config, input, &plan->roomy);
+    struct worker_set timely = input->slo != NULL
+                                   ? elect_in_time(config, input, &plan->roomy)
+                                   : soon(config, input, &plan->roomy);
     uint32_t least = elect_span_of(plan->cost, &plan->roomy).min;
 
     CHECK_SLOW(!worker_set_empty(&plan->roomy));
+    if (input->slo == NULL && elect_span_of(plan->cost, &timely).min == least) {
+        return;
+    }
     if (!worker_set_empty(&timely) &&
-        elect_span_of(plan->cost, &timely).min / SLO_COST_MAX <= least) {
+        elect_span_of(plan->cost, &timely).min / SOON_COST_MAX <= least) {
         plan->usable = timely;
     }
 }
@@ -256,15 +282,22 @@ take_turn(const struct elect_input *input, struct elect_plan *plan)
     }
 }
 
+/* Where nobody holds any of it, who costs the least is the soonest. */
+static bool
+holds_some(const struct elect_input *input)
+{
+    return input->match != NULL && !worker_set_empty(&input->match->workers);
+}
+
 static void
 plan_kvasir(const struct elect_config *config, const struct elect_input *input,
             struct elect_plan *plan)
 {
     plan->weighed = elect_weighs(config);
     if (plan->weighed) {
-        elect_cost_fill(config, input, plan);
+        elect_cost_fill(config, input, plan->cost);
     }
-    if (plan->weighed && input->slo != NULL) {
+    if (plan->weighed && (input->slo != NULL || holds_some(input))) {
         leave_late(config, input, plan);
     }
     struct elect_span span = elect_span_of(input->load, &plan->usable);

@@ -153,14 +153,20 @@ weight_milli(const struct scene *s)
 }
 
 static double
-cost_of(const struct scene *s, uint32_t worker)
+cost_at(const struct scene *s, uint32_t worker, double weight)
 {
     double slow = s->input.slowness != NULL ? s->slowness[worker] : 1000;
     double wait = s->queued[worker] + 256.0 * s->load[worker];
-    double own = unread(s, worker) * (weight_milli(s) - 1000 + slow);
+    double own = unread(s, worker) * (weight - 1000 + slow);
 
     return (double)(uint64_t)((own + wait * slow) * 0.001) +
            (s->input.aside != NULL ? s->aside[worker] : 0);
+}
+
+static double
+cost_of(const struct scene *s, uint32_t worker)
+{
+    return cost_at(s, worker, weight_milli(s));
 }
 
 /* Keeps of `in` who costs nearly the least; or holds as much as the cheapest,
@@ -207,25 +213,39 @@ keep_least_load(const struct scene *s, bool *in, double least)
     keep_load(s, in, level > near ? level : near);
 }
 
-/* Of the workers in `in` those that answer in time, if the cheapest of them costs
- * at most twice the least. */
+static bool
+is_timely(const struct scene *s, uint32_t w, double soonest)
+{
+    double front = s->queued[w] + unread(s, w);
+
+    if (s->input.slo == NULL) {
+        return cost_at(s, w, 1000) <= soonest + (double)((uint32_t)soonest / 2);
+    }
+    return front <= s->slo_tokens[w] && s->load[w] + 1.0 <= s->slo_requests[w];
+}
+
+/* Of the workers in `in` those that answer in time, or hardly later than the
+ * soonest, if the cheapest of them costs at most twice the least. */
 static void
 keep_in_time(const struct scene *s, bool *in)
 {
     bool timely[WORKERS_MAX];
     double least = 1e18;
     double least_timely = 1e18;
+    double soonest = 1e18;
 
     for (uint32_t w = 0; w < WORKERS_MAX; w++) {
-        double left = s->input.total_blocks - counted(s, w);
-        double front = s->queued[w] + left * s->input.unit_tokens;
-        timely[w] = in[w] && front <= s->slo_tokens[w] &&
-                    s->load[w] + 1.0 <= s->slo_requests[w];
+        double own = in[w] ? cost_at(s, w, 1000) : 1e18;
+        soonest = own < soonest ? own : soonest;
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        timely[w] = in[w] && is_timely(s, w, soonest);
         double cost = in[w] ? cost_of(s, w) : 1e18;
         least = cost < least ? cost : least;
         least_timely = timely[w] && cost < least_timely ? cost : least_timely;
     }
-    if (least_timely < 2 * least + 2) {
+    if (least_timely < 2 * least + 2 &&
+        (s->input.slo != NULL || least_timely > least)) {
         memcpy(in, timely, sizeof timely);
     }
 }
@@ -241,7 +261,8 @@ restate(const struct scene *s, struct verdict *v)
 
     memset(v, 0, sizeof *v);
     usable(s, in);
-    if (weighed && s->input.slo != NULL) {
+    if (weighed &&
+        (s->input.slo != NULL || !worker_set_empty(&s->match.workers))) {
         keep_in_time(s, in);
     }
     memcpy(v->in, in, sizeof v->in);

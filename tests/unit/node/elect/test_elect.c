@@ -293,11 +293,11 @@ Test(node_elect, what_many_ask_for_is_copied_sooner)
 {
     set_up_tokens(2, 600);
     holds(0, 600);
-    scene.queued[0] = 2000;
+    scene.queued[0] = 1700;
     cr_assert_eq(pick().worker, 0);
     scene.input.heat_milli = 8000;
     cr_assert_eq(pick().worker, 1);
-    scene.queued[0] = 1000;
+    scene.queued[0] = 800;
     cr_assert_eq(pick().worker, 0);
 }
 
@@ -328,16 +328,16 @@ Test(node_elect, a_prefix_is_waited_for_some_times_as_long_as_it_saves)
 {
     set_up_tokens(2, 10000);
     holds(0, 8000);
-    scene.queued[0] = 6 * 8000 - 2000;
+    scene.queued[0] = 17999; /* with the rest's 12,000 half of 60,000 */
     struct elect_choice choice = pick();
     cr_assert_eq(choice.worker, 0);
     cr_assert_eq(choice.mode, ELECT_AFFINITY);
     cr_assert_str_eq(choice.reason, "longest prefix");
-    scene.queued[0] = 6 * 8000 + 2000;
+    scene.queued[0] = 18000;
     choice = pick();
     cr_assert_eq(choice.worker, 1);
     cr_assert_eq(choice.mode, ELECT_BALANCE);
-    cr_assert_str_eq(choice.reason, "longest prefix costs more: least cost");
+    cr_assert_str_eq(choice.reason, "prefix too late: least cost");
     scene.config.recompute_weight = 10;
     cr_assert_eq(pick().worker, 0);
 }
@@ -346,20 +346,20 @@ Test(node_elect, a_text_prompt_is_weighed_in_tokens_too)
 {
     set_up_tokens(2, 100);
     scene.input.unit_tokens = 32;
-    holds(0, 50); /* 1,600 tokens: worth 9,600 */
-    scene.queued[0] = 9000;
+    holds(0, 50);
+    scene.queued[0] = 3200; /* and 1,600, to the other's 3,200 */
     cr_assert_eq(pick().worker, 0);
-    scene.queued[0] = 10500;
+    scene.queued[0] = 3201;
     cr_assert_eq(pick().worker, 1);
 }
 
 Test(node_elect, requests_in_flight_count_as_tokens)
 {
     set_up_tokens(2, 1000);
-    holds(0, 500); /* worth 3,000, as 11.7 requests */
-    scene.load[0] = 10;
+    holds(0, 500); /* so 1,000, as 3.9 requests, may come before */
+    scene.load[0] = 3;
     cr_assert_eq(pick().worker, 0);
-    scene.load[0] = 13;
+    scene.load[0] = 4;
     cr_assert_eq(pick().worker, 1);
 }
 
@@ -788,7 +788,7 @@ Test(node_elect, a_slow_one_keeps_its_prefixes)
     }
     holds(2, 1900);
     cr_assert_eq(pick().worker, 2);
-    scene.queued[2] = 3000; /* 9,000 of the others' */
+    scene.queued[2] = 1700; /* 5,100 of the others' */
     cr_assert_eq(pick().worker, 2);
     scene.queued[2] = 4000; /* computing it again costs 12,000 */
     cr_assert_neq(pick().worker, 2);
