@@ -314,7 +314,8 @@ limit_to_windows(struct token_match *match,
 }
 
 /* Slots whose tree of decisions says what is left when the request's turn comes:
- * their workers have prompts waiting, and the trees are full. */
+ * their workers have prompts waiting, the trees are full, and what the device
+ * pushes out is in no other tier. */
 static struct worker_set
 doubtful(const struct token_match *match, const struct token_match_world *world,
          const struct worker_set *slots)
@@ -327,6 +328,7 @@ doubtful(const struct token_match *match, const struct token_match_world *world,
     }
     WORKER_SET_EACH (slot, slots) {
         if (worker_set_has(&match->waiting, world->view->owner[slot]) &&
+            !worker_set_has(&match->tiered, slot) &&
             decided_counts(world->decided, slot)) {
             worker_set_add(&doubted, slot);
         }

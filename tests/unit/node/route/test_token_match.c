@@ -430,6 +430,7 @@ Test(token_match, behind_a_queue_what_newer_prompts_push_out_is_not_promised)
     role_is_control();
     uint32_t slot = add_rank(3, 0);
     const uint64_t other[2] = {99, 0};
+    const uint64_t away[2] = {event_op(EVENT_STORE, TIER_HOST, 1), 98};
     uint64_t kept[75];
 
     ask_for(300);
@@ -447,6 +448,9 @@ Test(token_match, behind_a_queue_what_newer_prompts_push_out_is_not_promised)
     cr_assert_eq(match(3)->held, 75, "it is held now all the same");
     worker_set_clear(&rig.match.waiting);
     cr_assert_eq(match(3)->worth, 296, "nothing comes before it");
+    worker_set_add(&rig.match.waiting, 3);
+    cr_assert_eq(mirror_apply(rig.mirror, slot, away, 2, 0), 0);
+    cr_assert_eq(match(3)->worth, 296, "what is pushed out goes elsewhere");
 }
 
 Test(token_match, behind_a_queue_the_order_promises_nothing_that_is_gone)
