@@ -52,6 +52,16 @@ class Peer:
         found, self.held = self.held[:size], self.held[size:]
         return found
 
+    def read_body(self, headers):
+        if headers.get("transfer-encoding") != "chunked":
+            return self._exactly(int(headers.get("content-length", "0")))
+        body = b""
+        while size := int(self._until(b"\r\n"), 16):
+            body += self._exactly(size)
+            self._until(b"\r\n")
+        self._until(b"\r\n")
+        return body
+
     def read_head(self):
         raw = self._until(b"\r\n\r\n")
         line, *fields = raw.decode("latin-1").rstrip("\r\n").split("\r\n")
@@ -63,8 +73,7 @@ class Peer:
 
     def read_request(self):
         line, headers, raw = self.read_head()
-        body = self._exactly(int(headers.get("content-length", "0")))
-        return Request(line, headers, raw, body)
+        return Request(line, headers, raw, self.read_body(headers))
 
     def send(self, data):
         self.sock.sendall(data if isinstance(data, bytes) else data.encode("latin-1"))
@@ -178,7 +187,7 @@ class FakeWorker:
                         self.connections += 1
                 request = Request(line, headers, raw, None)
                 if not getattr(self.handler, "reads_body", False):
-                    request.body = peer._exactly(int(headers.get("content-length", "0")))
+                    request.body = peer.read_body(headers)
                 with self.lock:
                     self.requests.append(request)
                 self.handler(peer, request)

