@@ -128,6 +128,8 @@ sim_pods_next(struct sim_world *w, uint32_t node, const struct scale_job *job,
         return what;
     case SCALE_POD_BACK:
         return SCALE_DO_WORK;
+    case SCALE_POD_STAY:
+        return SCALE_DO_NOTHING;
     case SCALE_POD_FORGET:
     default:
         forget(w, node, job);

@@ -171,9 +171,9 @@ report_loss(const struct scale_job *job)
         LOG_WARNING(
             "scale_lost", KV("key", job->key), KV("model", job->record.model),
             KV("worker", job->record.worker),
-            KV("hint", "its worker was removed, or took no requests for "
-                       "scale.provision and had none in flight: it is "
-                       "given back, and another one asked for where it "
+            KV("hint", "its worker was removed, or was drained or took no "
+                       "requests for scale.provision and had none in flight: "
+                       "it is given back, and another one asked for where it "
                        "is needed"));
     }
 }

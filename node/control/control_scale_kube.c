@@ -219,6 +219,8 @@ control_scale_pod(struct control *control, const struct scale_job *job,
         return what;
     case SCALE_POD_BACK:
         return SCALE_DO_WORK;
+    case SCALE_POD_STAY:
+        return SCALE_DO_NOTHING;
     case SCALE_POD_FORGET:
     default:
         forget(control, job);

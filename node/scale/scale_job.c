@@ -90,15 +90,15 @@ takes_requests(const struct scale_facts *facts)
     return facts->ready || (facts->reached && !MUTANT(SEES_ALONE));
 }
 
-/* An engine that worked, and is no more: it takes nothing of any node, though
- * nobody drains it and others do, and nothing is in flight there, for as long as a
+/* An engine that worked, and does not: it takes nothing of any node, though others
+ * do, or an operator drains it, and nothing is in flight there, for as long as a
  * new one may take to come. A node that reaches none may be what is ill. */
 static bool
 is_lost(struct scale_job *job, const struct scale_facts *facts,
         const struct scale_times *times, uint64_t now_us)
 {
-    bool dead = !takes_requests(facts) && facts->reaches && facts->idle &&
-                !facts->drains;
+    bool off = facts->drains || (!takes_requests(facts) && facts->reaches);
+    bool dead = off && facts->idle;
 
     if (!dead) {
         job->idle_us = 0;

@@ -9,9 +9,9 @@
  *            answer says where the engine is; then it is added as a worker
  *   comes    until it takes requests, of any node
  *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
- *            requests of any node that lives, while others do, and nothing is in
- *            flight there, for provision_ms; then it ends, and drains before the
- *            call
+ *            requests of any node that lives, while others do, or an operator
+ *            drains it, and nothing is in flight there, for provision_ms; then it
+ *            ends, and drains before the call
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;

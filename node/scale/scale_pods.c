@@ -106,8 +106,13 @@ scale_pods_next(const struct scale_job *jobs, uint32_t count,
         job) {
         return SCALE_POD_FORGET;
     }
-    if (job->record.state != SCALE_ENDS || job->calling ||
-        !is_held(jobs, count, job)) {
+    if (job->calling || !is_held(jobs, count, job)) {
+        return SCALE_POD_KEEP;
+    }
+    if (job->record.state == SCALE_WORKS && facts->drains) {
+        return SCALE_POD_STAY;
+    }
+    if (job->record.state != SCALE_ENDS) {
         return SCALE_POD_KEEP;
     }
     return job->record.worker[0] == '\0' ? SCALE_POD_FORGET

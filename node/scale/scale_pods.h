@@ -31,6 +31,7 @@ enum scale_pod_do {
      * drains no more unless that one does. */
     SCALE_POD_FORGET,
     SCALE_POD_BACK, /* it works again, and drains no more */
+    SCALE_POD_STAY, /* nothing: an operator drains it, and it is not the last */
 };
 
 /* The job that has the pod of that number in a pool (scale_pool.h); NULL: none. */

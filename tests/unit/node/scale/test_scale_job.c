@@ -108,15 +108,32 @@ Test(node_scale_job, an_engine_that_is_lost_is_given_back)
     cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
     facts.idle = true;
     cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
-    facts.drains = true; /* somebody wants it so */
-    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
-    facts.drains = false;
-    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
     cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
     cr_expect_eq(after(SECOND), SCALE_DO_END);
     in(SCALE_WORKS);
     facts.ready = facts.idle = true;
     cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
+}
+
+Test(node_scale_job, an_engine_that_an_operator_drains_is_given_back)
+{
+    in(SCALE_WORKS);
+    facts.drains = true;
+    cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING); /* it has requests */
+    facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(59 * SECOND), SCALE_DO_NOTHING);
+    facts.drains = false; /* taken back in time */
+    facts.ready = facts.reaches = true;
+    cr_expect_eq(after(3600 * SECOND), SCALE_DO_NOTHING);
+    facts.ready = facts.reaches = false; /* it is the only one */
+    facts.drains = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(60 * SECOND), SCALE_DO_END);
+    in(SCALE_ENDS);
+    facts.drains = facts.idle = true;
+    cr_expect_eq(after(SECOND), SCALE_DO_NOTHING);
+    cr_expect_eq(after(SCALE_IDLE_US), SCALE_DO_TERMINATE);
 }
 
 Test(node_scale_job, what_another_node_reaches_is_not_lost)

@@ -93,6 +93,21 @@ Test(node_scale_pods, one_that_ends_under_a_pod_that_came_works_again)
     cr_expect_not(scale_pods_waits(jobs, count, ends));
 }
 
+Test(node_scale_pods, one_that_an_operator_drains_stays_until_it_is_the_last)
+{
+    struct scale_job *drained = add("5-1", SCALE_WORKS, 0);
+    struct scale_job *above = add("5-2", SCALE_WORKS, 1);
+    struct scale_facts used = facts;
+
+    cr_expect_eq(next(drained), SCALE_POD_STAY);
+    cr_expect_eq(next(above), SCALE_POD_KEEP);
+    used.drains = false;
+    cr_expect_eq(scale_pods_next(jobs, count, drained, &used, true),
+                 SCALE_POD_KEEP);
+    above->record.state = SCALE_DRAINS;
+    cr_expect_eq(next(drained), SCALE_POD_KEEP);
+}
+
 Test(node_scale_pods, a_number_below_a_pod_that_came_needs_a_job)
 {
     cr_expect_null(scale_pods_gap(jobs, count, ""));
