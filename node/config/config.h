@@ -251,7 +251,7 @@ struct config_scale_pool {
     char worker[CONFIG_TEXT_MAX];     /* its pods as workers; see there */
     char island[CONFIG_LABEL_MAX];    /* of its engines; "": not told */
     uint32_t min;                     /* of a model's engines there */
-    uint32_t max;                     /* 0: as many as scale.max allows */
+    uint32_t max;                     /* of a pool with a name */
     uint32_t price_milli;             /* of an engine an hour */
 };
 

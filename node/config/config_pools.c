@@ -26,6 +26,9 @@ _Static_assert(WORKERS_MAX == 256, "as the texts say");
 _Static_assert(SCALE_POOL_MAX == 32 && SCALE_POOLS_MAX == 16, "likewise");
 _Static_assert(SCALE_POOL_MAX <= CONFIG_LABEL_MAX, "it is a label of workers");
 
+/* What is not said is so. */
+static const struct config_scale_pool unsaid = {.max = WORKERS_MAX};
+
 static bool
 is_name(struct slice text)
 {
@@ -67,7 +70,7 @@ take_key(struct slice *text, uint32_t *seen, struct config_scale_pool *pool)
 static const char *
 add(struct config_scale_pools *pools, struct slice text)
 {
-    struct config_scale_pool pool = {.min = 0};
+    struct config_scale_pool pool = unsaid;
     struct slice name = slice_take(&text, ',');
     const char *want = is_name(name) ? NULL : WANT_POOL;
     uint32_t seen = 0;
@@ -121,15 +124,13 @@ config_pools_want(struct slice text)
 static void
 print_pool(const struct config_scale_pool *pool, struct buf *out)
 {
-    static const struct config_scale_pool none = {.min = 0};
-
     buf_add_text(out, pool->name);
     for (size_t i = 0; i < config_schema_pool.count; i++) {
         const struct config_key *key = &config_schema_pool.keys[i];
         bool numeric = key->type < CONFIG_CHOICE;
         size_t before = out->len;
-        if (numeric &&
-            config_value_number(key, pool) == config_value_number(key, &none)) {
+        if (numeric && config_value_number(key, pool) ==
+                           config_value_number(key, &unsaid)) {
             continue;
         }
         buf_printf(out, ",%s=", key->name);

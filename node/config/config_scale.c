@@ -175,7 +175,7 @@ check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
         config_error(errors, &place, "pool %s has a worker and no kubernetes",
                      pool->name);
     }
-    if (pool->max != 0 && pool->min > pool->max) {
+    if (pool->min > pool->max) {
         config_error(errors, &place, "pool %s has a min over its max",
                      pool->name);
     }

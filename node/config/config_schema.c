@@ -563,8 +563,8 @@ static const struct config_key pool_keys[] = {
      "What an engine costs there an hour."},
     {"min", CONFIG_COUNT, AT_POOL(min), "0", 0, WORKERS_MAX, NULL,
      "Engines that a model has there at least, within scale.max and scale.budget."},
-    {"max", CONFIG_COUNT, AT_POOL(max), "0", 0, WORKERS_MAX, NULL,
-     "Engines that a model has there at most; 0: as many as scale.max allows."},
+    {"max", CONFIG_COUNT, AT_POOL(max), "256", 0, WORKERS_MAX, NULL,
+     "Engines that a model has there at most. 0: the pool is given up, no more are asked of it; see the features' page."},
     {"worker", CONFIG_TEXT, AT_POOL(worker), "", 0, 0, NULL,
      "As scale.worker; the last key, as all that follows is part of it."},
 };

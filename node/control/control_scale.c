@@ -156,8 +156,9 @@ is_spared(const struct config_scale *config, const struct scale_market *market,
     return true;
 }
 
-/* Whether a worker may go: such as were asked for, where somebody acts; of a
- * StatefulSet's pods the last one; of a pool what is beyond its min. */
+/* Whether a worker may go: such as were asked for, where somebody acts, as long
+ * as its pool is there to end it; of a StatefulSet's pods the last one; of a pool
+ * what is beyond its min. */
 static bool ON_CONTROL
 may_go(const struct control_scale_world *world,
        const struct scale_market *market, uint32_t slot)
@@ -172,7 +173,7 @@ may_go(const struct control_scale_world *world,
         return false;
     }
     return world->config->mode != CONFIG_SCALE_ACT ||
-           (job != NULL &&
+           (job != NULL && !control_scale_is_orphan(world->config, job) &&
             (pool == NULL || pool->kubernetes[0] == '\0' ||
              job == scale_seat_find_last(world->seat, job->record.pool)));
 }
@@ -195,8 +196,18 @@ find_victim(struct control_scale_group *group, const struct node_shared *node,
                 .id = view->worker[slot]->id,
                 .blocks = blocks_of(node, slot),
                 .requests = load[slot],
-                .price_milli = control_scale_price(
-                    world->config, control_scale_pool_of(world, slot))};
+                .price_milli = price_of(world->config,
+                                        control_scale_pool_of(world, slot))};
+/* What counts as its price: those of a pool that is given up are the dearest. */
+static uint32_t
+price_of(const struct config_scale *config, const char *name)
+{
+    const struct config_scale_pool *pool = config_scale_find(config, name);
+    bool given_up = name[0] != '\0' && pool != NULL && pool->max == 0;
+
+    return given_up ? UINT32_MAX : control_scale_price(config, name);
+}
+
         }
     }
     if (count != 0) {

@@ -267,6 +267,30 @@ ask(struct control *control, const struct scale_order *order)
     return true;
 }
 
+/* Engines of pools that are not configured: each change is a line. */
+static void ON_CONTROL
+count_orphans(struct control *control, bool acts)
+{
+    struct control_scale_act *act = &control->scale.act;
+    const char *pool = "";
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < act->seat.count; i++) {
+        const struct scale_job *job = &act->seat.job[i];
+        if (control_scale_is_orphan(&control->node->scale, job)) {
+            pool = job->record.pool;
+            count++;
+        }
+    }
+    if (acts && count > act->orphans) {
+        LOG_WARNING("scale_pool_gone", KV("engines", count), KV("pool", pool),
+                    KV("hint", "they were asked of a pool that is not in "
+                               "scale.pools any more: they stay, and nobody "
+                               "can end them until it is back"));
+    }
+    act->orphans = count;
+}
+
 void
 control_scale_turn(struct control *control)
 {
@@ -288,6 +312,7 @@ control_scale_turn(struct control *control)
         return;
     }
     vote(control, now_us);
+    count_orphans(control, act->acted);
     for (uint32_t i = 0; i < act->seat.count; i++) {
         struct scale_job *job = &act->seat.job[i];
         struct scale_facts facts = look_at(control, job, now_us);
@@ -367,6 +392,7 @@ control_scale_put_jobs(const struct control_scale_act *act,
     json_out_put_uint(json, "epoch", act->seat.lease.own.epoch);
     json_out_put_uint(json, "missed", act->missed);
     json_out_put_uint(json, "jobs_left_out", act->seat.left_out);
+    json_out_put_uint(json, "jobs_without_pool", act->orphans);
     json_out_key(json, "jobs");
     json_out_array_begin(json);
     for (uint32_t i = 0; i < act->seat.count; i++) {
@@ -399,6 +425,10 @@ control_scale_put_act_metrics(const struct control_scale_act *act,
         buf_printf(out, "kvasir_scale_jobs{state=\"%s\"} %" PRIu32 "\n",
                    scale_state_name((enum scale_state)i), count[i]);
     }
+    prom_out_single(out, "kvasir_scale_jobs_without_pool", "gauge",
+                    "Of these, those of pools that are not configured any "
+                    "more: nobody can end them",
+                    act->orphans);
     prom_out_single(out, "kvasir_scale_asked_total", "counter",
                     "Engines that this node asked for", act->asked);
     prom_out_single(out, "kvasir_scale_came_total", "counter",

@@ -68,6 +68,7 @@ struct control_scale_act {
     uint64_t ended;
     uint64_t calls;
     uint64_t calls_failed;
+    uint32_t orphans; /* jobs of pools that are not configured */
 };
 
 /* What a look at a group wants done. */

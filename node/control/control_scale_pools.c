@@ -18,6 +18,13 @@ control_scale_pool_of(const struct control_scale_world *world, uint32_t slot)
     return config_scale_find(world->config, name) != NULL ? name : "";
 }
 
+bool
+control_scale_is_orphan(const struct config_scale *config,
+                        const struct scale_job *job)
+{
+    return config_scale_find(config, job->record.pool) == NULL;
+}
+
 uint32_t
 control_scale_price(const struct config_scale *config, const char *pool)
 {
@@ -156,7 +163,7 @@ control_scale_market(const struct control_scale_world *world, const char *model,
         *pool = (struct scale_pool){
             .engines = count_in(world, model, set, from->name),
             .min = from->min,
-            .max = from->max != 0 ? from->max : UINT32_MAX,
+            .max = from->name[0] != '\0' ? from->max : UINT32_MAX,
             .price_milli = from->price_milli,
             .record = scale_seat_record_of(world->seat, from->name)};
         for (uint32_t k = 0; k < places->count; k++) {

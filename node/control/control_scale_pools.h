@@ -41,6 +41,11 @@ struct control_scale_world {
 const char *control_scale_pool_of(const struct control_scale_world *world,
                                   uint32_t slot);
 
+/* Whether an engine was asked of a pool that the configuration has no more, so that
+ * nobody can end it. */
+bool control_scale_is_orphan(const struct config_scale *config,
+                             const struct scale_job *job);
+
 /* What an engine of that pool costs an hour. */
 uint32_t control_scale_price(const struct config_scale *config,
                              const char *pool);

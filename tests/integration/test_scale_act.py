@@ -356,6 +356,61 @@ class ScaleAct(harness.Case):
         hook, load = Provisioner(self, options=ENGINE), Load(self)
         hook.free.set()
         program = self.program(PROGRAM.replace("URL", hook.url))
+    def test_one_that_an_operator_drains_is_replaced_and_given_back(self):
+        hook = Provisioner(self, options=ENGINE)
+        hook.free.set()
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
+                          *self.options(self.by_hook(hook), "--scale.min", "2",
+                                        "--scale.provision", "3s"))
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
+        job = self.told(node)["jobs"][0]
+        answer = harness.request(node.at("admin"), "POST",
+                                 f"/admin/workers/{job['worker']}/drain", {})
+        self.assertEqual(answer.status, 200, answer.text)
+        harness.wait_until(lambda: hook.ended == [job["key"]], "it is given back", 60)
+        harness.wait_until(lambda: self.states(node) == ["works"], "another one came", 60)
+        self.assertNotIn(job["key"], hook.engines)
+        self.assertIn("scale_lost", node.log())
+
+    def test_engines_of_a_pool_that_is_taken_out_stay_until_it_is_back(self):
+        hook, file = Provisioner(self, options=ENGINE), self.folder / "kvasir.yaml"
+        token = self.folder / "token"
+        token.write_text(TOKEN)
+        pool = f"p,hook={hook.url},token_file={token}"
+        hook.free.set()
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+
+        def write(pools, least):
+            file.write_text(f"scale: {{min: {least}, pools: '{pools}'}}\n")
+
+        def reload():
+            answer = harness.request(node.at("admin"), "POST", "/admin/reload", {})
+            self.assertEqual(answer.status, 200, answer.text)
+
+        def shown():
+            group = self.told(node)["groups"]
+            return (group[0]["desired"], group[0]["victim"]) if group else None
+
+        write(pool, 2)
+        node = self.start("kvasir", "serve", "-c", file, "--name", "n", "--worker",
+                          first.url("http"), *self.options((), "--scale.provision", "10m"))
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
+        self.assertEqual(self.told(node)["jobs_without_pool"], 0)
+        write("q,hook=http://127.0.0.1:9/engines", 1)
+        reload()
+        harness.wait_until(lambda: self.told(node)["jobs_without_pool"] == 1, "it is told")
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_scale_jobs_without_pool"), 1)
+        self.assertIn("scale_pool_gone", node.log())
+        harness.wait_until(lambda: shown() == (1, ""), "none may go though one is enough", 60)
+        self.assertEqual((self.states(node), hook.ended), (["works"], []))
+        write(pool + ",max=0", 1)
+        reload()
+        harness.wait_until(lambda: hook.ended, "it can be ended again", 60)
+        harness.wait_until(lambda: self.states(node) == [], "and is")
+        self.assertEqual([p["may"] for p in self.told(node)["groups"][0]["pools"]], ["full"])
+        self.assertEqual(len(hook.keys()), 1)
+
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.command", program), "--scale.max", "2",

@@ -50,8 +50,15 @@ Test(node_config_pools, a_pool_has_an_island_a_price_and_who_makes_it)
     cr_expect_eq(pool->max, 8);
     cr_expect_str_eq(config_scale_pool_by(pool), "command");
     cr_expect_str_eq(config_scale_by(&config.scale), "scale.pools");
+    cr_expect_eq(config.scale.pools.pool[1].max, 256);
     cr_expect_null(config_scale_find(&config.scale, ""));
     cr_expect_null(config_scale_find(&config.scale, "us"));
+}
+
+Test(node_config_pools, one_that_is_given_up_is_said_to_be)
+{
+    cr_expect_str_eq(printed("fra,command=/a,max=0 iad,command=/b,max=256"),
+                     "fra,command=/a,max=0 iad,command=/b");
 }
 
 Test(node_config_pools, without_any_the_keys_of_scale_are_one)
