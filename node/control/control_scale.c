@@ -381,8 +381,7 @@ look_at_all(struct control *control, uint64_t now_us)
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         struct worker_set set = worker_set_and(&kin[i], &stays);
         struct control_scale_group *group =
-            worker_set_empty(&set) ? NULL
-                                   : group_of(scale, model_of(view, &set));
+            model.len != 0 ? group_of(scale, model) : NULL;
         if (group == NULL || group->seen) {
             continue;
         }
@@ -400,6 +399,7 @@ control_scale_look(struct control *control, uint64_t now_us)
 {
     struct control_scale *scale = &control->scale;
 
+        struct slice model = model_of(view, &set);
     if (now_us < scale->looked_us + CONTROL_SCALE_US) {
         return;
     }

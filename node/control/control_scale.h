@@ -2,7 +2,8 @@
  * How many engines each group should have, for operators: the rule of
  * node/scale/scale.h on what this node measures.
  *
- * A group is named by the first model that its workers list. Loads are those of
+ * A group is named by the first model that its workers list; those that have not
+ * told any are in none. Loads are those of
  * all nodes, and engines' queues as the last scrape told; the queue in front of
  * them, refusals and late first tokens are this node's own, so several nodes may
  * say different things for a while. One node acts, the others only show what they

@@ -126,6 +126,8 @@ class Scale(Proxy):
     def test_of_a_mesh_one_acts_and_another_when_it_is_gone(self):
         worker, nodes = self.workers(1)[0], {}
         show(worker, running=1, waiting=9)
+        told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
+        self.assertEqual([g["model"] for g in told["groups"]], ["m"])
         join = ()
         for name in ("a", "b"):
             nodes[name] = self.start(
