@@ -293,7 +293,7 @@ control_queue_put(const struct control_queue *cq, uint64_t now_us,
     json_out_object_begin(json);
     json_out_put_uint(json, "waiting", queue_waiting(cq->queue));
     json_out_put_uint(json, "oldest_ms",
-                      queue_oldest_us(cq->queue, now_us) / 1000);
+                      queue_oldest_us(cq->queue, NULL, now_us) / 1000);
     json_out_key(json, "by_priority");
     json_out_object_begin(json);
     for (uint32_t i = 0; i < QUEUE_CLASSES; i++) {

@@ -123,6 +123,26 @@ measure(const struct control_scale *scale, const struct fleet_board *board,
     return s;
 }
 
+/* How long requests wait that the set's workers could take, and may. */
+static void ON_CONTROL
+measure_wait(const struct control *control, const struct worker_set *set,
+             uint64_t now_us, struct scale_signals *s)
+{
+    const struct node_shared *node = control->node;
+    const struct node_live *live = publish_get(&node->live);
+    struct speed_slo slo[WORKERS_MAX];
+    uint64_t most_us = live->timeouts.queue_ms * UINT64_C(1000);
+
+    control_slo_list(&node->slo, fleet_view_get(node->board), slo);
+    WORKER_SET_EACH (slot, set) {
+        uint64_t ttft_us = slo[slot].ttft_us;
+        most_us = ttft_us != 0 && ttft_us < most_us ? ttft_us : most_us;
+    }
+    s->waited_ms =
+        (uint32_t)(queue_oldest_us(control->queue.queue, set, now_us) / 1000);
+    s->wait_most_ms = (uint32_t)(most_us / 1000);
+}
+
 /* Blocks that a worker holds: as its events say, else as is believed. */
 static uint64_t ON_CONTROL
 blocks_of(const struct node_shared *node, uint32_t worker)
@@ -178,6 +198,16 @@ may_go(const struct control_scale_world *world,
              job == scale_seat_find_last(world->seat, job->record.pool)));
 }
 
+/* What counts as its price: those of a pool that is given up are the dearest. */
+static uint32_t
+price_of(const struct config_scale *config, const char *name)
+{
+    const struct config_scale_pool *pool = config_scale_find(config, name);
+    bool given_up = name[0] != '\0' && pool != NULL && pool->max == 0;
+
+    return given_up ? UINT32_MAX : control_scale_price(config, name);
+}
+
 /* Who would go of these; "": nobody may. */
 static void ON_CONTROL
 find_victim(struct control_scale_group *group, const struct node_shared *node,
@@ -198,16 +228,6 @@ find_victim(struct control_scale_group *group, const struct node_shared *node,
                 .requests = load[slot],
                 .price_milli = price_of(world->config,
                                         control_scale_pool_of(world, slot))};
-/* What counts as its price: those of a pool that is given up are the dearest. */
-static uint32_t
-price_of(const struct config_scale *config, const char *name)
-{
-    const struct config_scale_pool *pool = config_scale_find(config, name);
-    bool given_up = name[0] != '\0' && pool != NULL && pool->max == 0;
-
-    return given_up ? UINT32_MAX : control_scale_price(config, name);
-}
-
         }
     }
     if (count != 0) {
@@ -380,6 +400,7 @@ look_at_all(struct control *control, uint64_t now_us)
     fleet_view_kin(view, kin);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         struct worker_set set = worker_set_and(&kin[i], &stays);
+        struct slice model = model_of(view, &set);
         struct control_scale_group *group =
             model.len != 0 ? group_of(scale, model) : NULL;
         if (group == NULL || group->seen) {
@@ -389,6 +410,7 @@ look_at_all(struct control *control, uint64_t now_us)
         group->signals.engines +=
             scale_seat_coming(&scale->act.seat, group->model);
         group->signals.shed = (uint32_t)(shed - scale->shed);
+        measure_wait(control, &set, now_us, &group->signals);
         look_at(control, group, &world, &set);
     }
     scale->shed = shed;
@@ -399,7 +421,6 @@ control_scale_look(struct control *control, uint64_t now_us)
 {
     struct control_scale *scale = &control->scale;
 
-        struct slice model = model_of(view, &set);
     if (now_us < scale->looked_us + CONTROL_SCALE_US) {
         return;
     }
@@ -449,6 +470,7 @@ put_group(const struct config_scale *config,
     json_out_put_uint(json, "requests", s->requests);
     json_out_put_uint(json, "waiting", s->waiting);
     json_out_put_uint(json, "queued", s->queued);
+    json_out_put_uint(json, "waited_ms", s->waited_ms);
     json_out_put_uint(json, "capacity", s->capacity);
     json_out_put_milli(json, "kv_usage", s->kv_permille);
     json_out_put_uint(json, "first_tokens", s->answers);

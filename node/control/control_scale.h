@@ -5,7 +5,7 @@
  * A group is named by the first model that its workers list; those that have not
  * told any are in none. Loads are those of
  * all nodes, and engines' queues as the last scrape told; the queue in front of
- * them, refusals and late first tokens are this node's own, so several nodes may
+ * them and how long it takes, refusals and late first tokens are this node's own, so several nodes may
  * say different things for a while. One node acts, the others only show what they
  * would do. With `dry_run` it is the first of the living members by rendezvous
  * hash of its name, which all nodes that see the same members choose alike, and

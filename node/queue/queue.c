@@ -469,13 +469,19 @@ queue_waiting(const struct queue *q)
 }
 
 uint64_t
-queue_oldest_us(const struct queue *q, uint64_t now_us)
+queue_oldest_us(const struct queue *q, const struct worker_set *of,
+                uint64_t now_us)
 {
     uint64_t first_us = now_us;
 
     for (uint32_t i = 0; i < q->count; i++) {
-        uint64_t since_us = q->wait[q->heap[i]].since_us;
-        first_us = since_us < first_us ? since_us : first_us;
+        const struct queue_wait *wait = &q->wait[q->heap[i]];
+        struct worker_set both = of != NULL
+                                     ? worker_set_and(&wait->request.able, of)
+                                     : wait->request.able;
+        if (of == NULL || !worker_set_empty(&both)) {
+            first_us = wait->since_us < first_us ? wait->since_us : first_us;
+        }
     }
     CHECK_SLOW(first_us <= now_us);
     return now_us - first_us;

@@ -144,9 +144,10 @@ uint64_t queue_first(const struct queue *queue);
 /* How many wait. */
 uint32_t queue_waiting(const struct queue *queue);
 
-/* How long the one that came first has waited; 0: nobody waits. It looks at
- * each of them. */
-uint64_t queue_oldest_us(const struct queue *queue, uint64_t now_us);
+/* How long the one that came first has waited, of those that one of these workers
+ * (NULL: any) could take; 0: there is none. It looks at each of them. */
+uint64_t queue_oldest_us(const struct queue *queue, const struct worker_set *of,
+                         uint64_t now_us);
 
 /* In how many seconds one of that class may come again: what waits in its class
  * and in those before it, at the pace of late; 1 to QUEUE_RETRY_MAX_S. */

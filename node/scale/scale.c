@@ -15,6 +15,7 @@ scale_why_name(enum scale_why why)
         [SCALE_QUEUE] = "queue",
         [SCALE_KV] = "kv",
         [SCALE_SLO] = "slo",
+        [SCALE_WAIT] = "wait",
         [SCALE_SHED] = "shed",
         [SCALE_TREND_UP] = "trend",
         [SCALE_LEAST] = "least",
@@ -124,6 +125,10 @@ want_more(const struct scale_group *group, const struct scale_config *config,
 
     if (is_slow(group, now_us, config->provision_ms * UINT64_C(1000))) {
         raise_to(choice, more, SCALE_SLO);
+    }
+    if (s->waited_ms != 0 && s->wait_most_ms != 0 &&
+        s->waited_ms >= s->wait_most_ms / 2) {
+        raise_to(choice, more, SCALE_WAIT);
     }
     if (s->shed > 0 && is_full(s)) {
         raise_to(choice, more, SCALE_SHED);

@@ -16,6 +16,10 @@
  *             tokens came after slo.ttft, and at least SCALE_LATE_LEAST did: of
  *             the last `provision`, and since the engines are as many as they
  *             are. A cold prompt or two are late in any fleet
+ *   wait      one more, while the request that waits longest in front of them has
+ *             waited half as long as it may: until slo.ttft it would be late, until
+ *             timeouts.queue refused. Late first tokens and refusals tell
+ *             afterwards; and where few requests are long ones, few wait
  *   shed      one more, when requests were refused for want of room while these
  *             engines were full
  *   trend     what the line through the last SCALE_SAMPLES looks says of
@@ -73,11 +77,13 @@ struct scale_config {
 
 /* What is measured of a group, now. */
 struct scale_signals {
-    uint32_t engines;  /* that are there, or come; without those that drain */
-    uint32_t ready;    /* of these, that take requests */
-    uint32_t requests; /* in flight at them, those in their queues included */
-    uint32_t waiting;  /* of these, in their queues */
-    uint32_t queued;   /* in front of them, for want of room */
+    uint32_t engines;   /* that are there, or come; without those that drain */
+    uint32_t ready;     /* of these, that take requests */
+    uint32_t requests;  /* in flight at them, those in their queues included */
+    uint32_t waiting;   /* of these, in their queues */
+    uint32_t queued;    /* in front of them, for want of room */
+    uint32_t waited_ms; /* the one of these that came first; 0: there is none */
+    uint32_t wait_most_ms; /* that one may wait; 0: for ever */
     uint32_t
         capacity; /* requests in flight that one is good for; 0: not known */
     uint32_t kv_permille; /* mean share of the caches in use */
@@ -96,6 +102,7 @@ enum scale_why {
     SCALE_QUEUE,
     SCALE_KV,
     SCALE_SLO,
+    SCALE_WAIT,
     SCALE_SHED,
     SCALE_TREND_UP,
     SCALE_LEAST,  /* min */

@@ -1,10 +1,11 @@
 """How many engines there should be: judged by what engines and clients show, told in every place,
 logged by one node of a mesh. Nothing is done."""
 import socket
+import threading
 
 import harness
 from fake_worker import FakeWorker
-from test_proxy import Proxy
+from test_proxy import Proxy, chat, request_bytes
 
 FAST = ("--health.interval", "200ms", "--health.timeout", "200ms", "--health.metrics_interval",
         "50ms", "--scale.provision", "1s", "--scale.cool_down", "1s")
@@ -64,6 +65,27 @@ class Scale(Proxy):
                             "it is measured")
         self.assertEqual((group["desired"], group["why"]), (2, "budget"))
 
+    def test_one_that_waits_long_asks_for_an_engine_though_others_are_idle(self):
+        free = threading.Event()
+        self.addCleanup(free.set)
+
+        def answer(peer, _request):
+            free.wait()
+            peer.json({"choices": []})
+
+        both = [FakeWorker(self, answer, models=models) for models in (("m",), ("m", "n"))]
+        node = self.serve(*both, options=(
+            "--scale.mode", "dry_run", "--workers.max_inflight", "4", "--timeouts.queue", "24s",
+            *FAST))
+        for _ in range(5):
+            s = self.connect()
+            s.sendall(request_bytes({**chat("long"), "model": "n"}))
+        group = self.judged(node, lambda g: g["waited_ms"] > 0, "it waits")
+        self.assertEqual(group["desired"], 2)
+        group = self.judged(node, lambda g: g["desired"] == 3, "another one is asked for")
+        self.assertIn(group["why"], ("wait", "coming"))
+        self.assertGreaterEqual(group["waited_ms"], 12000)
+
     def test_engines_are_bought_where_nodes_get_requests(self):
         worker, nodes, join = self.workers(1)[0], [], ()
         show(worker, running=4, waiting=9)
@@ -104,6 +126,8 @@ class Scale(Proxy):
         self.assertEqual([(p["name"], p["may"]) for p in group["pools"]],
                          [("near", "open"), ("far", "far")])
         self.assertEqual(group["next_pool"], "near")
+        told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
+        self.assertEqual([g["model"] for g in told["groups"]], ["m"])
 
     def test_a_pool_has_its_min_and_is_not_spared_for_others(self):
         workers = self.workers(2)
@@ -126,8 +150,6 @@ class Scale(Proxy):
     def test_of_a_mesh_one_acts_and_another_when_it_is_gone(self):
         worker, nodes = self.workers(1)[0], {}
         show(worker, running=1, waiting=9)
-        told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
-        self.assertEqual([g["model"] for g in told["groups"]], ["m"])
         join = ()
         for name in ("a", "b"):
             nodes[name] = self.start(

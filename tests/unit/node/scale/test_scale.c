@@ -51,6 +51,22 @@ Test(node_scale, what_is_in_flight_is_measured_by_what_engines_are_good_for)
     }
 }
 
+Test(node_scale, one_that_waits_for_half_of_what_it_may_asks_for_one_more)
+{
+    struct scale_signals s = busy(4, 30);
+
+    s.queued = 1;
+    s.wait_most_ms = 30000;
+    s.waited_ms = 14999;
+    cr_expect_eq(look(s), SCALE_FITS);
+    s.waited_ms = 15000;
+    cr_expect_eq(look(s), SCALE_WAIT);
+    cr_expect_eq(choice.desired, 5);
+    group = (struct scale_group){0};
+    s.wait_most_ms = 0; /* it may wait for ever */
+    cr_expect_eq(look(s), SCALE_FITS);
+}
+
 Test(node_scale, what_waits_asks_for_more_without_a_known_limit)
 {
     struct scale_signals s = busy(4, 60);
