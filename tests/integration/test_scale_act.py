@@ -1,7 +1,11 @@
 """Engines that are asked for and given back, by stand-in engines and what starts them
 (provisioner.py, by HTTP and by a program; kube_api.py): who asks, whose they are when that
 node dies, what becomes of those that do not come, and that no request notices."""
+import os
 import pathlib
+import shlex
+import signal
+import subprocess
 import sys
 import threading
 import types
@@ -352,10 +356,6 @@ class ScaleAct(harness.Case):
         harness.wait_until(lambda: all(self.states(p) == ["works"] for p in nodes.values()),
                            "another one came")
 
-    def test_a_program_does_what_a_hook_does(self):
-        hook, load = Provisioner(self, options=ENGINE), Load(self)
-        hook.free.set()
-        program = self.program(PROGRAM.replace("URL", hook.url))
     def test_one_that_an_operator_drains_is_replaced_and_given_back(self):
         hook = Provisioner(self, options=ENGINE)
         hook.free.set()
@@ -411,6 +411,10 @@ class ScaleAct(harness.Case):
         self.assertEqual([p["may"] for p in self.told(node)["groups"][0]["pools"]], ["full"])
         self.assertEqual(len(hook.keys()), 1)
 
+    def test_a_program_does_what_a_hook_does(self):
+        hook, load = Provisioner(self, options=ENGINE), Load(self)
+        hook.free.set()
+        program = self.program(PROGRAM.replace("URL", hook.url))
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.command", program), "--scale.max", "2",
@@ -600,6 +604,54 @@ class ScaleAct(harness.Case):
         load.end()
         self.assertEqual(load.failed, [])
         self.assertNotIn("who else scales it", node.log())
+
+    def test_the_words_of_the_features_page_bring_engines_and_give_them_back(self):
+        page = (pathlib.Path(__file__).resolve().parents[2] / "deploy/features.md").read_text()
+        block = page[page.index("    kvasir engine --port 8001"):].split("\n\n")[0]
+        first, hook, serve, admin = (free_port("127.0.0.1") for _ in range(4))
+        for old, new in (("8001", str(first)), ("7000", str(hook)), ("\\\n", " "),
+                         ("cool_down 30s", f"cool_down 1s --listen 127.0.0.1:{serve} "
+                                           f"--admin 127.0.0.1:{admin}"),
+                         ("tests/integration/", str(pathlib.Path(__file__).parent) + "/"),
+                         ("kvasir-load", f"kvasir-load --url http://127.0.0.1:{serve}")):
+            self.assertIn(old, block)
+            block = block.replace(old, new)
+        paths = [str(pathlib.Path(harness.program(name)).parent)
+                 for name in ("kvasir", "kvasir-load")]
+        env = {**harness.DEFAULTS, **os.environ, "PATH": ":".join([*paths, os.environ["PATH"]])}
+        log = self.folder / "log"
+        started = []
+        self.addCleanup(lambda: [p.kill() for p in started])
+
+        def ready():
+            try:
+                return harness.request(("127.0.0.1", serve), "GET", "/ready").status == 200
+            except OSError:
+                return False
+
+        for line in block.strip().splitlines():
+            if line.strip() == "sleep 5":
+                harness.wait_until(ready, "the node is up", 60)
+                continue
+            with log.open("ab") as out:
+                started.append(subprocess.Popen(shlex.split(line.removesuffix("&")), env=env,
+                                                stdin=subprocess.DEVNULL, stdout=out, stderr=out))
+        at = ("127.0.0.1", admin)
+
+        def jobs():
+            try:
+                told = harness.request(at, "GET", "/admin/scale").json()
+            except OSError:
+                return None  # it has not begun
+            return [job["state"] for job in told["jobs"]]
+
+        harness.wait_until(lambda: jobs() == ["works", "works"], "two come", 120)
+        self.assertEqual(started.pop().wait(), 0, "people are done")
+        harness.wait_until(lambda: jobs() == [], "both are given back", 120)
+        for process in reversed(started):
+            process.terminate()
+            self.assertIn(process.wait(), (0, -signal.SIGTERM), log.read_text())
+        self.assertIn("384 answered, 0 failed", log.read_text())
 
     def test_who_acts_needs_somebody_to_ask_and_in_a_mesh_a_quorum(self):
         hook = ("--scale.hook", "http://h:1")
