@@ -216,6 +216,8 @@ struct config_link {
     char from[CONFIG_LABEL_MAX];
     char to[CONFIG_LABEL_MAX];
     uint32_t ms;
+    bool measured;        /* it is what is measured, and no ms are given */
+    uint32_t price_milli; /* of a GB that crosses, either way */
 };
 
 struct config_links {

@@ -3,10 +3,14 @@
 
 #include <string.h>
 
+#include "node/config/config_schema.h"
 #include "node/config/config_value_internal.h"
 
-#define WANT_LINK   "ISLAND~ISLAND=TIME such as eu~us=80ms"
+#define WANT_LINK                                                        \
+    "ISLAND~ISLAND=TIME[@PRICE] such as eu~us=80ms, eu~us=80ms@0.02 or " \
+    "eu~us=@0.02"
 #define TIME_MAX_MS UINT64_C(600000)
+#define PRICE_MAX   1000000U /* thousandths */
 
 static bool
 is_same(const struct config_link *a, const struct config_link *b)
@@ -15,21 +19,40 @@ is_same(const struct config_link *a, const struct config_link *b)
            (strcmp(a->from, b->to) == 0 && strcmp(a->to, b->from) == 0);
 }
 
+/* TIME, @PRICE or both. */
+static bool
+read_cost(struct slice text, struct config_link *link)
+{
+    static const struct config_key price = {
+        .type = CONFIG_RATIO, .offset = 0, .max = PRICE_MAX};
+    struct slice time = slice_take(&text, '@');
+    uint64_t ms = 0;
+
+    link->measured = time.len == 0;
+    if (text.ptr != NULL ? !config_value_set(&price, text, &link->price_milli)
+                         : link->measured) {
+        return false;
+    }
+    if (!link->measured &&
+        (!config_duration_read(time, &ms) || ms > TIME_MAX_MS)) {
+        return false;
+    }
+    link->ms = (uint32_t)ms;
+    return true;
+}
+
 static const char *
 add(struct config_links *links, struct slice text)
 {
     struct config_link link = {.ms = 0};
     struct slice from = slice_take(&text, '~');
     struct slice to = slice_take(&text, '=');
-    uint64_t ms;
 
     CHECK(links->count <= CONFIG_LINKS_MAX);
     if (!config_island_read(from, link.from) ||
-        !config_island_read(to, link.to) || !config_duration_read(text, &ms) ||
-        ms > TIME_MAX_MS) {
+        !config_island_read(to, link.to) || !read_cost(text, &link)) {
         return WANT_LINK;
     }
-    link.ms = (uint32_t)ms;
     for (uint32_t i = 0; i < links->count; i++) {
         if (is_same(&links->link[i], &link)) {
             return "each link once, whichever way round";
@@ -77,7 +100,13 @@ config_links_print(const struct config_links *links, struct buf *out)
     for (uint32_t i = 0; i < links->count; i++) {
         const struct config_link *link = &links->link[i];
         buf_printf(out, "%s%s~%s=", i != 0 ? " " : "", link->from, link->to);
-        config_number_print(CONFIG_DURATION, link->ms, out);
+        if (!link->measured) {
+            config_number_print(CONFIG_DURATION, link->ms, out);
+        }
+        if (link->price_milli != 0 || link->measured) {
+            buf_add_text(out, "@");
+            config_number_print(CONFIG_RATIO, link->price_milli, out);
+        }
     }
     if (links->count == 0) {
         buf_add_text(out, "none");

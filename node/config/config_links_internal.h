@@ -1,5 +1,5 @@
 /*
- * What links between islands cost, as text: FROM~TO=TIME, links between blanks,
+ * What links between islands cost, as text: FROM~TO=TIME[@PRICE], links between blanks,
  * or `none`.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: CONFIG_LINKS_MAX.

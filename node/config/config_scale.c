@@ -53,6 +53,36 @@ config_scale_by(const struct config_scale *scale)
                                               : "";
 }
 
+uint32_t
+config_scale_price(const struct config_scale *scale)
+{
+    uint32_t least = scale->own.price_milli;
+
+    for (uint32_t i = 0; i < scale->pools.count; i++) {
+        uint32_t price = scale->pools.pool[i].price_milli;
+        least = least == 0 || (price != 0 && price < least) ? price : least;
+    }
+    return least;
+}
+
+/* What bytes cost is weighed against what an engine does. */
+static void
+check_links(const struct config *config, struct config_errors *errors)
+{
+    const struct config_links *links = &config->island.links;
+    const struct config_place place = {.source = "island.links"};
+
+    for (uint32_t i = 0; i < links->count; i++) {
+        if (links->link[i].price_milli != 0 &&
+            config_scale_price(&config->scale) == 0) {
+            config_error(errors, &place,
+                         "a link with a price needs what an engine costs an "
+                         "hour: scale.price, or price of scale.pools");
+            return;
+        }
+    }
+}
+
 bool
 config_scale_runs(const struct config_scale *scale)
 {
@@ -214,6 +244,7 @@ config_scale_check(const struct config *config, struct config_errors *errors)
         check_pool(config_scale_at(scale, i), errors);
     }
     check_sets(scale, errors);
+    check_links(config, errors);
     if (scale->pools.count != 0 && own != 0) {
         place.source = "scale.pools";
         config_error(errors, &place,

@@ -31,6 +31,10 @@ const char *config_scale_by(const struct config_scale *scale);
 /* The same of one pool: "hook", "command", "kubernetes", or "". */
 const char *config_scale_pool_by(const struct config_scale_pool *pool);
 
+/* What an engine costs an hour: scale.price, or the least price of the pools; 0: it
+ * is not told. */
+uint32_t config_scale_price(const struct config_scale *scale);
+
 /* Whether programs are run: scale.command, or that of a pool. */
 bool config_scale_runs(const struct config_scale *scale);
 

@@ -26,26 +26,37 @@ shorten(struct speed_slo *slo, uint32_t away_us)
 
 void
 control_islands_look(struct control_islands *islands,
-                     const struct config_island *config,
-                     const struct fleet *fleet, struct fleet_board *board,
-                     const struct speed *speed, struct speed_slo *slo)
+                     const struct control_islands_world *world,
+                     struct fleet_board *board, struct speed_slo *slo)
 {
     const struct fleet_view *view = fleet_view_get(board);
     uint32_t round_us[WORKERS_MAX] = {0};
     struct island_cost cost[WORKERS_MAX];
 
-    be_at(islands, config->name);
-    fleet_rounds(fleet, round_us);
-    bool any = island_costs(config, view, round_us, cost);
-    island_tell(board, view, speed, cost, any);
+    be_at(islands, world->config->name);
+    fleet_rounds(world->fleet, round_us);
+    bool any = island_costs(world->config, view, round_us, cost);
+    any = island_pay(world->config, view, islands->usual_bytes,
+                     world->engine_milli, cost) ||
+          any;
+    island_tell(board, view, world->speed, cost, any);
     WORKER_SET_EACH (slot, &view->present) {
         shorten(&slo[slot], cost[slot].away_us);
     }
 }
 
+/* A mean of the last ones, each of which counts for a 32nd. */
+static void
+note_bytes(struct control_islands *islands, uint64_t bytes)
+{
+    uint64_t usual = islands->usual_bytes;
+
+    islands->usual_bytes = usual == 0 ? bytes : usual - usual / 32 + bytes / 32;
+}
+
 void
 control_islands_take(struct control_islands *islands,
-                     const struct fleet_worker *worker)
+                     const struct fleet_worker *worker, uint64_t bytes)
 {
     uint32_t at = 0;
 
@@ -53,12 +64,14 @@ control_islands_take(struct control_islands *islands,
     if (islands->from[0] == '\0') {
         return;
     }
+    note_bytes(islands, bytes);
     while (at < islands->count &&
            strcmp(islands->island[at].to, worker->island) != 0) {
         at++;
     }
     if (at == CONTROL_ISLANDS_MAX) {
         islands->others++;
+        islands->others_bytes += bytes;
         return;
     }
     if (at == islands->count) {
@@ -66,6 +79,7 @@ control_islands_take(struct control_islands *islands,
         islands->count++;
     }
     islands->island[at].requests++;
+    islands->island[at].bytes += bytes;
 }
 
 bool
@@ -81,6 +95,8 @@ control_islands_put_worker(const struct fleet_board *board, uint32_t slot,
 {
     if (gauge_read(&board->linked) != 0) {
         json_out_put_milli(json, "link_ms", gauge_read(&board->link_us[slot]));
+        json_out_put_milli(json, "link_paid_ms",
+                           gauge_read(&board->paid_us[slot]));
         json_out_put_uint(json, "link_tokens",
                           gauge_read(&board->link_tokens[slot]));
     }
@@ -129,25 +145,41 @@ put_links(const struct control_islands *islands,
     }
 }
 
+/* Of each island that requests went to, one of its two counts. */
+static void
+put_counts(const struct control_islands *islands, const char *name, bool bytes,
+           struct buf *out)
+{
+    uint64_t others = bytes ? islands->others_bytes : islands->others;
+
+    for (uint32_t i = 0; i < islands->count; i++) {
+        const struct control_island *island = &islands->island[i];
+        put_ends(name, islands->from, island->to, out);
+        buf_printf(out, "%" PRIu64 "\n",
+                   bytes ? island->bytes : island->requests);
+    }
+    if (islands->others != 0) {
+        put_ends(name, islands->from, "(others)", out);
+        buf_printf(out, "%" PRIu64 "\n", others);
+    }
+}
+
 void
 control_islands_put_metrics(const struct control_islands *islands,
                             const struct fleet_board *board, struct buf *out)
 {
-    static const char name[] = "kvasir_island_requests_total";
+    static const char requests[] = "kvasir_island_requests_total";
+    static const char bytes[] = "kvasir_island_bytes_total";
 
     if (islands->from[0] == '\0') {
         return;
     }
-    prom_out_head(out, name, "counter",
+    prom_out_head(out, requests, "counter",
                   "Requests of this node by the island of the worker that had "
                   "them last; where the ends differ, they crossed");
-    for (uint32_t i = 0; i < islands->count; i++) {
-        put_ends(name, islands->from, islands->island[i].to, out);
-        buf_printf(out, "%" PRIu64 "\n", islands->island[i].requests);
-    }
-    if (islands->others != 0) {
-        put_ends(name, islands->from, "(others)", out);
-        buf_printf(out, "%" PRIu64 "\n", islands->others);
-    }
+    put_counts(islands, requests, false, out);
+    prom_out_head(out, bytes, "counter",
+                  "Bytes of these requests' bodies and of their answers");
+    put_counts(islands, bytes, true, out);
     put_links(islands, board, out);
 }

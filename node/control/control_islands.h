@@ -27,22 +27,34 @@ struct control_islands {
     struct control_island {
         char to[CONFIG_LABEL_MAX];
         uint64_t requests;
+        uint64_t bytes; /* of these and their answers */
     } island[CONTROL_ISLANDS_MAX];
     uint64_t others;
+    uint64_t others_bytes;
+    uint64_t
+        usual_bytes; /* of a request and its answer, of late; 0: not known */
+};
+
+/* What the ways to workers are read from. engine_milli: what an engine costs an hour;
+ * 0: not known. */
+struct control_islands_world {
+    const struct config_island *config;
+    const struct fleet *fleet;
+    const struct speed *speed;
+    uint32_t engine_milli;
 };
 
 /* Looks at the ways anew, and tells lanes; now and then. The SLO of a worker
  * (an array of WORKERS_MAX by slot) is shortened by the way to it, for there
  * the time goes by. */
 void control_islands_look(struct control_islands *islands,
-                          const struct config_island *config,
-                          const struct fleet *fleet, struct fleet_board *board,
-                          const struct speed *speed, struct speed_slo *slo)
+                          const struct control_islands_world *world,
+                          struct fleet_board *board, struct speed_slo *slo)
     ON_CONTROL;
 
-/* A request ended that this worker was sent. */
+/* A request ended that this worker was sent, of so many bytes with its answer. */
 void control_islands_take(struct control_islands *islands,
-                          const struct fleet_worker *worker);
+                          const struct fleet_worker *worker, uint64_t bytes);
 
 /* Whether a request of this node left its island for that one. */
 bool control_islands_crosses(const struct config_island *config,

@@ -1,5 +1,6 @@
 /* Each second: what was learned of workers goes to lanes, and what follows of it
  * is judged. */
+#include "node/config/config_scale.h"
 #include "node/control/admin.h"
 #include "node/peers/hints_speed.h"
 
@@ -25,8 +26,14 @@ control_speed_tell(struct control *control, uint64_t now_us)
         hints_share_speed(&control->hints, &control->speed,
                           fleet_view_get(board), now_us);
         control_slo_list(&control->node->slo, fleet_view_get(board), slo);
-        control_islands_look(&control->islands, &control->node->island,
-                             control->fleet, board, &control->speed.all, slo);
+        control_islands_look(
+            &control->islands,
+            &(struct control_islands_world){
+                .config = &control->node->island,
+                .fleet = control->fleet,
+                .speed = &control->speed.all,
+                .engine_milli = config_scale_price(&control->node->scale)},
+            board, slo);
         fleet_board_speed(board, fleet_view_get(board), &control->speed.all,
                           slo);
         control_text_tune(&control->text, pool_tune_is_on(control->node),

@@ -81,7 +81,7 @@ note_decision(struct control *control, const struct fact_decision *fact)
              control_keys_tenant(control->node, fact->tenant));
     if (worker != NULL) {
         control_scale_take(&control->scale, fact->slot, kept);
-        control_islands_take(&control->islands, worker);
+        control_islands_take(&control->islands, worker, fact->bytes);
         ingest_answered(control->ingest, fact);
     }
 }

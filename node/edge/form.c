@@ -175,6 +175,7 @@ form_read(struct client *client)
     x->body.len += (size_t)n;
     f->missing -= (size_t)n;
     counter_bump(&client->lane->shared->metrics.bytes_in, (uint64_t)n);
+    x->dispatch.bytes += (uint64_t)n;
     if (f->missing != 0 && client_is_slow(client, f->dropped + x->body.len)) {
         client_refuse_slow(client);
         return;

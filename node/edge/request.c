@@ -392,6 +392,7 @@ forward(struct client *client, enum route_kind kind)
     set_id(x, &lane->rng, head);
     tracing_begin(x, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
+    x->dispatch.bytes = x->body.len;
     if (!set_patience(x, head) || !read_body(x, kind)) {
         return;
     }

@@ -361,6 +361,7 @@ note_taken(struct upstream *up, const char *bytes, size_t taken)
         storing_pass(x, (struct slice){bytes, taken});
     }
     counter_bump(&up->lane->shared->metrics.bytes_out, taken);
+    x->dispatch.bytes += taken;
 }
 
 /* The body is held until it is whole. */

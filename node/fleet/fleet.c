@@ -145,7 +145,9 @@ reset_board(struct fleet *fleet, uint32_t slot)
     gauge_set(&board->running[slot], 0);
     gauge_set(&board->link_us[slot], 0);
     gauge_set(&board->away_us[slot], 0);
+    gauge_set(&board->paid_us[slot], 0);
     gauge_set(&board->link_tokens[slot], 0);
+    gauge_set(&board->crosses[slot], 0);
     counter_set(&counters->requests, 0);
     counter_set(&counters->failures, 0);
     counter_set(&counters->retries, 0);

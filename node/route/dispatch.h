@@ -200,6 +200,7 @@ struct dispatch {
     uint32_t tenant;      /* its slot of keys.h */
     uint32_t models_left; /* further ones that it may ask for */
     uint32_t total;       /* of what overlap counts: blocks, or tokens */
+    uint64_t bytes;       /* of its body and its answer, so far */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */
 

@@ -258,6 +258,7 @@ dispatch_tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .first_byte_us = since_begun(d, d->first_byte_us),
         .first_token_us = since_begun(d, d->first_token_us),
         .duration_us = duration_us,
+        .bytes = d->bytes,
     };
     put_prediction(fact, d, choice);
     if (report->end == DISPATCH_DONE) {

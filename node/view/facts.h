@@ -210,6 +210,7 @@ struct fact_decision {
     uint64_t first_byte_us;  /* 0: none */
     uint64_t first_token_us; /* 0: none, or not a stream */
     uint64_t duration_us;
+    uint64_t bytes;            /* of its body and what came of its answer */
     char prefill[FACT_ID_MAX]; /* the worker that did; "": none */
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* shortened to fit */

@@ -263,8 +263,11 @@ struct fleet_board {
      * in tokens of its model (island.h). All 0 unless `linked`. */
     _Alignas(64) struct gauge link_us[WORKERS_MAX];
     _Alignas(64) struct gauge away_us[WORKERS_MAX];
+    _Alignas(64) struct gauge paid_us[WORKERS_MAX];
     _Alignas(64) struct gauge link_tokens[WORKERS_MAX];
-    struct gauge linked; /* 1: some worker is of another island, at a cost */
+    /* 1: it is of another island than this node, whatever that costs. */
+    _Alignas(64) struct gauge crosses[WORKERS_MAX];
+    struct gauge linked; /* 1: some worker is of another island */
     /* What each can do within the SLO (speed.h), and 1: there is one. */
     _Alignas(64) struct gauge slo_tokens[WORKERS_MAX];
     _Alignas(64) struct gauge slo_requests[WORKERS_MAX];

@@ -41,10 +41,10 @@ island_residents(const struct fleet_view *view, const struct worker_set *set,
     return in;
 }
 
-uint32_t
-island_link_us(const struct config_links *links, struct slice a, struct slice b)
+const struct config_link *
+island_link(const struct config_links *links, struct slice a, struct slice b)
 {
-    uint32_t us = UINT32_MAX;
+    const struct config_link *found = NULL;
     size_t longest = 0;
 
     CHECK(links->count <= CONFIG_LINKS_MAX);
@@ -55,10 +55,19 @@ island_link_us(const struct config_links *links, struct slice a, struct slice b)
         bool back = island_within(b, from) && island_within(a, to);
         if ((there || back) && from.len + to.len > longest) {
             longest = from.len + to.len;
-            us = links->link[i].ms * UINT32_C(1000);
+            found = &links->link[i];
         }
     }
-    return us;
+    return found;
+}
+
+uint32_t
+island_link_us(const struct config_links *links, struct slice a, struct slice b)
+{
+    const struct config_link *link = island_link(links, a, b);
+
+    return link == NULL || link->measured ? UINT32_MAX
+                                          : link->ms * UINT32_C(1000);
 }
 
 static struct slice
@@ -118,11 +127,10 @@ cost_of(const struct config_island *island, struct slice theirs,
     if (least_us != UINT32_MAX && least_us > own_us) {
         cost.away_us = least_us - own_us;
     }
+    cost.crosses = !island_within(ours, theirs) && !island_within(theirs, ours);
     cost.link_us = island_link_us(&island->links, ours, theirs);
     if (cost.link_us == UINT32_MAX) {
-        bool around =
-            island_within(ours, theirs) || island_within(theirs, ours);
-        cost.link_us = around ? 0 : cost.away_us;
+        cost.link_us = cost.crosses ? cost.away_us : 0;
     }
     return cost;
 }
@@ -147,7 +155,42 @@ island_costs(const struct config_island *island, const struct fleet_view *view,
         cost[slot] = first[slot] != slot ? cost[first[slot]]
                                          : cost_of(island, label_of(view, slot),
                                                    least[slot], own_us);
-        any = any || cost[slot].link_us != 0 || cost[slot].away_us != 0;
+        any = any || cost[slot].crosses || cost[slot].link_us != 0 ||
+              cost[slot].away_us != 0;
+    }
+    return any;
+}
+
+/* bytes * price of a GB, by the price of an engine's us. */
+static uint32_t
+paid_us(uint64_t bytes, uint32_t price_milli, uint32_t engine_milli)
+{
+    uint64_t most = UINT64_C(1) << 34;
+    uint64_t us =
+        (bytes < most ? bytes : most) * price_milli / 10 * 36 / engine_milli;
+
+    return us < UINT32_MAX / 2 ? (uint32_t)us : UINT32_MAX / 2;
+}
+
+bool
+island_pay(const struct config_island *island, const struct fleet_view *view,
+           uint64_t bytes, uint32_t engine_milli, struct island_cost *cost)
+{
+    struct slice ours = slice_of(island->name);
+    bool any = false;
+
+    if (ours.len == 0 || engine_milli == 0) {
+        return false;
+    }
+    WORKER_SET_EACH (slot, &view->present) {
+        struct slice theirs = label_of(view, slot);
+        const struct config_link *link =
+            slice_equal(ours, theirs)
+                ? NULL
+                : island_link(&island->links, ours, theirs);
+        cost[slot].paid_us =
+            link != NULL ? paid_us(bytes, link->price_milli, engine_milli) : 0;
+        any = any || cost[slot].paid_us != 0;
     }
     return any;
 }
@@ -168,9 +211,9 @@ usual_rate(const struct speed *speed, const struct worker_set *set)
 }
 
 static uint32_t
-tokens_of(uint32_t us, uint32_t rate)
+tokens_of(uint64_t us, uint32_t rate)
 {
-    uint64_t tokens = (uint64_t)us * rate / 1000000;
+    uint64_t tokens = us * rate / 1000000;
 
     return tokens < ISLAND_TOKENS_MAX ? (uint32_t)tokens : ISLAND_TOKENS_MAX;
 }
@@ -192,8 +235,10 @@ island_tell(struct fleet_board *board, const struct fleet_view *view,
         WORKER_SET_EACH (slot, &kin[i]) {
             gauge_set(&board->link_us[slot], (int32_t)cost[slot].link_us);
             gauge_set(&board->away_us[slot], (int32_t)cost[slot].away_us);
-            gauge_set(&board->link_tokens[slot],
-                      (int32_t)tokens_of(cost[slot].link_us, rate));
+            gauge_set(&board->paid_us[slot], (int32_t)cost[slot].paid_us);
+            gauge_set(&board->crosses[slot], cost[slot].crosses);
+            uint64_t us = (uint64_t)cost[slot].link_us + cost[slot].paid_us;
+            gauge_set(&board->link_tokens[slot], (int32_t)tokens_of(us, rate));
         }
     }
     gauge_set(&board->linked, any ? 1 : 0);

@@ -15,7 +15,9 @@
  * An election counts in tokens of a usual worker of the model, so the time
  * becomes what such a worker computes in it (view/speed.h; ISLAND_RATE until
  * that is known). It is added to the worker's cost, less the least among the
- * candidates: staying inside is worth so much, and no more. So a new
+ * candidates: staying inside is worth so much, and no more. Where a row has a
+ * price, what the bytes of a usual request of this node cost there becomes the
+ * time for which an engine costs as much, and is added. So a new
  * conversation leaves when its island has that much more to do, one whose prefix
  * is held here later, because the prefix weighs more; and when no worker of the
  * island is left, all of it.
@@ -50,8 +52,10 @@ struct worker_set island_residents(const struct fleet_view *view,
                                    const struct worker_set *set,
                                    struct slice prefixes);
 
-/* What the table says of a way between two labels, in us; UINT32_MAX: nothing.
- */
+/* The row that counts for a way between two labels; NULL: none. What it says, in
+ * us; UINT32_MAX: nothing. */
+const struct config_link *island_link(const struct config_links *links,
+                                      struct slice a, struct slice b);
 uint32_t island_link_us(const struct config_links *links, struct slice a,
                         struct slice b);
 
@@ -59,16 +63,24 @@ uint32_t island_link_us(const struct config_links *links, struct slice a,
 struct island_cost {
     uint32_t link_us;
     uint32_t away_us; /* as measured, whatever the table says */
+    uint32_t paid_us; /* its price, as an engine's time */
+    bool crosses;     /* it is of another island, whatever that costs */
 };
 
 /*
  * Of each present worker, into an array of WORKERS_MAX by slot. round_us: the
  * shortest round trip to each lately, by slot; 0: none is known. True: some cost
- * anything.
+ * anything, or are of other islands.
  */
 bool island_costs(const struct config_island *island,
                   const struct fleet_view *view, const uint32_t *round_us,
                   struct island_cost *cost);
+
+/* Adds what a request of so many bytes costs. engine_milli: what an engine does an
+ * hour; 0: not known, and nothing is added. True: something was. */
+bool island_pay(const struct config_island *island,
+                const struct fleet_view *view, uint64_t bytes,
+                uint32_t engine_milli, struct island_cost *cost);
 
 /* Tells lanes. any: as island_costs() said. */
 void island_tell(struct fleet_board *board, const struct fleet_view *view,

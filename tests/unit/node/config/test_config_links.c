@@ -5,7 +5,7 @@
 #include "node/config/config_schema.h"
 #include "tests/unit/node/config/config_rig.h"
 
-#define FORM "ISLAND~ISLAND=TIME such as eu~us=80ms"
+#define FORM "ISLAND~ISLAND=TIME[@PRICE] such as eu~us=80ms"
 
 TestSuite(node_config_links, .init = setup, .fini = teardown);
 
@@ -43,11 +43,28 @@ Test(node_config_links, a_link_has_two_ends_and_a_time)
     cr_assert_str_eq(printed("none"), "none");
 }
 
+Test(node_config_links, a_link_may_have_a_price)
+{
+    cr_assert_not_null(strstr(printed("eu~us=@0.02"), "scale.price"));
+    teardown();
+    setup();
+    config_apply_yaml(&config, "f", SLICE("scale:\n  price: 2.5\n"), &errors);
+    cr_assert_str_eq(printed("eu~us=80ms@0.02 eu~ap=@0.09 a~b=0@0 a~c=@0"),
+                     "eu~us=80ms@0.02 eu~ap=@0.09 a~b=0 a~c=@0");
+    cr_assert_eq(config.island.links.link[0].ms, 80);
+    cr_assert_eq(config.island.links.link[0].price_milli, 20);
+    cr_assert(config.island.links.link[1].measured);
+    cr_assert_not(config.island.links.link[2].measured);
+}
+
 Test(node_config_links, what_is_no_link_is_refused)
 {
     static const char *const bad[] = {
-        "eu",       "eu=8ms",    "eu~us",      "~us=8ms", "eu~=8ms",  "eu~us=8",
-        "eu/~u=1s", "/eu~us=1s", "a//b~us=1s", "a~b=11m", "a~b~c=8ms"};
+        "eu",          "eu=8ms",  "eu~us",     "~us=8ms",
+        "eu~=8ms",     "eu~us=8", "eu/~u=1s",  "/eu~us=1s",
+        "a//b~us=1s",  "a~b=11m", "a~b~c=8ms", "eu~us=",
+        "eu~us=8ms@",  "eu~us=@", "eu~us=@x",  "eu~us=8ms@1001",
+        "eu~us=8ms@-1"};
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_not_null(strstr(printed(bad[i]), FORM), "%s", bad[i]);

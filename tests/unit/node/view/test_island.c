@@ -111,6 +111,29 @@ Test(node_island, a_row_stands_for_what_is_measured_but_not_for_the_time)
     cr_expect_eq(cost[2].link_us, 0, "nothing is measured yet");
 }
 
+Test(node_island, bytes_cost_what_an_engine_does_in_some_time)
+{
+    place("eu", (const char *[]){"eu", "us", "ap"}, 3);
+    add_link("eu", "us", 100);
+    island.links.link[0].price_milli = 20;
+    add_link("eu", "ap", 0);
+    island.links.link[1].measured = true;
+    island.links.link[1].price_milli = 90;
+    memcpy(round_us, (uint32_t[]){1000, 81000, 201000}, 3 * sizeof(uint32_t));
+    cr_assert(island_costs(&island, &view, round_us, cost));
+    cr_expect_eq(cost[2].link_us, 200000, "as measured");
+    cr_assert(island_pay(&island, &view, 250000, 2500, cost));
+    cr_expect_eq(cost[0].paid_us, 0);
+    cr_expect_eq(cost[1].paid_us, 7200); /* 5 millionths, of 2.5 an hour */
+    cr_expect_eq(cost[2].paid_us, 32400);
+    role_is_control();
+    island_tell(&board, &view, &speed, cost, true);
+    cr_expect_eq(gauge_read(&board.link_us[1]), 100000);
+    cr_expect_eq(gauge_read(&board.link_tokens[1]), 857); /* .1072 s at 8,000 */
+    cr_expect_not(island_pay(&island, &view, 0, 2500, cost));
+    cr_expect_not(island_pay(&island, &view, 250000, 0, cost));
+}
+
 Test(node_island, without_a_name_of_its_own_a_node_has_no_near_and_far)
 {
     place("", (const char *[]){"eu", "us"}, 2);
@@ -133,8 +156,10 @@ Test(node_island, a_time_counts_as_the_tokens_that_take_it)
     uint32_t tokens = gauge_read(&board.link_tokens[1]);
     cr_expect(tokens > 1900 && tokens < 2100, "%u", tokens);
     island.links.count = 0;
-    cr_expect_not(tell());
+    cr_expect(tell()); /* it is elsewhere all the same */
     cr_expect_eq(gauge_read(&board.link_tokens[1]), 0);
+    cr_expect_eq(gauge_read(&board.crosses[0]), 0);
+    cr_expect_eq(gauge_read(&board.crosses[1]), 1);
     cr_expect_not(island_aside(&board, &view.present, NULL, aside));
 }
 
