@@ -424,14 +424,16 @@ struct config_model_limits {
 };
 
 struct config_timeouts {
-    uint32_t head_ms;          /* from a connection's first byte to its head */
-    uint32_t body_ms;          /* between two pieces of a request body */
-    uint32_t body_total_ms;    /* of the whole body */
-    uint32_t idle_ms;          /* a client connection between requests */
-    uint32_t write_ms;         /* a client that takes nothing */
-    uint32_t queue_ms;         /* for a worker that has room; 0: none */
-    uint32_t connect_ms;       /* to a worker */
-    uint32_t first_byte_ms;    /* of an answer, from the request's last */
+    uint32_t head_ms;         /* from a connection's first byte to its head */
+    uint32_t body_ms;         /* between two pieces of a request body */
+    uint32_t body_total_ms;   /* of the whole body */
+    uint32_t idle_ms;         /* a client connection between requests */
+    uint32_t write_ms;        /* a client that takes nothing */
+    uint32_t queue_ms;        /* for a worker that has room; 0: none */
+    uint32_t connect_ms;      /* to a worker */
+    uint32_t first_byte_ms;   /* of an answer, from the request's last */
+    uint32_t away_connect_ms; /* to one of another island; 0: the same */
+    uint32_t away_first_byte_ms;
     uint32_t stream_idle_ms;   /* between two pieces of an answer */
     uint32_t upstream_idle_ms; /* a kept connection to a worker */
     uint32_t keep_alive_ms;    /* of a stream without a byte, to a comment */

@@ -83,6 +83,8 @@ static const char *const live_keys[] = {
     "timeouts.queue",
     "timeouts.connect",
     "timeouts.first_byte",
+    "timeouts.away_connect",
+    "timeouts.away_first_byte",
     "timeouts.stream_idle",
     "timeouts.upstream_idle",
     "timeouts.keep_alive",

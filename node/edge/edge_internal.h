@@ -104,6 +104,8 @@ enum lane_timeout {
     LANE_TIMEOUT_CLIENTS,  /* those above are of clients, below of upstreams */
     LANE_TIMEOUT_CONNECT = LANE_TIMEOUT_CLIENTS,
     LANE_TIMEOUT_FIRST_BYTE,
+    LANE_TIMEOUT_AWAY_CONNECT, /* of a worker of another island */
+    LANE_TIMEOUT_AWAY_FIRST_BYTE,
     LANE_TIMEOUT_HOLD, /* a head waits for the first of its body: response.c */
     LANE_TIMEOUT_STREAM_IDLE,
     LANE_TIMEOUT_UPSTREAM_IDLE,
@@ -455,8 +457,7 @@ void client_answered(struct client *client) ON_LANE;
 void client_close(struct client *client, bool reset) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */
 void client_release_request(struct client *client) ON_LANE;
-/* Its deadline has passed: answers 408 to an incomplete request, otherwise
- * closes. */
+/* Its deadline has passed: 408 for an incomplete request; otherwise closes. */
 void client_expired(struct client *client) ON_LANE;
 /* Closes at once when idle, otherwise after the current answer. */
 void client_drain(struct client *client) ON_LANE;

@@ -324,6 +324,12 @@ stop_listening(struct lane *lane)
 
 /* What it takes over while it runs */
 
+static uint32_t
+or_else(uint32_t ms, uint32_t other_ms)
+{
+    return ms != 0 ? ms : other_ms;
+}
+
 /* How long each kind may take, by what the lane took over. */
 static void
 list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
@@ -340,6 +346,10 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
         [LANE_TIMEOUT_CONNECT] = t->connect_ms,
         [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
+        [LANE_TIMEOUT_AWAY_CONNECT] =
+            or_else(t->away_connect_ms, t->connect_ms),
+        [LANE_TIMEOUT_AWAY_FIRST_BYTE] =
+            or_else(t->away_first_byte_ms, t->first_byte_ms),
         [LANE_TIMEOUT_HOLD] = HOLD_MS,
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,

@@ -424,6 +424,20 @@ gather(const struct upstream *up, size_t *sent, struct iovec left[PARTS],
     return count;
 }
 
+/* Its worker has as long as timeouts say, or those for other islands. */
+static void ON_LANE
+time_worker(struct upstream *up, enum lane_timeout kind)
+{
+    const struct fleet_board *board = up->lane->node->board;
+    bool away = gauge_read(&board->crosses[up->pool->slot]) != 0;
+
+    CHECK(kind == LANE_TIMEOUT_CONNECT || kind == LANE_TIMEOUT_FIRST_BYTE);
+    lane_time(up->lane, &up->deadline,
+              !away                          ? kind
+              : kind == LANE_TIMEOUT_CONNECT ? LANE_TIMEOUT_AWAY_CONNECT
+                                             : LANE_TIMEOUT_AWAY_FIRST_BYTE);
+}
+
 /* 0, or -errno: the connection is dead. */
 static int ON_LANE
 send_request(struct upstream *up)
@@ -436,7 +450,7 @@ send_request(struct upstream *up)
     if (up->picked) { /* its gateway sends it */
         dispatch_sent(&x->dispatch);
         sock_want(&up->sock, SOCK_READ);
-        lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+        time_worker(up, LANE_TIMEOUT_FIRST_BYTE);
         return 0;
     }
     unsigned count = gather(up, &sent, parts, &size);
@@ -458,7 +472,7 @@ send_request(struct upstream *up)
     if (sent == size && comes) {
         deadline_clear(&up->deadline); /* it waits for the client */
     } else {
-        lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+        time_worker(up, LANE_TIMEOUT_FIRST_BYTE);
     }
     if (comes) {
         size_t rest = size - sent;
@@ -679,7 +693,7 @@ connect_fresh(struct exchange *x, bool prefills)
     up->pool->refs++;
     attach(up, x, prefills);
     sock_want(&up->sock, SOCK_WRITE);
-    lane_time(lane, &up->deadline, LANE_TIMEOUT_CONNECT);
+    time_worker(up, LANE_TIMEOUT_CONNECT);
     return 0;
 }
 

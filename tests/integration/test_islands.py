@@ -11,14 +11,14 @@ LINK_MS, RATE, REQUEST = 200, 8000, 256
 
 
 class IslandCase(Proxy):
-    def islands(self, *args, answer=None):
+    def islands(self, *args, answer=None, far=None, link=f"{LINK_MS}ms"):
         """A node at HERE, between a worker of its island and one far away."""
         self.here = FakeWorker(self, answer or (lambda peer, request: peer.json({})))
-        self.there = FakeWorker(self, lambda peer, request: peer.json({}))
+        self.there = FakeWorker(self, far or (lambda peer, request: peer.json({})))
         node = self.serve(f"{self.here.url},island={HERE},id=here",
                           f"{self.there.url},island={THERE},id=there",
                           options=("--island.name", HERE, "--island.links",
-                                   f"eu~us={LINK_MS}ms", *args), count=2)
+                                   f"eu~us={link}", *args), count=2)
         self.admin = node.at("admin")
         harness.wait_until(lambda: self.rows()["there"].get("link_ms") == LINK_MS,
                            "lanes are told what the way costs")
@@ -60,6 +60,32 @@ class Islands(IslandCase):
             found[f'kvasir_island_link_seconds{{from="{HERE}",to="{THERE}"}}'], LINK_MS / 1000)
         last = harness.request(self.admin, "GET", "/admin/decisions").json()[0]
         self.assertEqual((last["island"], last["crossed"]), (HERE, False))
+
+    def test_bytes_across_cost_what_an_engine_does_meanwhile(self):
+        self.islands("--scale.price", "2.5", link=f"{LINK_MS}ms@20")
+        self.assertEqual(self.went(self.post(chat("x" * 20000))), "here")
+        name = f'kvasir_island_bytes_total{{from="{HERE}",to="{HERE}"}}'
+        counted = harness.wait_until(lambda: harness.metrics(self.admin).get(name), "it is counted")
+        self.assertIn(counted, range(20000, 21000))
+        paid_ms = counted / 1e9 * 20 * 3600 * 1000 / 2.5
+        row = harness.wait_until(
+            lambda: next((r for r in [self.rows()["there"]] if r["link_paid_ms"]), None), "and weighed")
+        self.assertAlmostEqual(row["link_paid_ms"], paid_ms, delta=0.01)
+        self.assertEqual(row["link_ms"], LINK_MS)
+        self.assertAlmostEqual(row["link_tokens"], (LINK_MS + paid_ms) * RATE / 1000, delta=1)
+        self.assertEqual(self.rows()["here"]["link_paid_ms"], 0)
+
+    def test_a_worker_of_another_island_has_times_of_its_own(self):
+        free = threading.Event()
+        self.addCleanup(free.set)
+        self.islands("--timeouts.away_first_byte", "300ms",
+                     far=lambda peer, request: free.wait())
+        drain = harness.request(self.admin, "POST", "/admin/workers/here/drain", {})
+        self.assertEqual(drain.status, 200)
+        answer = self.post(chat("x"))
+        self.assertEqual(answer.status, 502, answer.text)
+        self.assertEqual(len(self.there.requests), 1)
+        self.assertIn("no answer in time", answer.text)
 
     def test_a_new_conversation_leaves_before_an_old_one(self):
         let_go = threading.Event()
