@@ -13,7 +13,7 @@ unpacked by zstd.
 
 The capacity is measured first: the requests a second that kvasir gets done when
 they come eight times as fast as the load has them, as the mean over the seeds.
-A cell has the cached share of prompt tokens, the 99th percentile of the time to
+A cell has the cached share of prompt tokens, of the share that was promised, the 99th percentile of the time to
 the first token, and the share of requests within the SLO: means over the seeds,
 the time with half the width of its 95 % confidence interval (Student's t). A cell of
 --objectives has what somebody may want most, as means over the seeds: the mean of the median
@@ -70,7 +70,9 @@ def cell(rows):
     slo = statistics.mean(100 * r["within_slo"] / max(r["sent"], 1) for r in rows)
     times = [r["ttft_p99_ms"] / 1000 for r in rows]
     form = "%.0f" if statistics.mean(times) >= 10 else "%.2f"
-    return f"{cached:.1f} / {show(times, form)} / {slo:.0f}"
+    promised = statistics.mean(100 * r["promised_tokens"] / max(r["prompt_tokens"], 1) for r in rows)
+    of = f" of {promised:.1f}" if promised > 0 else ""
+    return f"{cached:.1f}{of} / {show(times, form)} / {slo:.0f}"
 
 
 def goals(rows):
@@ -88,7 +90,7 @@ def table(args, nodes, rate, full):
     fractions = args.fractions.split(",")
     loads = ["%.3f" % (float(f) * full) for f in fractions]
     what = ("TTFT p50, p99, ms / whole answer p50, p99, s / tokens/s / SLO %"
-            if args.objectives else "cached % / TTFT p99, s / SLO %")
+            if args.objectives else "cached % of promised % / TTFT p99, s / SLO %")
     print(f"{(args.trace or args.workload).split('/')[-1]}: {args.requests} requests, blocks of {args.block_tokens} "
           f"tokens, {nodes} nodes, seeds 1 to {args.seeds}; capacity {rate:.1f} requests/s "
           f"(x{full:.2f}); {what}\n")
