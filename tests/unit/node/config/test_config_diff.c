@@ -95,7 +95,7 @@ Test(node_config_diff, a_name_of_a_live_key_is_that_of_a_key)
     for (size_t i = 0; i < config_schema_node.count; i++) {
         live += config_key_is_live(&config_schema_node.keys[i]);
     }
-    cr_assert_eq(live, 94);
+    cr_assert_eq(live, 96);
     cr_assert_not(config_key_is_live(&config_schema_node.keys[row("listen")]));
 }
 

@@ -228,8 +228,8 @@ Test(node_island, a_new_conversation_leaves_before_one_with_a_prefix_here)
     cr_expect_eq(elected(0, 3), 0);
     cr_expect_eq(elected(0, 10), 1);
     cr_expect_eq(elected(3900, 10), 0);
-    cr_expect_eq(elected(3900, 80), 0);
-    cr_expect_eq(elected(3900, 120), 1);
+    cr_expect_eq(elected(3900, 25), 0);
+    cr_expect_eq(elected(3900, 80), 1);  /* far sooner over there */
     worker_set_remove(&view.present, 0); /* its island is gone */
     cr_expect_eq(elected(0, 0), 1);
 }
