@@ -146,7 +146,7 @@ forecast(const struct scale_group *group, uint64_t now_us, uint32_t ahead_ms)
     double sum_tt = 0;
     double sum_ty = 0;
 
-    if (group->samples < SCALE_TREND) {
+    if (group->samples < SCALE_SAMPLES) {
         return 0;
     }
     for (uint32_t i = 0; i < group->samples; i++) {

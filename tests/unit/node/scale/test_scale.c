@@ -279,8 +279,12 @@ Test(node_scale, a_rising_load_is_met_before_it_is_there)
 {
     uint32_t at = 0;
 
+    for (uint32_t i = 0; i < SCALE_SAMPLES; i++) {
+        (void)look(busy(4, 10));
+        cr_assert_eq(choice.desired, 4);
+    }
     /* A request more each 5 s, to 8 for an engine: 24 more in two minutes. */
-    for (uint32_t i = 0; i < 12 && choice.why != SCALE_TREND_UP; i++) {
+    for (uint32_t i = 0; i < 22 && choice.why != SCALE_TREND_UP; i++) {
         at = 10 + i;
         (void)look(busy(4, at));
     }
@@ -288,6 +292,13 @@ Test(node_scale, a_rising_load_is_met_before_it_is_there)
     cr_expect_lt(at, 32, "%u", at);
     cr_expect_gt(choice.desired, 4);
     cr_expect_leq(choice.soon_milli, 2 * choice.need_milli);
+}
+
+Test(node_scale, who_has_just_begun_to_look_sees_no_trend)
+{
+    for (uint32_t i = 0; i + 1 < SCALE_SAMPLES; i++) {
+        cr_expect_neq(look(busy(4, 22 + i * 7 % 10)), SCALE_TREND_UP);
+    }
 }
 
 /* A fleet that does what is desired, after a while, and a load by the minute. */
