@@ -57,6 +57,7 @@ struct world {
     uint32_t loss_permille;
     struct frame *flight;
     uint32_t flight_count;
+    uint64_t across; /* bytes between nodes of even and of odd numbers */
     uint64_t born_us[BATCHES];
     uint32_t *delays_us;
     uint32_t delays_count;
@@ -85,6 +86,7 @@ send_frame(uint32_t from, const struct gossip_out *out)
     bool lost = rng_below(&w.rng, 1000) < w.loss_permille;
 
     w.nodes[from].pushes += out->channel == GOSSIP_BULK;
+    w.across += from % 2 != to % 2 ? out->len : 0;
     if (lost || w.severed[from][to] || w.nodes[to].dead ||
         w.flight_count == FLIGHT_MAX) {
         return;
@@ -362,6 +364,7 @@ run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
     run_until(100 * MS, seed);
     gossip_stats(w.nodes[0].g, &before);
     uint64_t pushes = w.nodes[0].pushes;
+    uint64_t across = w.across;
     double cpu = cpu_us();
     for (uint32_t i = 0; i < BATCHES; i++) {
         publish(i, seed);
@@ -370,6 +373,7 @@ run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
     cpu = cpu_us() - cpu;
     gossip_stats(w.nodes[0].g, &after);
     pushes = w.nodes[0].pushes - pushes;
+    across = w.across - across;
     run_until(w.now_us + QUIET_MS * MS, seed);
     for (uint32_t i = 0; i < count; i++) {
         if (w.nodes[i].seen != BATCHES) {
@@ -380,13 +384,14 @@ run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
     uint32_t p99_us = w.delays_us[(size_t)w.delays_count * 99 / 100];
     double seconds = BATCHES * (double)period_us / 1e6;
     printf("%2u nodes, %4.0f batches/s, names %-3s: %.1f kB/s and %.1f pushes "
-           "out of the reader per batch, %.1f us of CPU per batch and node; "
+           "out of the reader per batch, %.1f kB/s between two halves, "
+           "%.1f us of CPU per batch and node; "
            "seen after p50 %.1f p99 %.1f max %.1f ms\n",
            count, 1e6 / period_us, named ? "yes" : "no",
            (double)(after.bytes_out - before.bytes_out) / seconds / 1e3,
-           (double)pushes / BATCHES, cpu / BATCHES / count,
-           w.delays_us[w.delays_count / 2] / 1e3, p99_us / 1e3,
-           w.delays_us[w.delays_count - 1] / 1e3);
+           (double)pushes / BATCHES, (double)across / seconds / 1e3,
+           cpu / BATCHES / count, w.delays_us[w.delays_count / 2] / 1e3,
+           p99_us / 1e3, w.delays_us[w.delays_count - 1] / 1e3);
     if (p99_us > SEEN_P99_US) {
         fail("it is late, in us", seed, p99_us);
     }
