@@ -1,6 +1,7 @@
 /* How many engines a group should have. */
 #include "node/scale/scale.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "index/base/check.h"
@@ -136,7 +137,8 @@ want_more(const struct scale_group *group, const struct scale_config *config,
 }
 
 /* What the line of least squares through the samples says for so long after the
- * last one; 0: there is no rising line. */
+ * last one, less what chance may have made of its slope; 0: there is no rising
+ * line. */
 static uint64_t
 forecast(const struct scale_group *group, uint64_t now_us, uint32_t ahead_ms)
 {
@@ -145,6 +147,7 @@ forecast(const struct scale_group *group, uint64_t now_us, uint32_t ahead_ms)
     double sum_y = 0;
     double sum_tt = 0;
     double sum_ty = 0;
+    double sum_yy = 0;
 
     if (group->samples < SCALE_SAMPLES) {
         return 0;
@@ -157,9 +160,15 @@ forecast(const struct scale_group *group, uint64_t now_us, uint32_t ahead_ms)
         sum_y += y;
         sum_tt += t * t;
         sum_ty += t * y;
+        sum_yy += y * y;
     }
     double spread = n * sum_tt - sum_t * sum_t;
-    double slope = spread > 0 ? (n * sum_ty - sum_t * sum_y) / spread : 0;
+    if (spread <= 0) {
+        return 0;
+    }
+    double slope = (n * sum_ty - sum_t * sum_y) / spread;
+    double left = n * sum_yy - sum_y * sum_y - slope * slope * spread;
+    slope -= SCALE_SURE * sqrt(left > 0 ? left / (n - 2) / spread : 0);
     double then = (sum_y - slope * sum_t) / n + slope * ahead_ms;
     return slope > 0 && then > 0 ? bounded((uint64_t)then) : 0;
 }

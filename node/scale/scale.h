@@ -25,8 +25,9 @@
  *   trend     what the line through the last SCALE_SAMPLES looks says of
  *             requests, queue and kv for the time in which an engine that is
  *             asked for now would come; twice the present need at most. There is
- *             none before there were so many: what swings about a number rises
- *             steeply for a moment, and who has just begun to look would ask
+ *             none before there were so many, and its slope is less by
+ *             SCALE_SURE times its standard error: a load that swings about a
+ *             number rises steeply now and then, by chance
  *
  * How much is found in caches is no signal. A new engine has an empty cache, so a
  * rule that adds one for a low hit ratio lowers it further.
@@ -59,6 +60,7 @@
 #include <stdint.h>
 
 #define SCALE_SAMPLES    32U
+#define SCALE_SURE       3    /* standard errors of a slope */
 #define SCALE_KV_FULL    900U /* permille */
 #define SCALE_LATE       10U  /* permille of first tokens */
 #define SCALE_LATE_LEAST 5U   /* first tokens */

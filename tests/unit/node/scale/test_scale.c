@@ -301,6 +301,16 @@ Test(node_scale, who_has_just_begun_to_look_sees_no_trend)
     }
 }
 
+Test(node_scale, what_swings_about_a_number_has_no_trend)
+{
+    uint32_t x = 1;
+
+    for (uint32_t i = 0; i < 2000; i++) {
+        x = x * 1664525 + 1013904223;
+        cr_expect_neq(look(busy(4, 24 + (x >> 16) % 9)), SCALE_TREND_UP);
+    }
+}
+
 /* A fleet that does what is desired, after a while, and a load by the minute. */
 struct played {
     uint32_t engines;
