@@ -118,6 +118,8 @@ class Document(harness.Case):
             self.assertEqual(got.status, 200)
         harness.wait_until(lambda: harness.metric(
             node.at("admin"), "kvasir_model_time_to_first_token_seconds_count"), "it is counted")
+        harness.wait_until(lambda: harness.metric(
+            node.at("admin"), "kvasir_scale_engines_desired") is not None, "its model is known")
         self.read = harness.request(node.at("admin"), "GET", "/metrics").text
         return self.read
 
