@@ -73,6 +73,24 @@ look_at_members(struct looks *looks, const struct json_value *root)
     }
 }
 
+/* How many of the workers take no requests for the same reason as that one. */
+static uint32_t
+count_alike(const struct json_value *workers, uint32_t count,
+            const struct json_value *with)
+{
+    uint32_t alike = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct json_value *worker = &workers[i];
+        alike += !status_flag(worker, "eligible") &&
+                 slice_equal(status_text(worker, "state"),
+                             status_text(with, "state")) &&
+                 slice_equal(status_text(worker, "reason"),
+                             status_text(with, "reason"));
+    }
+    return alike;
+}
+
 static void
 look_at_workers(struct looks *looks, const struct json_value *root)
 {
@@ -82,10 +100,17 @@ look_at_workers(struct looks *looks, const struct json_value *root)
     for (uint32_t i = 0; i < count; i++) {
         struct slice reason = status_text(&rows[i], "reason");
         if (status_flag(&rows[i], "eligible") ||
+            count_alike(rows, i, &rows[i]) != 0 ||
             !begin(looks, status_text(&rows[i], "id"))) {
             continue;
         }
-        buf_add_text(looks->out, " takes no requests: ");
+        uint32_t others = count_alike(rows, count, &rows[i]) - 1;
+        if (others != 0) {
+            buf_printf(looks->out, " and %u other%s take no requests: ", others,
+                       others == 1 ? "" : "s");
+        } else {
+            buf_add_text(looks->out, " takes no requests: ");
+        }
         status_put(looks->out, status_text(&rows[i], "state"));
         if (reason.len != 0) {
             buf_add_text(looks->out, " (");

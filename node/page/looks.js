@@ -5,17 +5,18 @@ import { age, make, several } from "./make.js";
 const BAD = "bad";
 const WARN = "warn";
 const MOST = 12;
+const NAMED = 3; // workers with the same trouble
 
-const drained = "An operator drains it. Choose it below to let it take requests again.";
+const drained = "Drained by an operator. Choose a worker below to let it take requests again.";
 const ofState = {
-  timeout: "It answers no checks, and is asked only where nothing else is left. It may hang, or be overloaded: look at its log.",
+  timeout: "No answer to checks: asked only where nothing else is left. The engine may hang, or be overloaded: look at its log.",
   connect: "Is the engine running, and does it listen on that address? kvasir doctor tries it.",
   draining: drained,
   drained,
-  unresolved: "Its name has no address: look at the name, and at the resolver.",
-  new: "It was not reached yet.",
-  circuit_open: "Requests there failed one after the other: look at the engine's log. It is tried again.",
-  circuit_half_open: "Requests there had failed; a few are sent to see whether it is back.",
+  unresolved: "The name has no address: look at the name, and at the resolver.",
+  new: "Not reached yet.",
+  circuit_open: "Requests failed one after the other: look at the engine's log. Requests are tried there again by themselves.",
+  circuit_half_open: "Requests had failed; a few are sent to see whether the engine is back.",
 };
 
 const RECENT = 12; // spans: a minute
@@ -79,13 +80,29 @@ function* ofMembers(status) {
   }
 }
 
+// Rows with the same trouble, together: of many workers the first ones are named.
+function alike(rows, troubleOf) {
+  const groups = new Map();
+  for (const row of rows) {
+    const trouble = troubleOf(row);
+    groups.set(trouble, [...(groups.get(trouble) ?? []), row]);
+  }
+  return groups;
+}
+
+function names(all) {
+  const more = all.length - NAMED;
+  const told = more > 0 ? [...all.slice(0, NAMED), several(more, "other")] : all;
+  return told.length === 1 ? told[0] : `${told.slice(0, -1).join(", ")} and ${told.at(-1)}`;
+}
+
 function* ofWorkers(status) {
-  for (const worker of status.workers) {
-    if (!worker.eligible) {
-      const reason = worker.reason ? ` (${worker.reason})` : "";
-      yield [isDrained(worker) ? WARN : BAD, `${worker.id} takes no requests: ${worker.state}${reason}`,
-        ofState[worker.reason] ?? ofState[worker.state] ?? "kvasir doctor tries it and names what is missing."];
-    }
+  const troubleOf = (worker) => worker.reason ? `${worker.state} (${worker.reason})` : worker.state;
+  for (const [trouble, workers] of alike(status.workers.filter((w) => !w.eligible), troubleOf)) {
+    const [{ state, reason }] = workers;
+    const take = workers.length === 1 ? "takes" : "take";
+    yield [isDrained(workers[0]) ? WARN : BAD, `${names(workers.map((w) => w.id))} ${take} no requests: ${trouble}`,
+      ofState[reason] ?? ofState[state] ?? "kvasir doctor tries each worker and names what is missing."];
   }
   for (const left of status.left_out) {
     yield [WARN, `${left.worker} has no ${left.what} here: ${left.why}`, "A bound was reached; the log says which."];
@@ -116,11 +133,11 @@ function* ofScale(status) {
 
 function* ofStreams(status) {
   const down = new Set(status.workers.filter((w) => !w.eligible).map((w) => w.id));
-  for (const stream of status.streams ?? []) {
-    if (stream.state !== "complete" && !down.has(stream.worker)) {
-      yield [WARN, `not all that ${stream.worker} rank ${stream.rank} holds is known: ${stream.state}`,
-        "It fills up by itself with what the engine stores from now on, and by what answers show."];
-    }
+  const lacking = (status.streams ?? []).filter((s) => s.state !== "complete" && !down.has(s.worker));
+  for (const [state, streams] of alike(lacking, (s) => s.state)) {
+    const hold = streams.length === 1 ? "holds" : "hold";
+    yield [WARN, `not all that ${names(streams.map((s) => `${s.worker} rank ${s.rank}`))} ${hold} is known: ${state}`,
+      "It fills up by itself with what the engine stores from now on, and by what answers show."];
   }
   for (const events of status.events) {
     if (events.answers > 0 && events.trust < 0.9995 && !down.has(events.worker)) {

@@ -59,6 +59,7 @@ class Page(MeshCase):
         self.says(page, "#why", "In 15 minutes: none")
         engines[0].kill()
         self.says(page, "#sentence", "none takes requests")
+        self.says(page, "#look", "engine-0 and engine-1 take no requests: unhealthy (connect)")
         self.ask(nodes[0], "nobody is there", 503)
         self.says(page, "#look", "requests of the last minute ended as no_worker")
         self.says(page, "#why", "In 15 minutes: 1 no_worker")

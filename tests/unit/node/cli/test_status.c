@@ -184,16 +184,18 @@ Test(status, what_is_wrong_is_said_by_name)
     }
 }
 
+/* Workers with so many kinds of trouble; 0: they take requests. */
 static void
-add_workers(unsigned count, const char *id, bool eligible)
+add_workers(unsigned count, const char *id, unsigned troubles)
 {
     buf_clear(&text);
     buf_add_text(&text, "{\"node\":\"n\",\"ready\":true,\"workers\":[");
     for (unsigned i = 0; i < count; i++) {
         buf_printf(&text,
                    "%s{\"id\":\"%s-%u\",\"state\":\"unhealthy\","
-                   "\"eligible\":%s}",
-                   i != 0 ? "," : "", id, i, eligible ? "true" : "false");
+                   "\"reason\":\"%u\",\"eligible\":%s}",
+                   i != 0 ? "," : "", id, i, troubles != 0 ? i % troubles : 0,
+                   troubles != 0 ? "false" : "true");
     }
     buf_add_text(&text, "]}");
     buf_add(&text, "", 1);
@@ -203,7 +205,7 @@ Test(status, of_256_in_trouble_some_are_named_and_all_counted)
 {
     unsigned named = 0;
 
-    add_workers(256, "gpu", false);
+    add_workers(256, "gpu", 256);
     (void)show(text.ptr);
     for (const char *at = shown.ptr;
          (at = strstr(at, "takes no requests")) != NULL; at++) {
@@ -215,9 +217,23 @@ Test(status, of_256_in_trouble_some_are_named_and_all_counted)
     cr_assert(says("\ngpu-255 "));
 }
 
+Test(status, workers_with_the_same_trouble_share_a_line)
+{
+    add_workers(5, "gpu", 3);
+    (void)show(text.ptr);
+    cr_assert(says("look at\n"
+                   "  gpu-0 and 1 other take no requests: unhealthy (0)\n"
+                   "  gpu-1 and 1 other take no requests: unhealthy (1)\n"
+                   "  gpu-2 takes no requests: unhealthy (2)\n"));
+    add_workers(256, "gpu", 1);
+    (void)show(text.ptr);
+    cr_assert(says("look at\n"
+                   "  gpu-0 and 255 others take no requests: unhealthy (0)\n"));
+}
+
 Test(status, a_long_name_is_cut_at_the_front_and_lines_fit)
 {
-    add_workers(3, "a-worker-of-a-long-name.in-a-large-company.example", true);
+    add_workers(3, "a-worker-of-a-long-name.in-a-large-company.example", 0);
     (void)show(text.ptr);
     cr_assert(says("\n..n-a-large-company.example-2 ") ||
               says("\n..-large-company.example-2 "));
