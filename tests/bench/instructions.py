@@ -2,18 +2,21 @@
 """How many instructions a lane spends on a request, or on an event of a stream.
 
     instructions.py [--build DIR] [--requests N] [--bytes N,...] [--cold] [--same]
-                    [--events N] [--picker] [--options "OPTION VALUE ..."]
+                    [--words] [--events N] [--picker] [--beside] [--options "OPTION VALUE ..."]
 
 Runs `kvasir serve` with one lane under callgrind, sends requests one after the
 other over one connection, each a chat of so many bytes in which the last
 message is new, and prints the instructions of the lane's thread by request:
 of a run with N requests, less one without, so that starting counts for
-nothing. --cold sends temperature 0, --same one request over and over, and
+nothing. --cold sends temperature 0, --same one request over and over, --words text
+with quotes and ends of lines where there is one letter without end otherwise, and
 --options goes to the node. --events has a stream of so many events answered, one
 each 5 ms, and counts those of an event: of a run with them, less one without. With
 --picker a gateway asks the node for a worker (extproc.listen) and tells it of the
-answer; that needs python3-grpcio. System calls count as nothing, too. Unlike a
-time the number hardly depends on the machine; it does on the compiler: use
+answer; that needs python3-grpcio. System calls count as nothing, too. --beside sends
+the same to an nginx and a haproxy, counts system calls as well (by strace), and
+prints the ratios; who is not on this machine is left out with a word. Unlike a time
+the number hardly depends on the machine; it does on the compiler: use
 --buildtype=release.
 """
 import argparse
@@ -22,6 +25,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import sys
 
@@ -37,6 +41,18 @@ ANSWER = json.dumps({
               "prompt_tokens_details": {"cached_tokens": 512}}}).encode()
 
 
+def words(size):
+    """Of text as people write it: an escape in each 37 bytes."""
+    some, text = ("the", "cache", "of", "an", "engine", 'holds "what"', "was", "computed",
+                  "before\n", "and", "nothing", "that", "nobody", "asked", "for", "twice"), []
+    state = length = 0
+    while length < size:
+        state = state * 1103515245 + 12345 & 0x7fffffff
+        text.append(some[state >> 16 & 15])
+        length += 1 + len(text[-1])
+    return " ".join(text)
+
+
 def body_of(args, size, number, events=None):
     more = {"temperature": 0} if args.cold else {}
     streamed = {} if events is None else {"stream": True, "max_tokens": events}
@@ -44,7 +60,7 @@ def body_of(args, size, number, events=None):
 
     def chat(filler):
         return json.dumps({"model": "bench", **streamed, "messages": [
-            {"role": "system", "content": "a" * filler},
+            {"role": "system", "content": words(filler) if args.words else "a" * filler},
             {"role": "user", "content": f"{0 if args.same else number:08}"}], **more},
             separators=between).encode()
     return chat(max(0, size - len(chat(0))))
@@ -78,28 +94,48 @@ def send(args, port, size, numbers, events=None):
             answer.begin()
             said = answer.read()
             if answer.status != 200:
-                raise r.Failed(f"kvasir: answered {answer.status} {said[-200:]}")
+                raise r.Failed(f"answered {answer.status} {said[-200:]}")
 
 
-def lane_instructions(rig, outs):
-    """Of the thread that served requests."""
-    found = []
-    for path in rig.directory.glob(outs + "*"):
-        text = path.read_text(errors="replace")
-        total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
-        if total and "request_serve" in text:
-            found.append(int(total[1]))
+def callgrind(rig):
+    return [r.tool("valgrind"), "--tool=callgrind", "--separate-threads=yes",
+            f"--callgrind-out-file={rig.directory}/out.%p"]
+
+
+def strace(rig):
+    return [r.tool("strace"), "-ff", "-qq", "-o", rig.directory / "out"]
+
+
+def instructions(text):
+    total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
+    return int(total[1]) if total else 0
+
+
+def system_calls(text):
+    return text.count("\n")
+
+
+def counted(rig, name, sign, count):
+    """Of the thread, or process, that served requests, as the sign says."""
+    texts = [path.read_text(errors="replace") for path in rig.directory.glob("out.*")]
+    found = [count(text) for text in texts if sign in text]
     if not found:
-        raise r.Failed("callgrind: no thread served a request")
+        raise r.Failed(f"no thread of {name} served a request")
     return max(found)
 
 
-def run(args, size, requests, events=None):
+def end(process):
+    """All of it: strace does not pass signals on."""
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(60)
+
+
+def run(args, size, requests, events=None, traced=False):
+    """What the lane spent: instructions, or system calls."""
     kvasir = pathlib.Path(args.build) / "node" / "kvasir"
     with r.Rig() as rig:
         backend = r.start_backend(rig, args.build, 4, INTERVAL_US)
-        argv = [r.tool("valgrind"), "--tool=callgrind", "--separate-threads=yes",
-                f"--callgrind-out-file={rig.directory}/out", kvasir, "serve",
+        argv = [*(strace if traced else callgrind)(rig), kvasir, "serve",
                 "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         for port in backend.ports:
             argv += ["--worker", f"http://127.0.0.1:{port}"]
@@ -114,9 +150,43 @@ def run(args, size, requests, events=None):
             ask_picker(args, picker, size, range(WARM + requests))
         else:
             send(args, port, size, range(WARM + requests), events)
-        process.terminate()
-        process.wait(60)
-        return lane_instructions(rig, "out")
+        end(process)
+        return counted(rig, "kvasir", "POST /v1", system_calls) if traced else \
+            counted(rig, "kvasir", "request_serve", instructions)
+
+
+def run_other(args, start, size, requests, traced):
+    """The same of the process of another proxy."""
+    with r.Rig() as rig:
+        backend = r.start_backend(rig, args.build, 4, INTERVAL_US)
+        server = start(rig, backend, 1, under=(strace if traced else callgrind)(rig))
+        send(args, server.port, size, range(WARM + requests))
+        end(server.process)
+        return counted(rig, server.name, "POST /v1", system_calls) if traced else \
+            counted(rig, server.name, "", instructions)
+
+
+def each(measure, requests):
+    """What one request takes: with them, less without."""
+    return (measure(requests) - measure(0)) / requests
+
+
+def beside(args, size):
+    own = [each(lambda n, t=t: run(args, size, n, traced=t), args.requests)
+           for t in (False, True)]
+    print(f"{size} bytes: kvasir's lane {own[0]:.0f} instructions, {own[1]:.1f} system calls",
+          flush=True)
+    for start in (r.start_nginx, r.start_haproxy):
+        name = start.__name__.removeprefix("start_")
+        try:
+            spent = [each(lambda n, t=t, start=start: run_other(args, start, size, n, t),
+                          args.requests) for t in (False, True)]
+        except r.Missing as why:
+            print(f"skipped: {why}", flush=True)
+            continue
+        print(f"{size} bytes: {name} {spent[0]:.0f} instructions, {spent[1]:.1f} system calls; "
+              f"kvasir's lane has {own[0] / spent[0]:.2f} and {own[1] / spent[1]:.2f} of them",
+              flush=True)
 
 
 def main():
@@ -126,20 +196,24 @@ def main():
     parser.add_argument("--bytes", default="200,20000")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--same", action="store_true")
+    parser.add_argument("--words", action="store_true")
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--picker", action="store_true")
+    parser.add_argument("--beside", action="store_true")
     parser.add_argument("--options", default="")
     args = parser.parse_args()
     try:
         for size in map(int, args.bytes.split(",")):
+            if args.beside:
+                beside(args, size)
+                continue
             if args.events:
                 spent = run(args, size, 1, args.events) - run(args, size, 1, 1)
                 print(f"{size} bytes: {spent / (args.events - 1):.0f} instructions an event",
                       flush=True)
                 continue
-            spent = run(args, size, args.requests) - run(args, size, 0)
-            print(f"{size} bytes: {spent / args.requests:.0f} instructions a request",
-                  flush=True)
+            spent = each(lambda n, size=size: run(args, size, n), args.requests)
+            print(f"{size} bytes: {spent:.0f} instructions a request", flush=True)
     except r.Missing as why:
         print(f"skipped: {why}")
 

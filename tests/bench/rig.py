@@ -267,7 +267,8 @@ class Extra:
             f"ssl_certificate {self.tls[0]}; ssl_certificate_key {self.tls[1]};"
 
 
-def start_nginx(rig, backends, threads, cpus=None, name="nginx", extra=Extra()):
+def start_nginx(rig, backends, threads, cpus=None, name="nginx", extra=Extra(), under=()):
+    """under: the program and options that run it, if any."""
     program = tool("nginx")
     home = rig.directory / f"{name}-{time.monotonic_ns()}"
     (home / "logs").mkdir(parents=True)
@@ -281,7 +282,7 @@ daemon off; {user} worker_processes {threads}; pid {home}/pid;
 error_log stderr error; worker_rlimit_nofile {FILES_MAX};
 events {{ worker_connections {conns}; }}
 http {{
-  access_log off; keepalive_requests 1000000000; keepalive_timeout 300s;
+  access_log off; client_max_body_size 0; keepalive_requests 1000000000; keepalive_timeout 300s;
   client_body_temp_path {home}/body; proxy_temp_path {home}/proxy;
   fastcgi_temp_path {home}/f; uwsgi_temp_path {home}/u; scgi_temp_path {home}/s;
   upstream engines {{ {servers} keepalive 256; keepalive_requests 1000000000; }}
@@ -295,12 +296,12 @@ http {{
   }}
 }}
 """)
-        return rig.start([program, "-p", home, "-c", home / "nginx.conf"], cpus,
+        return rig.start([*under, program, "-p", home, "-c", home / "nginx.conf"], cpus,
                          name)
     return start_on_free_port(rig, name, start, extra.tls is not None)
 
 
-def start_haproxy(rig, backends, threads, cpus=None, name="haproxy"):
+def start_haproxy(rig, backends, threads, cpus=None, name="haproxy", under=()):
     program = tool("haproxy")
     path = rig.directory / f"{name}-{time.monotonic_ns()}.cfg"
     servers = "\n".join(f"  server s{i} 127.0.0.1:{p}"
@@ -326,7 +327,7 @@ backend engines
   balance roundrobin
 {servers}
 """)
-        return rig.start([program, "-db", "-f", path], cpus, name)
+        return rig.start([*under, program, "-db", "-f", path], cpus, name)
     return start_on_free_port(rig, name, start)
 
 
