@@ -90,83 +90,77 @@ simple_escape(char c)
     }
 }
 
-size_t
-scan_unescape(const char *raw, size_t len, char *out)
+/* Of raw up to the limit, and of a character that begins before it all. How many
+ * of raw's bytes; *written to out, which has room for four more than the limit. */
+static size_t
+unescape(struct slice raw, size_t limit, char *out, size_t *written)
 {
     size_t at = 0;
-    size_t written = 0;
+    char *to = out;
 
-    CHECK_SLOW(len == 0 || (raw != NULL && out != NULL));
-    while (at < len) {
-        const char *slash = memchr(raw + at, '\\', len - at);
-        size_t run = slash != NULL ? (size_t)(slash - raw) - at : len - at;
-        memmove(out + written, raw + at, run);
+    CHECK_SLOW(limit <= raw.len);
+    while (at < limit) {
+        const char *from = raw.ptr + at;
+        const char *slash = memchr(from, '\\', limit - at);
+        size_t run = slash != NULL ? (size_t)(slash - from) : limit - at;
+        memmove(to, from, run);
         at += run;
-        written += run;
-        while (at < len && raw[at] == '\\') {
+        to += run;
+        while (at < limit && raw.ptr[at] == '\\') {
             size_t used = 2;
-            if (raw[at + 1] == 'u') {
-                unsigned c = unicode(raw + at, len - at, &used);
-                written += put_utf8(c, out + written);
+            if (raw.ptr[at + 1] == 'u') {
+                to += put_utf8(unicode(raw.ptr + at, raw.len - at, &used), to);
             } else {
-                out[written++] = simple_escape(raw[at + 1]);
+                *to++ = simple_escape(raw.ptr[at + 1]);
             }
             at += used;
         }
     }
+    *written = (size_t)(to - out);
+    return at;
+}
+
+size_t
+scan_unescape(const char *raw, size_t len, char *out)
+{
+    size_t written = 0;
+
+    CHECK_SLOW(len == 0 || (raw != NULL && out != NULL));
+    (void)unescape((struct slice){raw, len}, len, out, &written);
     return written;
 }
 
-/* Bytes of the escape at raw; the scan has checked its grammar. */
+/* Where raw is cut that no character as it comes is torn; at most `most`. */
 static size_t
-escape_len(const char *raw)
+whole_up_to(struct slice raw, size_t most)
 {
-    CHECK_SLOW(raw[0] == '\\');
-    return raw[1] == 'u' ? 6 : 2;
-}
+    size_t cut = most;
 
-/* Whether the escape at raw is that half of a pair. */
-static bool
-is_half(const char *raw, unsigned half)
-{
-    CHECK_SLOW(raw[0] == '\\');
-    return raw[1] == 'u' && (hex_unit(raw + 2) & 0xFC00U) == half;
-}
-
-/* Length of the run of escapes at raw, ended where no pair is torn. */
-static size_t
-escapes_len(const char *raw, size_t len)
-{
-    size_t n = 0;
-    bool high = false;
-
-    while (n < len && raw[n] == '\\' &&
-           (n < SCAN_PIECE_BYTES - 12 || (high && is_half(raw + n, 0xDC00U)))) {
-        high = is_half(raw + n, 0xD800U);
-        n += escape_len(raw + n);
+    if (raw.len <= most) {
+        return raw.len;
     }
-    return n;
+    while (cut > most - 3 && ((uint8_t)raw.ptr[cut] & 0xC0U) == 0x80U) {
+        cut--;
+    }
+    return cut;
 }
 
 struct slice
 scan_unescape_next(struct slice *raw, char *room)
 {
+    const size_t most = SCAN_PIECE_BYTES - 4;
     struct slice piece = *raw;
     const char *slash = raw->len != 0 ? memchr(raw->ptr, '\\', raw->len) : NULL;
+    size_t used = slash != NULL ? (size_t)(slash - raw->ptr) : raw->len;
 
-    if (slash == raw->ptr && raw->len != 0) {
-        size_t run = escapes_len(raw->ptr, raw->len);
-        CHECK(run != 0 && run <= SCAN_PIECE_BYTES);
+    if (slash == NULL || used > most) {
+        piece.len = used;
+    } else {
         piece.ptr = room;
-        piece.len = scan_unescape(raw->ptr, run, room);
-        raw->ptr += run;
-        raw->len -= run;
-        return piece;
+        used = unescape(*raw, whole_up_to(*raw, most), room, &piece.len);
     }
-    if (slash != NULL) {
-        piece.len = (size_t)(slash - raw->ptr);
-    }
-    raw->ptr += piece.len;
-    raw->len -= piece.len;
+    CHECK(used <= raw->len);
+    raw->ptr += used;
+    raw->len -= used;
     return piece;
 }
