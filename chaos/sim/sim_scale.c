@@ -12,9 +12,7 @@
 #define EXAM_US UINT64_C(25000000)
 #define POLL_US (50 * SIM_MS)
 
-#define PROVISION_MS UINT64_C(3000)
-
-static const struct scale_times times = {.provision_ms = PROVISION_MS,
+static const struct scale_times times = {.provision_ms = SIM_PROVISION_MS,
                                          .drain_ms = 300};
 
 static const char *const pools[] = {"cheap", "dear"};
@@ -193,6 +191,7 @@ sim_scale_end_engine(struct sim_world *w, struct sim_made *made,
     }
     sim_saw(w, SIM_SAW_GIVEN_BACK, made->runs);
     made->ended += made->runs;
+    w->scale->rule.over += made->runs;
     made->runs = false;
 }
 
@@ -210,6 +209,7 @@ sim_scale_make(struct sim_world *w, const char *key, bool runs)
     bool never = !w->quiet && rng_below(&s->rng, 8) == 0;
     made->runs = runs;
     made->blind = 0;
+    s->rule.made += runs;
     made->there_us =
         never ? SIM_NEVER : w->time.now_us + rng_below(&s->rng, 1500000);
     sim_saw(w, SIM_SAW_MADE, runs);
@@ -458,6 +458,9 @@ carry_all_on(struct sim_world *w, uint32_t node)
         carry_on(w, node, job,
                  s->pods ? sim_pods_next(w, node, job, &facts, what) : what);
     }
+    if (s->rule.on) {
+        sim_rule_look(w, node);
+    }
     if (scale_seat_acts(seat, now)) {
         wish(w, node, s->pods && sim_pods_gap(w, node) ? 1 : 0);
     }
@@ -528,6 +531,7 @@ sim_scale_node_start(struct sim_world *w, uint32_t node)
     if (w->scale != NULL) {
         scale_seat_init(&w->scale->seat[node], w->nodes[node].name,
                         SIM_SCALE_LEASE_US, sim_now(w, node));
+        sim_rule_forget(w->scale, node);
         w->scale->turned_us[node] = w->time.now_us;
     }
 }
@@ -556,6 +560,7 @@ sim_scale_begin(struct sim_world *w)
     w->scale = calloc(1, sizeof *w->scale);
     CHECK(w->scale != NULL);
     rng_init(&w->scale->rng, rng_mix(w->options.seed ^ 0x7363616c));
+    sim_rule_begin(w->scale, w->options.seed);
     w->scale->compares = rng_below(&w->scale->rng, 2) == 0;
     w->scale->pods = rng_below(&w->scale->rng, 3) == 0;
     uint64_t kind = rng_mix(w->options.seed ^ 0x706f6f6c);
@@ -593,8 +598,8 @@ count_drained(struct sim_world *w, uint32_t node)
 
 /* Until as many engines as are wanted run and work, and no other; NULL: so it
  * is. A pod without a job gets one below others, and the last one goes then. */
-static const char *
-judge(struct sim_world *w)
+const char *
+sim_scale_judge(struct sim_world *w)
 {
     struct sim_scale *s = w->scale;
     uint32_t running = 0;
@@ -645,7 +650,7 @@ want(struct sim_world *w, uint32_t desired)
     sim_run_until(w, w->time.now_us + 2 * TURN_US);
     do {
         sim_run_until(w, w->time.now_us + POLL_US);
-        why = w->failed ? NULL : judge(w);
+        why = w->failed ? NULL : sim_scale_judge(w);
     } while (why != NULL && w->time.now_us < until_us);
     if (why != NULL) {
         sim_fail(w, why, 0, UINT32_MAX);
@@ -667,7 +672,7 @@ reach_some(struct sim_world *w)
         s->made[m].blind = all & ~(UINT32_C(1) << sees);
         ran += s->made[m].runs;
     }
-    sim_run_until(w, w->time.now_us + 2 * PROVISION_MS * SIM_MS);
+    sim_run_until(w, w->time.now_us + 2 * SIM_PROVISION_MS * SIM_MS);
     for (uint32_t m = 0; m < s->made_count; m++) {
         run += s->made[m].runs;
     }
@@ -698,7 +703,7 @@ reach_none(struct sim_world *w)
     }
     if (s->pods) {
         gone->blind = UINT32_MAX;
-        sim_run_until(w, w->time.now_us + 2 * PROVISION_MS * SIM_MS);
+        sim_run_until(w, w->time.now_us + 2 * SIM_PROVISION_MS * SIM_MS);
         gone->blind = 0;
         want(w, 3);
         return;
@@ -712,6 +717,26 @@ reach_none(struct sim_world *w)
         sim_fail(w, "an engine stays that no node reaches", 0, UINT32_MAX);
     }
     want(w, 3);
+}
+
+/* An operator drains the one that is left: it ends, and another one comes. */
+static void
+drain_by_hand(struct sim_world *w)
+{
+    struct sim_scale *s = w->scale;
+    uint32_t over = s->rule.over;
+    uint64_t until_us = w->time.now_us + 4 * EXAM_US; /* it is idle by luck */
+
+    for (uint32_t i = 0; i < s->seat[0].count; i++) {
+        drain(w, 0, &s->seat[0].job[i], true);
+    }
+    while (!w->failed && s->rule.over == over && w->time.now_us < until_us) {
+        sim_run_until(w, w->time.now_us + POLL_US);
+    }
+    if (!w->failed && s->rule.over == over) {
+        sim_fail(w, "an engine stays that an operator drained", 0, UINT32_MAX);
+    }
+    want(w, 1);
 }
 
 void
@@ -748,5 +773,11 @@ sim_scale_exam(struct sim_world *w)
         sim_add(w, w->time.now_us + 2000 * SIM_MS, SIM_EV_START, actor, 0);
     }
     want(w, 1);
+    if (!w->failed) {
+        drain_by_hand(w);
+    }
+    if (!w->failed && s->rule.examined) {
+        sim_rule_exam(w);
+    }
     s->exam = false;
 }

@@ -20,7 +20,16 @@
  * The exam, once all is quiet: three engines are wanted. Each is reached by one
  * node alone, and none ends; then one is reached by none, and another one comes in
  * its place. Then one is wanted, while the node that acts is killed; that many
- * there are.
+ * there are. An operator drains that one: it ends, and another one comes.
+ *
+ * Then, in a third of the runs, the rule (scale.h) says how many, on each node
+ * by what it measures of a load that swings about a number (sim_scale_rule.c).
+ * As many come as it takes, though the node that acts dies meanwhile. From then
+ * on none comes and none goes: while nothing changes, while another node takes
+ * over, while two islands of nodes and engines are cut from each other for a
+ * moment. Where they are for longer than that, the side that acts has others
+ * instead of those that it does not reach; once they are together as many are
+ * left as are wanted, and again none comes or goes.
  *
  * Role: core, private to the simulator. Thread: one owner. Limits: SIM_MADE_MAX
  * engines in a run; further ones are not asked for.
@@ -31,9 +40,10 @@
 #include "chaos/sim/sim_world_internal.h"
 #include "node/node.h"
 
-#define SIM_MADE_MAX       128U
+#define SIM_MADE_MAX       160U
 #define SIM_SCALE_CALLS    64U
 #define SIM_SCALE_LEASE_US 1500000U
+#define SIM_PROVISION_MS   UINT64_C(3000)
 
 /* An engine, or a key that was ended before it was made. */
 struct sim_made {
@@ -84,6 +94,16 @@ struct sim_scale {
     struct sim_scale_call call[SIM_SCALE_CALLS];
     uint64_t turned_us[SIM_NODES_MAX];
     struct scale_seat seat[SIM_NODES_MAX];
+    struct sim_rule {
+        struct rng rng; /* of its own: nothing else is drawn otherwise */
+        bool examined;
+        bool on;       /* it says how many there are */
+        bool apart;    /* the islands are */
+        uint32_t load; /* requests, give or take a few */
+        uint32_t made; /* engines, in all */
+        uint32_t over; /* that were ended */
+        struct scale_group group[SIM_NODES_MAX];
+    } rule;
 };
 
 /* Draws whether there are any. */
@@ -106,6 +126,17 @@ struct sim_made *sim_scale_make(struct sim_world *w, const char *key,
                                 bool runs);
 void sim_scale_end_engine(struct sim_world *w, struct sim_made *made,
                           const struct sim_scale_call *c);
+
+/* At quiet: NULL where as many engines as are wanted run and work, and no
+ * other; else what is not so. */
+const char *sim_scale_judge(struct sim_world *w);
+
+/* sim_scale_rule.c. A node's memory is gone. It looks, in each of its turns
+ * while the rule is on. */
+void sim_rule_begin(struct sim_scale *s, uint64_t seed);
+void sim_rule_forget(struct sim_scale *s, uint32_t node);
+void sim_rule_look(struct sim_world *w, uint32_t node);
+void sim_rule_exam(struct sim_world *w);
 
 /* sim_scale_pods.c. A pod's key. Whether a node's list has a job of it. */
 void sim_pods_key(uint32_t number, char key[SCALE_KEY_MAX]);
