@@ -16,7 +16,9 @@ Every wait has a bound. Ports are chosen by the kernel. A program that dies
 unasked, or does not end in peace when told to, fails the test; the end of its
 log is printed then. Nothing but the standard library.
 """
+import concurrent.futures
 import http.client
+import io
 import json
 import os
 import pathlib
@@ -308,9 +310,40 @@ def metric(address, name, path="/metrics"):
     return sum(found) if found else None
 
 
-def main():
-    """Runs the module's tests; exit 77 when all of them were skipped."""
-    result = unittest.main(exit=False, verbosity=2).result
+class _SideBySide:
+    """Runs tests at one time, so many; what each says comes when it is over."""
+
+    def __init__(self, at_once):
+        self.at_once, self.lock = at_once, threading.Lock()
+
+    def run(self, suite):
+        whole = unittest.TestResult()
+
+        def run_one(test):
+            said = io.StringIO()
+            result = unittest.TextTestRunner(said, verbosity=2).run(test)
+            with self.lock:
+                sys.stderr.write(said.getvalue())
+                whole.testsRun += result.testsRun
+                for name in ("failures", "errors", "skipped", "unexpectedSuccesses"):
+                    getattr(whole, name).extend(getattr(result, name))
+
+        with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
+            for _ in pool.map(run_one, _each(suite)):
+                pass
+        return whole
+
+
+def _each(suite):
+    for test in suite:
+        yield from _each(test) if isinstance(test, unittest.TestSuite) else (test,)
+
+
+def main(at_once=1):
+    """Runs the module's tests, one after the other, or those that wait most of
+    the time so many at once; exit 77 when all of them were skipped."""
+    runner = _SideBySide(at_once) if at_once > 1 else None
+    result = unittest.main(exit=False, verbosity=2, testRunner=runner).result
     if result.testsRun > 0 and len(result.skipped) == result.testsRun:
         sys.exit(SKIP)
     sys.exit(not result.wasSuccessful())

@@ -170,7 +170,7 @@ class ScaleAct(harness.Case):
         self.assertIn(" acts, by scale.hook; engines that did not come: 0", page)
         start(killed)  # none ends before all nodes have seen it drain
         load.want(1)
-        harness.wait_until(lambda: not hook.engines, "both are given back", 90)
+        harness.wait_until(lambda: not hook.engines, "both are given back")
         harness.wait_until(lambda: of_all([]), "and forgotten")
         load.end()
         self.assertEqual((load.failed, hook.wrong), ([], []))
@@ -188,7 +188,7 @@ class ScaleAct(harness.Case):
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(self.by_hook(hook), "--scale.max", "2",
-                                         "--scale.provision", "3s"))
+                                         "--scale.provision", "15s"))
         load.nodes.append(node)
         load.want(8)
         lost = harness.wait_until(lambda: hook.ended, "the first is given back")[0]
@@ -229,7 +229,7 @@ class ScaleAct(harness.Case):
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(self.by_hook(hook), "--scale.min", "3",
-                                        "--scale.provision", "3s", "--breaker.failures", "1",
+                                        "--scale.provision", "5s", "--breaker.failures", "1",
                                         "--breaker.open", "10ms", "--breaker.open_max", "10ms"))
 
         def state(worker):
@@ -331,7 +331,7 @@ class ScaleAct(harness.Case):
             nodes[name] = self.start(
                 "kvasir", "serve", "--name", name, "--mesh", "127.0.0.1:0", *joins, "--worker",
                 first.url, *self.options(self.by_hook(hook), "--scale.quorum", "2", "--scale.min",
-                                         "2", "--scale.max", "2", "--scale.provision", "3s",
+                                         "2", "--scale.max", "2", "--scale.provision", "5s",
                                          "--health.path", f"/health-{name}"))
 
         def state(name):
@@ -362,14 +362,14 @@ class ScaleAct(harness.Case):
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(self.by_hook(hook), "--scale.min", "2",
-                                        "--scale.provision", "3s"))
+                                        "--scale.provision", "15s"))
         harness.wait_until(lambda: self.states(node) == ["works"], "one came")
         job = self.told(node)["jobs"][0]
         answer = harness.request(node.at("admin"), "POST",
                                  f"/admin/workers/{job['worker']}/drain", {})
         self.assertEqual(answer.status, 200, answer.text)
-        harness.wait_until(lambda: hook.ended == [job["key"]], "it is given back", 60)
-        harness.wait_until(lambda: self.states(node) == ["works"], "another one came", 60)
+        harness.wait_until(lambda: hook.ended == [job["key"]], "it is given back")
+        harness.wait_until(lambda: self.states(node) == ["works"], "another one came")
         self.assertNotIn(job["key"], hook.engines)
         self.assertIn("scale_lost", node.log())
 
@@ -402,11 +402,11 @@ class ScaleAct(harness.Case):
         harness.wait_until(lambda: self.told(node)["jobs_without_pool"] == 1, "it is told")
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_scale_jobs_without_pool"), 1)
         self.assertIn("scale_pool_gone", node.log())
-        harness.wait_until(lambda: shown() == (1, ""), "none may go though one is enough", 60)
+        harness.wait_until(lambda: shown() == (1, ""), "none may go though one is enough")
         self.assertEqual((self.states(node), hook.ended), (["works"], []))
         write(pool + ",max=0", 1)
         reload()
-        harness.wait_until(lambda: hook.ended, "it can be ended again", 60)
+        harness.wait_until(lambda: hook.ended, "it can be ended again")
         harness.wait_until(lambda: self.states(node) == [], "and is")
         self.assertEqual([p["may"] for p in self.told(node)["groups"][0]["pools"]], ["full"])
         self.assertEqual(len(hook.keys()), 1)
@@ -456,13 +456,13 @@ class ScaleAct(harness.Case):
         first = self.start("kvasir-engine", "--port", "0", *ENGINE)
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.pools", " ".join(pools)), "--scale.max", "2",
-                                        "--scale.provision", "3s", "--scale.within", "50ms",
+                                        "--scale.provision", "15s", "--scale.within", "50ms",
                                         "--island.name", "here", "--island.links",
                                         "here~there=20ms here~moon=500ms"),
                           env={"ENGINE_ROOM": "kept"})
         load.nodes.append(node)
         load.want(8)
-        harness.wait_until(lambda: self.states(node) == ["works"], "one came", 60)
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
         self.assertEqual({c["pool"] for c in hooks["cheap"].calls}, {"cheap"})
         self.assertEqual({c["pool"] for c in hooks["dear"].calls}, {"dear"})
         self.assertEqual(hooks["moon"].calls, [], "it is too far")
@@ -491,7 +491,7 @@ class ScaleAct(harness.Case):
         self.assertIn("\nPOOL", page)
         harness.wait_until(lambda: list(hooks["cheap"].ended), "what did not come is given back")
         load.want(0)
-        harness.wait_until(lambda: self.states(node) == [], "and what came, too", 60)
+        harness.wait_until(lambda: self.states(node) == [], "and what came, too")
         load.end()
         self.assertEqual((load.failed, hooks["dear"].engines), ([], {}))
         self.assertEqual([h.wrong for h in hooks.values()], [[], [], []])
@@ -502,7 +502,7 @@ class ScaleAct(harness.Case):
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.command",
                                          self.program(STUCK.replace("PIDS", str(pids)))),
-                                        "--scale.max", "2", "--scale.provision", "3s"))
+                                        "--scale.max", "2", "--scale.provision", "10s"))
         load.nodes.append(node)
         load.want(8)
         found = harness.wait_until(lambda: pids.exists() and pids.read_text().split(), "it runs")
@@ -674,4 +674,4 @@ class ScaleAct(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(at_once=12)  # they wait for looks, and for engines to be idle
