@@ -35,8 +35,8 @@ struct control_islands {
         usual_bytes; /* of a request and its answer, of late; 0: not known */
 };
 
-/* What the ways to workers are read from. engine_milli: what an engine costs an hour;
- * 0: not known. */
+/* What the ways to workers are read from. engine_milli: what an engine costs an
+ * hour; 0: not known. */
 struct control_islands_world {
     const struct config_island *config;
     const struct fleet *fleet;
@@ -52,7 +52,8 @@ void control_islands_look(struct control_islands *islands,
                           struct fleet_board *board, struct speed_slo *slo)
     ON_CONTROL;
 
-/* A request ended that this worker was sent, of so many bytes with its answer. */
+/* A request ended that this worker was sent, of so many bytes with its
+ * answer. */
 void control_islands_take(struct control_islands *islands,
                           const struct fleet_worker *worker, uint64_t bytes);
 

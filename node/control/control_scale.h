@@ -2,18 +2,18 @@
  * How many engines each group should have, for operators: the rule of
  * node/scale/scale.h on what this node measures.
  *
- * A group is named by the first model that its workers list; those that have not
- * told any are in none. Loads are those of
- * all nodes, and engines' queues as the last scrape told; the queue in front of
- * them and how long it takes, refusals and late first tokens are this node's own, so several nodes may
- * say different things for a while. One node acts, the others only show what they
+ * A group is named by the first model that its workers list; those that have
+ * not told any are in none. Loads are those of all nodes, and engines' queues
+ * as the last scrape told; the queue in front of them and how long it takes,
+ * refusals and late first tokens are this node's own, so several nodes may say
+ * different things for a while. One node acts, the others only show what they
  * would do. With `dry_run` it is the first of the living members by rendezvous
  * hash of its name, which all nodes that see the same members choose alike, and
- * it logs (scale_wants). With `act` it is the one that holds the lease, and asks
- * for engines and gives them back (control_scale_act.h); engines that were asked
- * for and do not take requests yet count as there, and only such as were asked
- * for are given back. Of which pool the next engine is asked says the market of
- * the group (control_scale_pools.h).
+ * it logs (scale_wants). With `act` it is the one that holds the lease, and
+ * asks for engines and gives them back (control_scale_act.h); engines that were
+ * asked for and do not take requests yet count as there, and only such as were
+ * asked for are given back. Of which pool the next engine is asked says the
+ * market of the group (control_scale_pools.h).
  *
  * Role: core, but for the log. Owns: nothing. Thread: control. Limits:
  * CONTROL_SCALE_GROUPS_MAX groups; further ones are left out and counted.
