@@ -51,13 +51,22 @@ wait
 """
 
 
-def runs(pid):
-    """Whether a process is there, and no zombie."""
+def stat_of(pid):
+    """The state of a process, and its parent; None, None: there is none."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+        return None, None
+    return stat.rpartition(")")[2].split()[:2]
+
+
+def runs(pid):
+    """Whether a process is there, and no zombie."""
+    return stat_of(pid)[0] not in (None, "Z")
+
+
+def children(pid):
+    return [p for p in os.listdir("/proc") if p.isdigit() and stat_of(p)[1] == str(pid)]
 
 
 class Load:
@@ -646,8 +655,11 @@ class ScaleAct(harness.Case):
             return [job["state"] for job in told["jobs"]]
 
         harness.wait_until(lambda: jobs() == ["works", "works"], "two come", 120)
+        provisioner = next(p.pid for p in started if "provisioner" in p.args[0])
+        self.assertEqual(len(children(provisioner)), 2)
         self.assertEqual(started.pop().wait(), 0, "people are done")
         harness.wait_until(lambda: jobs() == [], "both are given back", 120)
+        self.assertEqual(children(provisioner), [], "and have ended")
         for process in reversed(started):
             process.terminate()
             self.assertIn(process.wait(), (0, -signal.SIGTERM), log.read_text())
