@@ -3,12 +3,12 @@
  * with a sign by its hash. So texts that share most of their words are near, which
  * is all that a stand-in can know of what they mean.
  */
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 #include "chaos/engine/engine_http_internal.h"
 #include "chaos/engine/engine_json_internal.h"
+#include "index/base/ascii.h"
 #include "index/index.h"
 
 #define DIMENSIONS 256U
@@ -38,10 +38,11 @@ count_token(struct embedding *vector, uint32_t id)
         count_sign(vector, id);
     }
     for (size_t i = 0; i < len; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool gap = byte < 0x80 && isalnum(byte) == 0;
+        char c = ascii_lower(text[i]);
+        bool gap =
+            (c < 'a' || c > 'z') && !ascii_is_digit(c) && (c & 0x80) == 0;
         if (!gap || (vector->run & 0xFF) != ' ') {
-            count_sign(vector, gap ? ' ' : (uint32_t)tolower(byte));
+            count_sign(vector, gap ? ' ' : (uint8_t)c);
         }
     }
 }
