@@ -205,7 +205,7 @@ answers_touch_alike(struct answers *cache,
 void
 answers_add_alike(struct answers *cache,
                   const struct answers_question *question,
-                  const struct answers_key *key, struct answers_vector *vector)
+                  const struct answers_key *key, struct text_vector *vector)
 {
     uv_rwlock_wrlock(&cache->alike_lock);
     alike_index_add(&cache->alike, question, key, vector);

@@ -11,7 +11,7 @@
  * holds it for as long as it takes to walk a part. Lanes of a node without a
  * cache come by no lock.
  *
- * Where requests' questions have vectors (answers_vector.h), one that has no answer
+ * Where requests' questions have vectors (text_vector.h), one that has no answer
  * by its name may get that to a question like it: all else that the two requests
  * say is the same, so is what answers_guard.h holds, and the cosine of the vectors
  * is no less than the caller wants. Vectors take an eighth of bytes_max beside
@@ -34,7 +34,7 @@
 #include "index/base/counter.h"
 #include "index/base/slice.h"
 #include "index/index.h"
-#include "node/answers/answers_vector.h"
+#include "node/text/text_vector.h"
 
 #define ANSWERS_SHARDS      16U
 #define ANSWERS_ENTRY_BYTES 1024U /* of bytes_max, for each entry */
@@ -93,7 +93,7 @@ struct answers_question {
     uint64_t tenant;     /* as in answers_key */
     uint64_t model;
     uint64_t guard; /* answers_guard() of the words */
-    const struct answers_vector *vector;
+    const struct text_vector *vector;
     uint32_t permille; /* the cosine wanted, at least */
 };
 
@@ -187,7 +187,7 @@ void answers_touch_alike(struct answers *cache,
 void answers_add_alike(struct answers *cache,
                        const struct answers_question *question,
                        const struct answers_key *key,
-                       struct answers_vector *vector);
+                       struct text_vector *vector);
 
 /* Never NULL. */
 struct answers_asked *answers_asked(struct answers *cache);

@@ -30,9 +30,9 @@ names(const struct alike_entry *entry, const struct answers_key *key)
 }
 
 static size_t
-bytes_of(const struct answers_vector *vector)
+bytes_of(const struct text_vector *vector)
 {
-    return sizeof(struct alike_entry) + answers_vector_bytes(vector);
+    return sizeof(struct alike_entry) + text_vector_bytes(vector);
 }
 
 /* The list */
@@ -141,10 +141,9 @@ alike_index_find(const struct alike_index *index,
     for (const struct alike_entry *at = *bucket_of(index, question->kin);
          at != NULL && looks < ALIKE_LOOKS_MAX; at = at->next) {
         looks++;
-        uint32_t cosine =
-            is_kin(at, question)
-                ? answers_vector_cosine(at->vector, question->vector)
-                : 0;
+        uint32_t cosine = is_kin(at, question)
+                              ? text_vector_cosine(at->vector, question->vector)
+                              : 0;
         if (cosine < least || cosine == 0) {
             continue;
         }
@@ -203,7 +202,7 @@ alike_index_touch(struct alike_index *index,
 void
 alike_index_add(struct alike_index *index,
                 const struct answers_question *question,
-                const struct answers_key *key, struct answers_vector *vector)
+                const struct answers_key *key, struct text_vector *vector)
 {
     size_t bytes = bytes_of(vector);
     struct alike_entry *entry = find_entry(index, question, key);

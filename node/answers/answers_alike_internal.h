@@ -31,7 +31,7 @@ struct alike_entry {
     struct key_wide kin;
     uint64_t guard;
     struct answers_key key; /* of its answer */
-    struct answers_vector *vector;
+    struct text_vector *vector;
 };
 
 struct alike_index {
@@ -57,8 +57,7 @@ enum answers_alike alike_index_find(const struct alike_index *index,
 /* As answers_add_alike() has it. */
 void alike_index_add(struct alike_index *index,
                      const struct answers_question *question,
-                     const struct answers_key *key,
-                     struct answers_vector *vector);
+                     const struct answers_key *key, struct text_vector *vector);
 
 /* The entry of that answer was used, or is of no use (gone). */
 void alike_index_touch(struct alike_index *index,

@@ -9,6 +9,7 @@
 
 #include "node/base/flags.h"
 #include "node/cli/cli_print_internal.h"
+#include "node/cli/cli_vectors_internal.h"
 #include "node/cli/cmd_internal.h"
 #include "node/config/config_content.h"
 #include "node/scan/scan.h"
@@ -21,11 +22,13 @@
 #define ROWS_MAX  (CONTENT_RULES_MAX + CONTENT_NAMES_MAX)
 
 static const char help[] =
-    "usage: kvasir route-test --rules FILE [--tenant NAME] < REQUESTS\n"
+    "usage: kvasir route-test --rules FILE [--tenant NAME]\n"
+    "                         [--embeddings URL --model NAME] < REQUESTS\n"
     "\n"
     "Shows which rule of a content.file chooses the model of each request, "
     "and\n"
-    "asks no node and no engine. Each line on stdin is a request's body as\n"
+    "asks no node, and no engine but the one that is named. Each line on stdin "
+    "is a request's body as\n"
     "clients send it; a line whose model is none of the file's names is "
     "judged\n"
     "as one for the file's first name. A line may have a member \"expected\": "
@@ -34,6 +37,11 @@ static const char help[] =
     "\n"
     "  --rules FILE   the rules, as content.file names them\n"
     "  --tenant NAME  whose requests they are, for rules with tenants\n"
+    "  --embeddings URL\n"
+    "                 an engine with /v1/embeddings, for rules with like; "
+    "without it\n"
+    "                 these fit nothing\n"
+    "  --model NAME   its model for that\n"
     "  -h, --help     this text\n"
     "\n"
     "Exit code 1: a request was not as expected.\n"
@@ -53,6 +61,10 @@ static const char help[] =
     "        longer: 100            # bytes of all texts of the prompt\n"
     "        shorter: 20000\n"
     "        tenants: [shop]        # of keys.file\n"
+    "        like: [When is x zero?, What is 3 times 4?]  # of rules with "
+    "like, the\n"
+    "                               # nearest to these (content.embeddings_"
+    "model)\n"
     "        model: deepseek-r1     # absent: the name's own\n"
     "        set: {reasoning_effort: high}  # for bodies without that member\n"
     "\n"
@@ -64,6 +76,8 @@ static const char help[] =
 struct request {
     const char *rules;
     const char *tenant;
+    const char *embeddings;
+    const char *model;
     bool help;
 };
 
@@ -72,6 +86,8 @@ struct request {
 static const struct flag table[] = {
     {.name = "rules", .kind = FLAG_ANY, .at = AT(rules)},
     {.name = "tenant", .kind = FLAG_ANY, .at = AT(tenant)},
+    {.name = "embeddings", .kind = FLAG_ANY, .at = AT(embeddings)},
+    {.name = "model", .kind = FLAG_ANY, .at = AT(model)},
     {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
 };
 
@@ -80,8 +96,9 @@ static const struct flags flags = {table, sizeof table / sizeof table[0]};
 /* What became of all lines so far. */
 struct testing {
     const struct request *request;
-    const struct content *content;
+    struct content *content;
     struct content_scratch *scratch;
+    struct cli_vectors vectors;
     struct scan_span *spans;
     uint64_t line;
     struct {
@@ -90,6 +107,8 @@ struct testing {
     } row[ROWS_MAX];
     uint32_t rows;
     uint64_t expected, met, too_hard;
+    uint64_t likened,
+        unlikened; /* with a vector; without one that was wanted */
     uint64_t total_ns, worst_ns;
     struct buf wrong; /* lines that tell what was not as expected */
 };
@@ -112,6 +131,8 @@ take(struct testing *t, const struct content_verdict *verdict,
     t->row[i].model = verdict->model;
     t->row[i].requests++;
     t->too_hard += verdict->seen.too_hard;
+    t->likened += verdict->seen.like == CONTENT_LIKE_KNOWN;
+    t->unlikened += verdict->seen.like > CONTENT_LIKE_KNOWN;
     if (label[0] == '\0') {
         return;
     }
@@ -134,6 +155,34 @@ label_of(const struct scan_text *text, const char *body, char label[LABEL_MAX])
     if (text->present && text->len < LABEL_MAX) {
         label[scan_unescape(body + text->at, text->len, label)] = '\0';
     }
+}
+
+/* Judges it, and once more if it wants a vector; the time that it takes counts
+ * without the engine's. */
+static void
+judge_asked(struct testing *t, struct slice name, struct content_asked *asked,
+            struct content_verdict *verdict)
+{
+    struct text_vector *vector = NULL;
+    uint64_t took = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t from = uv_hrtime();
+        bool judged =
+            content_judge(t->content, t->scratch, name, asked, verdict);
+        took += uv_hrtime() - from;
+        CHECK(judged);
+        if (verdict->seen.like != CONTENT_LIKE_WANTED) {
+            break;
+        }
+        vector = cli_vectors_ask(&t->vectors, verdict->likened);
+        asked->vector = vector;
+        asked->like = vector != NULL ? CONTENT_LIKE_KNOWN : CONTENT_LIKE_FAILED;
+    }
+    free(vector);
+    asked->vector = NULL;
+    t->total_ns += took;
+    t->worst_ns = took > t->worst_ns ? took : t->worst_ns;
 }
 
 /* False: the line is no request; a fault was told. */
@@ -163,12 +212,10 @@ judge(struct testing *t, struct slice line)
     if (t->request->tenant != NULL) {
         asked.tenant = slice_of(t->request->tenant);
     }
-    uint64_t from = uv_hrtime();
-    bool judged = content_judge(t->content, t->scratch, name, &asked, &verdict);
-    uint64_t took = uv_hrtime() - from;
-    CHECK(judged);
-    t->total_ns += took;
-    t->worst_ns = took > t->worst_ns ? took : t->worst_ns;
+    if (t->request->embeddings != NULL) {
+        asked.like = CONTENT_LIKE_WANTED;
+    }
+    judge_asked(t, name, &asked, &verdict);
     label_of(&scan.kept[0], line.ptr, label);
     take(t, &verdict, label);
     return true;
@@ -223,6 +270,12 @@ put_table(const struct testing *t, struct buf *out)
                " patterns took too many steps\n",
                requests, (double)t->total_ns / 1e3 / (double)requests,
                (double)t->worst_ns / 1e3, t->too_hard);
+    if (t->likened + t->unlikened != 0) {
+        buf_printf(out,
+                   "%" PRIu64 " likened to examples, %" PRIu64
+                   " without a vector\n",
+                   t->likened, t->unlikened);
+    }
     if (t->expected != 0) {
         buf_printf(out, "%" PRIu64 " of %" PRIu64 " as expected (%.1f %%)\n",
                    t->met, t->expected,
@@ -233,6 +286,37 @@ put_table(const struct testing *t, struct buf *out)
         buf_printf(out, "... and %" PRIu64 " more\n",
                    t->expected - t->met - SHOWN_MAX);
     }
+}
+
+/* Asks for the examples' vectors. False: a fault was told. */
+static bool
+liken(struct testing *t)
+{
+    struct text_vector *vectors[CONTENT_EXAMPLES_MAX];
+    uint32_t count = content_examples(t->content);
+    uint32_t have = 0;
+
+    if (t->request->embeddings == NULL || count == 0) {
+        return true;
+    }
+    while (have < count &&
+           (vectors[have] = cli_vectors_ask(
+                &t->vectors, content_example(t->content, have))) != NULL) {
+        have++;
+    }
+    bool good = have == count && content_set_vectors(t->content, vectors) == 0;
+    for (uint32_t i = 0; i < have; i++) {
+        free(vectors[i]);
+    }
+    if (!good) {
+        (void)fprintf(stderr,
+                      "kvasir route-test: %s tells no vectors of the examples: "
+                      "%s\n",
+                      t->request->embeddings,
+                      have == count ? "they differ in size or have no middle"
+                                    : t->vectors.why);
+    }
+    return good;
 }
 
 static int
@@ -246,7 +330,7 @@ run(struct testing *t)
         (void)fprintf(stderr, "kvasir route-test: out of memory\n");
         return CMD_FAILED;
     }
-    int code = judge_all(t);
+    int code = liken(t) ? judge_all(t) : CMD_FAILED;
     if (code != CMD_FINE) {
         return code;
     }
@@ -276,6 +360,11 @@ cmd_route_test(char *const *argv)
                               "kvasir route-test --help)\n");
         return CMD_USAGE;
     }
+    if ((request.embeddings != NULL) != (request.model != NULL)) {
+        (void)fprintf(stderr, "kvasir route-test: --embeddings and --model go "
+                              "together\n");
+        return CMD_USAGE;
+    }
     config_errors_init(&errors);
     if (config_content_load(request.rules, &content, &errors) != 0) {
         (void)fprintf(stderr, "%.*s", (int)errors.text.len, errors.text.ptr);
@@ -285,7 +374,10 @@ cmd_route_test(char *const *argv)
         t->request = &request;
         t->content = content;
         buf_init(&t->wrong, (size_t)64 << 10);
-        code = run(t);
+        if (cli_vectors_open(&t->vectors, request.embeddings, request.model)) {
+            code = run(t);
+        }
+        cli_vectors_close(&t->vectors);
         buf_fini(&t->wrong);
         content_scratch_free(t->scratch);
         free(t->spans);

@@ -136,7 +136,9 @@ struct config_key_file {
 
 /* Models chosen by what requests say. */
 struct config_content_file {
-    char file[CONFIG_FILE_MAX]; /* "": there are no rules */
+    char file[CONFIG_FILE_MAX];             /* "": there are no rules */
+    char embeddings_model[CONFIG_TEXT_MAX]; /* of /v1/embeddings; "": none */
+    uint32_t embeddings_wait_ms;            /* for a vector */
 };
 
 /* Tokens that clients may send in place of keys. */

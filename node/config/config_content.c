@@ -20,10 +20,10 @@ typedef const struct config_yaml_node *yaml_node;
 struct reading {
     struct config_walk walk;
     struct content *content;
-    struct content_rule rule; /* that is being read */
-    yaml_node words, regex;   /* its lists, or NULL */
-    bool conditional;         /* it has a condition */
-    uint32_t faults;          /* of others, before this file */
+    struct content_rule rule;     /* that is being read */
+    yaml_node words, regex, like; /* its lists, or NULL */
+    bool conditional;             /* it has a condition */
+    uint32_t faults;              /* of others, before this file */
 };
 
 static void
@@ -357,6 +357,21 @@ keep_regex(struct reading *r, yaml_node list)
 }
 
 static void
+keep_like(struct reading *r, yaml_node list)
+{
+    r->like = list;
+}
+
+static void
+take_example(struct reading *r, yaml_node node)
+{
+    say_outcome(
+        r, node,
+        content_add_example(r->content, config_yaml_text(r->walk.yaml, node)),
+        "512 examples of up to 1024 bytes", "");
+}
+
+static void
 take_word(struct reading *r, yaml_node node)
 {
     say_outcome(
@@ -375,24 +390,20 @@ take_pattern(struct reading *r, yaml_node node)
     say_outcome(r, node, outcome, "128 patterns of up to 4096 bytes", why);
 }
 
-_Static_assert(CONTENT_PATTERNS_MAX == 128 && CONTENT_PATTERN_BYTES == 4096,
+_Static_assert(CONTENT_PATTERNS_MAX == 128 && CONTENT_PATTERN_BYTES == 4096 &&
+                   CONTENT_EXAMPLES_MAX == 512 && CONTENT_EXAMPLE_BYTES == 1024,
                "as said");
 
 static const struct rule_key {
     const char *name;
     void (*take)(struct reading *r, yaml_node value);
 } rule_keys[] = {
-    {"name", take_rule_name},
-    {"model", take_model},
-    {"has", take_has},
-    {"languages", take_languages},
-    {"tenants", take_tenants},
-    {"longer", take_longer},
-    {"shorter", take_shorter},
-    {"words", keep_words},
-    {"regex", keep_regex},
-    {"set", take_set},
-    {"semantic_threshold", take_semantic},
+    {"name", take_rule_name},  {"model", take_model},
+    {"has", take_has},         {"languages", take_languages},
+    {"tenants", take_tenants}, {"longer", take_longer},
+    {"shorter", take_shorter}, {"words", keep_words},
+    {"regex", keep_regex},     {"like", keep_like},
+    {"set", take_set},         {"semantic_threshold", take_semantic},
 };
 
 #define RULE_KEYS (sizeof rule_keys / sizeof rule_keys[0])
@@ -415,7 +426,7 @@ take_keys(struct reading *r, yaml_node mapping)
         if (i == RULE_KEYS) {
             wrong(r, key, "a rule",
                   "name, model, has, languages, tenants, longer, shorter, "
-                  "words, regex, set or semantic_threshold");
+                  "words, regex, like, set or semantic_threshold");
         } else if (config_walk_first(&r->walk, key, &line[i])) {
             rule_keys[i].take(r, value);
         }
@@ -429,7 +440,7 @@ take_rule(struct reading *r, yaml_node item)
     uint32_t before = r->walk.errors->count;
 
     r->rule = (struct content_rule){.name = ""};
-    r->words = r->regex = NULL;
+    r->words = r->regex = r->like = NULL;
     r->conditional = false;
     if (item->kind != CONFIG_YAML_MAPPING) {
         wrong(r, item, "rules", "a mapping of a rule's keys");
@@ -455,6 +466,9 @@ take_rule(struct reading *r, yaml_node item)
     }
     if (outcome == 0 && r->regex != NULL) {
         take_list(r, r->regex, "regex", take_pattern);
+    }
+    if (outcome == 0 && r->like != NULL) {
+        take_list(r, r->like, "like", take_example);
     }
     if (!r->conditional && r->walk.errors->count == before) {
         config_error(r->walk.errors, &place,
@@ -650,17 +664,14 @@ config_content_load(const char *path, struct content **out,
     return rc;
 }
 
-void
-config_content_check(const struct config *config, struct config_errors *errors)
+/* What the rest of the configuration says of it. */
+static void
+check_rest(const struct config *config, const struct content *content,
+           struct config_errors *errors)
 {
     struct config_place place = {.source = "content.file"};
-    struct content *content = NULL;
     const char *name;
 
-    if (config->content.file[0] == '\0' ||
-        config_content_load(config->content.file, &content, errors) != 0) {
-        return;
-    }
     for (uint32_t i = 0; (name = content_name(content, i)) != NULL; i++) {
         if (config_aliases_find(&config->aliases, slice_of(name)) != NULL) {
             config_error(errors, &place,
@@ -668,5 +679,22 @@ config_content_check(const struct config *config, struct config_errors *errors)
                          name);
         }
     }
+    if (content_examples(content) != 0 &&
+        config->content.embeddings_model[0] == '\0') {
+        config_error(errors, &place,
+                     "rules with like want content.embeddings_model");
+    }
+}
+
+void
+config_content_check(const struct config *config, struct config_errors *errors)
+{
+    struct content *content = NULL;
+
+    if (config->content.file[0] == '\0' ||
+        config_content_load(config->content.file, &content, errors) != 0) {
+        return;
+    }
+    check_rest(config, content, errors);
     content_free(content);
 }

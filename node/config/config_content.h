@@ -20,6 +20,9 @@
  *         longer: 100000           # bytes of all texts of the prompt, at least;
  *         shorter: 4000000         # at most
  *         languages: [de, fr]      # see enum content_language
+ *       - name: travel
+ *         like: [Which sights are there in Rome?, When does the train leave?]
+ *         model: qwen3-travel      # nearest to these, of all rules with like
  *         tenants: [shop]          # of keys.file
  *         model: qwen3-long
  *

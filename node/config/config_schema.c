@@ -200,7 +200,11 @@ static const struct config_key node_keys[] = {
      "PEM file of its key, without a passphrase."},
 
     {"content.file", CONFIG_FILE, AT(content.file), "", 0, 0, NULL,
-     "YAML file of names that clients may ask for, and of rules over what a request says (words, regular expressions, code, tools, languages, lengths, tenants) that choose the model behind such a name: see `kvasir route-test --help`, which has its form and tries it. It is read again with the configuration. Absent: none."},
+     "YAML file of names that clients may ask for, and of rules over what a request says (words, regular expressions, code, tools, languages, lengths, tenants, examples) that choose the model behind such a name: see `kvasir route-test --help`, which has its form and tries it. It is read again with the configuration. Absent: none."},
+    {"content.embeddings_model", CONFIG_TEXT, AT(content.embeddings_model), "", 0, 0, NULL,
+     "Model that workers list and serve at /v1/embeddings: rules of content.file with `like` (examples of what their requests say) have it tell how near a message is to them. Its workers see messages' first KiB; of tenants with isolation strict or a residency they see nothing. Empty: none; then no rule may have `like`."},
+    {"content.embeddings_wait", CONFIG_DURATION, AT(content.embeddings_wait_ms), "50ms", 1, 10000, NULL,
+     "How long a request waits for its message's vector at most. After that no rule with `like` fits it. After four that did not come in a row a lane asks for none for a second."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
      policy_choices,

@@ -10,6 +10,7 @@
 #include "index/base/ascii.h"
 #include "index/base/buf.h"
 #include "index/base/counter.h"
+#include "node/content/content_like_internal.h"
 #include "node/content/content_text_internal.h"
 #include "node/content/content_things_internal.h"
 
@@ -40,7 +41,9 @@ struct content {
     struct content_regex *pattern[CONTENT_PATTERNS_MAX];
     uint32_t names, rules, patterns;
     struct content_things things;
+    struct content_likes likes;
     struct counter count[CONTENT_LANES_MAX][COUNTERS];
+    struct counter liked[CONTENT_LANES_MAX][CONTENT_LIKES];
 };
 
 struct content_scratch {
@@ -77,6 +80,7 @@ content_free(struct content *content)
         content_regex_free(content->pattern[i]);
     }
     content_things_fini(&content->things);
+    content_likes_fini(&content->likes);
     free(content);
 }
 
@@ -209,6 +213,33 @@ content_add_pattern(struct content *content, struct slice pattern,
 }
 
 int
+content_add_example(struct content *content, struct slice text)
+{
+    CHECK(content->rules > 0);
+    return content_likes_add(&content->likes, content->rules - 1, text);
+}
+
+uint32_t
+content_examples(const struct content *content)
+{
+    return content->likes.count;
+}
+
+struct slice
+content_example(const struct content *content, uint32_t at)
+{
+    CHECK(at < content->likes.count);
+    return (struct slice){content->likes.example[at].text,
+                          content->likes.example[at].len};
+}
+
+int
+content_set_vectors(struct content *content, struct text_vector *const *vectors)
+{
+    return content_likes_set(&content->likes, vectors);
+}
+
+int
 content_finish(struct content *content, char why[CONTENT_WHY_MAX])
 {
     int outcome = 0;
@@ -318,6 +349,45 @@ finds_any(const struct content *content, const struct rule *rule,
     return false;
 }
 
+/* What is known of the message's vector, once a rule has use for it. */
+static void
+liken(const struct content *content, uint32_t name,
+      const struct content_asked *asked, struct content_seen *seen)
+{
+    uint64_t rules = 0;
+
+    seen->like = asked->like;
+    if (publish_get(&content->likes.centres) == NULL &&
+        asked->like != CONTENT_LIKE_TENANT) {
+        seen->like = CONTENT_LIKE_LOADING;
+    }
+    if (seen->like != CONTENT_LIKE_KNOWN) {
+        return;
+    }
+    for (uint32_t i = 0; i < content->rules; i++) {
+        rules |= content->rule[i].name == name ? UINT64_C(1) << i : 0;
+    }
+    uint32_t nearest = content_likes_nearest(&content->likes, asked->vector,
+                                             rules, &seen->permille);
+    if (nearest != CONTENT_RULES_MAX) {
+        seen->nearest = content->rule[nearest].says.name;
+    }
+}
+
+/* Whether the message is nearest to the rule's examples, if it has some. */
+static bool
+is_like(const struct content *content, const struct rule *rule,
+        const struct content_asked *asked, struct content_seen *seen)
+{
+    if (!content_likes_has(&content->likes, (uint32_t)(rule - content->rule))) {
+        return true;
+    }
+    if (seen->like == CONTENT_LIKE_UNASKED) {
+        liken(content, rule->name, asked, seen);
+    }
+    return strcmp(seen->nearest, rule->says.name) == 0;
+}
+
 /* What costs least is looked at first. */
 static bool
 fits(const struct content *content, const struct rule *rule,
@@ -332,7 +402,8 @@ fits(const struct content *content, const struct rule *rule,
            (says->things == 0 || (says->things & seen->things) != 0) &&
            (says->languages == 0 ||
             (says->languages >> seen->language & 1U) != 0) &&
-           finds_any(content, rule, scratch, text, seen);
+           finds_any(content, rule, scratch, text, seen) &&
+           is_like(content, rule, asked, seen);
 }
 
 static struct content_seen
@@ -340,7 +411,8 @@ look_at(const struct content *content, const struct name *name,
         struct content_scratch *scratch, const struct content_asked *asked,
         struct slice text)
 {
-    struct content_seen seen = {.bytes = content_text_bytes(asked->scan)};
+    struct content_seen seen = {.bytes = content_text_bytes(asked->scan),
+                                .nearest = ""};
 
     if (asked->scan->tools_raw.present) {
         seen.things |= 1U << CONTENT_TOOLS;
@@ -394,6 +466,36 @@ members(const struct content_rule *rule, const struct scan *scan,
     return out;
 }
 
+/* The message as far as it is likened: whole characters of it. */
+static struct slice
+likened(struct slice text)
+{
+    text.len -=
+        text.len > 0; /* its last line's end, as content_text() has it */
+    text = slice_trim(text);
+    if (text.len > CONTENT_EXAMPLE_BYTES) {
+        text.len = CONTENT_EXAMPLE_BYTES;
+        while (((uint8_t)text.ptr[text.len] & 0xC0U) == 0x80U) {
+            text.len--;
+        }
+    }
+    return text;
+}
+
+static void
+take_rule(const struct rule *rule, const struct content *content,
+          const struct content_asked *asked, struct content_scratch *scratch,
+          struct content_verdict *verdict)
+{
+    verdict->rule = rule->says.name;
+    verdict->counter = (uint32_t)(rule - content->rule);
+    verdict->semantic_permille = rule->says.semantic_permille;
+    verdict->set = members(&rule->says, asked->scan, scratch->set);
+    if (rule->says.model[0] != '\0') {
+        verdict->model = rule->says.model;
+    }
+}
+
 bool
 content_judge(const struct content *content, struct content_scratch *scratch,
               struct slice name, const struct content_asked *asked,
@@ -410,6 +512,7 @@ content_judge(const struct content *content, struct content_scratch *scratch,
         .model = found->model,
         .rule = "",
         .set = "",
+        .seen = {.nearest = ""},
         .counter = CONTENT_RULES_MAX + place,
     };
     if (asked->scan == NULL) {
@@ -421,13 +524,11 @@ content_judge(const struct content *content, struct content_scratch *scratch,
         const struct rule *rule = &content->rule[i];
         if (rule->name == place &&
             fits(content, rule, scratch, asked, text, &seen)) {
-            verdict->rule = rule->says.name;
-            verdict->counter = i;
-            verdict->semantic_permille = rule->says.semantic_permille;
-            verdict->set = members(&rule->says, asked->scan, scratch->set);
-            if (rule->says.model[0] != '\0') {
-                verdict->model = rule->says.model;
-            }
+            take_rule(rule, content, asked, scratch, verdict);
+            break;
+        }
+        if (seen.like == CONTENT_LIKE_WANTED) {
+            verdict->likened = likened(text);
             break;
         }
     }
@@ -436,10 +537,23 @@ content_judge(const struct content *content, struct content_scratch *scratch,
 }
 
 void
-content_count(struct content *content, uint32_t lane, uint32_t counter)
+content_count(struct content *content, uint32_t lane,
+              const struct content_verdict *verdict)
 {
-    CHECK(lane < CONTENT_LANES_MAX && counter < COUNTERS);
-    counter_bump(&content->count[lane][counter], 1);
+    CHECK(lane < CONTENT_LANES_MAX && verdict->counter < COUNTERS);
+    counter_bump(&content->count[lane][verdict->counter], 1);
+    counter_bump(&content->liked[lane][verdict->seen.like], 1);
+}
+
+uint64_t
+content_like_count(const struct content *content, enum content_like like)
+{
+    uint64_t count = 0;
+
+    for (uint32_t lane = 0; lane < CONTENT_LANES_MAX; lane++) {
+        count += counter_read(&content->liked[lane][like]);
+    }
+    return count;
 }
 
 bool

@@ -14,6 +14,12 @@
  * pattern gets CONTENT_STEPS_MAX steps. One that needs more does not fit, and the
  * verdict says so.
  *
+ * A rule may have examples of what its requests say. Of the rules of a name that
+ * have some, it fits where the centre of its examples' vectors is the nearest to
+ * that of the message. Vectors are an engine's, so a verdict may want one first
+ * (CONTENT_LIKE_WANTED), for which whoever judges asks and judges again; without
+ * one such a rule does not fit, and the verdict says why.
+ *
  * Role: core. Owns: a struct content its rules; a scratch its memory. Thread: a
  * finished content any number of readers, but for counters; a scratch one.
  * Limits: CONTENT_*_MAX. Errors: named outcomes, -ENOMEM.
@@ -28,6 +34,7 @@
 #include "index/base/qsbr.h"
 #include "index/base/slice.h"
 #include "node/scan/scan.h"
+#include "node/text/text_vector.h"
 
 #define CONTENT_NAMES_MAX     16U
 #define CONTENT_RULES_MAX     64U   /* of all names */
@@ -35,10 +42,12 @@
 #define CONTENT_PATTERN_BYTES 4096U /* of one; of all words of a rule */
 #define CONTENT_TEXT_MAX      8192U /* bytes of a message that are looked at */
 #define CONTENT_STEPS_MAX     20000U
-#define CONTENT_RULE_NAME_MAX 64U  /* with its NUL */
-#define CONTENT_MODEL_MAX     128U /* the same */
-#define CONTENT_TENANTS_MAX   256U /* names between blanks, and a NUL */
-#define CONTENT_SET_MAX       512U /* bytes of members, and a NUL */
+#define CONTENT_RULE_NAME_MAX 64U   /* with its NUL */
+#define CONTENT_MODEL_MAX     128U  /* the same */
+#define CONTENT_TENANTS_MAX   256U  /* names between blanks, and a NUL */
+#define CONTENT_SET_MAX       512U  /* bytes of members, and a NUL */
+#define CONTENT_EXAMPLES_MAX  512U  /* of all rules */
+#define CONTENT_EXAMPLE_BYTES 1024U /* of one, and of a message beside it */
 #define CONTENT_LANES_MAX     64U
 #define CONTENT_WHY_MAX       160U
 
@@ -96,7 +105,24 @@ const char *content_language_name(enum content_language language);
 /* The language of a well-formed text. */
 enum content_language content_language_of(struct slice text);
 
-/* A rule, but for its words and patterns. */
+/* What is known of a message's vector. */
+enum content_like {
+    CONTENT_LIKE_UNASKED, /* nothing: nobody may be asked; no rule that came into
+                             question has examples */
+    CONTENT_LIKE_WANTED,  /* it may be asked for; judge again with it */
+    CONTENT_LIKE_KNOWN,
+    CONTENT_LIKE_LOADING, /* there is none: the examples' are not known yet */
+    CONTENT_LIKE_LATE,    /* ... it did not come in time */
+    CONTENT_LIKE_FAILED,  /* ... an engine did not tell it */
+    CONTENT_LIKE_AWAY,    /* ... nobody is there to ask */
+    CONTENT_LIKE_TENANT,  /* ... the tenant's words are not for others */
+    CONTENT_LIKES,
+};
+
+/* "unasked", "wanted", ...: for metrics and explain. Static text. */
+const char *content_like_name(enum content_like like);
+
+/* A rule, but for its words, patterns and examples. */
 struct content_rule {
     char name[CONTENT_RULE_NAME_MAX];
     char model[CONTENT_MODEL_MAX]; /* "": the name's own */
@@ -149,6 +175,19 @@ int content_add_word(struct content *content, struct slice word) MUST_CHECK;
 int content_add_pattern(struct content *content, struct slice pattern,
                         char why[CONTENT_WHY_MAX]) MUST_CHECK;
 
+/* One more example of what the rule added last is for. 0, CONTENT_E_FULL,
+ * -ENOMEM. */
+int content_add_example(struct content *content, struct slice text) MUST_CHECK;
+
+/* How many there are of all rules; one of them. Borrowed. */
+uint32_t content_examples(const struct content *content);
+struct slice content_example(const struct content *content, uint32_t at);
+
+/* The examples' vectors, in their order, borrowed for the call; set once, also
+ * while others judge. 0; TEXT_VECTOR_E_NONE: those of a rule have no middle; -ENOMEM. */
+int content_set_vectors(struct content *content,
+                        struct text_vector *const *vectors) MUST_CHECK;
+
 /* All is added. 0; CONTENT_E_BAD and why (a rule's words are too many). */
 int content_finish(struct content *content, char why[CONTENT_WHY_MAX])
     MUST_CHECK;
@@ -172,6 +211,8 @@ struct content_asked {
     const struct scan
         *scan; /* of it; NULL: it has no prompt, and no rule fits */
     struct slice tenant;
+    enum content_like like;           /* of the message */
+    const struct text_vector *vector; /* with CONTENT_LIKE_KNOWN */
 };
 
 /* What was found, as far as some rule of the name asks for it. */
@@ -180,6 +221,9 @@ struct content_seen {
     uint32_t things; /* bits of enum content_thing */
     enum content_language language;
     uint32_t too_hard; /* patterns that were given up */
+    enum content_like like;
+    const char *nearest; /* rule, with CONTENT_LIKE_KNOWN; "": none */
+    uint32_t permille;   /* its cosine */
 };
 
 struct content_verdict {
@@ -188,7 +232,9 @@ struct content_verdict {
     const char *rule; /* "": none fits */
     const char *set;  /* members for the body, without those that it has, each
                           with a comma behind it; the scratch's */
-    uint32_t counter; /* for content_count() */
+    struct slice likened; /* with CONTENT_LIKE_WANTED: what is to have a vector;
+                             the scratch's */
+    uint32_t counter;     /* for content_count() */
     uint32_t semantic_permille; /* as in content_rule */
     struct content_seen seen;
 };
@@ -200,7 +246,12 @@ bool content_judge(const struct content *content,
                    struct content_verdict *verdict) MUST_CHECK;
 
 /* Counts a verdict that was acted on; the lane is the caller's own. */
-void content_count(struct content *content, uint32_t lane, uint32_t counter);
+void content_count(struct content *content, uint32_t lane,
+                   const struct content_verdict *verdict);
+
+/* Verdicts for which that was known of a vector. */
+uint64_t content_like_count(const struct content *content,
+                            enum content_like like);
 
 /* Walks the counters: the next one from *at on, which is moved behind it, with
  * its name and rule ("": none fits). False: there are no more. */

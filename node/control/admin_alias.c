@@ -8,18 +8,14 @@
 
 int
 admin_alias_read(struct admin_alias *alias, const struct named_names *names,
-                 struct slice body, struct slice tenant, uint64_t session,
+                 const struct content_asked *asked, uint64_t session,
                  struct route_scratch *route)
 {
-    struct content_asked asked = {
-        .body = body,
-        .scan = &route->scan,
-        .tenant = tenant,
-    };
+    struct slice body = asked->body;
 
     admin_alias_fini(alias);
     alias->body = body;
-    named_find(names, route->model, &asked,
+    named_find(names, route->model, asked,
                session != 0 ? session : route->blocks.prefix_key,
                &alias->named);
     if (alias->named.asked == NULL) {
@@ -76,6 +72,9 @@ put_verdict(const struct content_verdict *verdict, struct json_out *json)
     }
     json_out_array_end(json);
     json_out_put_uint(json, "too_hard", verdict->seen.too_hard);
+    json_out_put_text(json, "like", content_like_name(verdict->seen.like));
+    json_out_put_text(json, "nearest", verdict->seen.nearest);
+    json_out_put_milli(json, "cosine", verdict->seen.permille);
     json_out_object_end(json);
 }
 

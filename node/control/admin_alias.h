@@ -26,12 +26,12 @@ struct admin_alias {
 };
 
 /*
- * The scratch has read the body of a request of that session and tenant. If its
+ * The scratch has read the body of a request of that session. If its
  * name stands for models, reads it again as one for the first. 0, or -ENOMEM.
- * names and body are borrowed until the next call.
+ * names and the body are borrowed until the next call.
  */
 int admin_alias_read(struct admin_alias *alias, const struct named_names *names,
-                     struct slice body, struct slice tenant, uint64_t session,
+                     const struct content_asked *asked, uint64_t session,
                      struct route_scratch *route) ON_CONTROL MUST_CHECK;
 
 /* The name that the request came with. */

@@ -1,32 +1,15 @@
-/*
- * /admin/explain: the request path's own steps, without sending anything.
- * Where a lane would ask an engine for the request's tokens, so does this, and
- * waits for them as long as an answer is of use (tokens.timeout).
- */
-#include <stdio.h>
-#include <stdlib.h>
+/* /admin/explain: the request path's own steps, without sending anything. */
 #include <string.h>
 
-#include "node/control/admin.h"
-#include "node/control/admin_snapshot.h"
+#include "node/control/admin_explain_internal.h"
 #include "node/control/control_cache.h"
 #include "node/control/control_resume.h"
 #include "node/control/control_roster.h"
-#include "node/local/local_tokens.h"
 #include "node/route/alias.h"
 #include "node/route/route_columns.h"
 #include "node/route/route_local.h"
 #include "node/route/route_needs.h"
 #include "node/route/split.h"
-#include "node/route/stored.h"
-
-/* A request whose tokens were asked for. */
-struct explaining {
-    struct control *control;
-    struct httpd_request *request;
-    struct token_question *question;
-    enum scan_api api;
-};
 
 /* What is known of a request beside the scratch. */
 struct asked {
@@ -35,11 +18,9 @@ struct asked {
     uint32_t tenant;
 };
 
-#define TENANT_FIELD SLICE("x-kvasir-tenant")
-
-/* Who would ask; without the header, or by a name that is none, the first. */
-static uint32_t
-tenant_of(const struct control *control, const struct httpd_request *request)
+uint32_t
+admin_explain_tenant(const struct control *control,
+                     const struct httpd_request *request)
 {
     const struct keys *keys = publish_get(&control->node->keys);
     const struct http_header *tenant =
@@ -443,14 +424,14 @@ put_explain(struct control *control, const struct asked *asked,
     json_out_object_end(json);
 }
 
-static void
-answer(struct control *control, const struct route_world *world,
-       const char *tokens_by, struct httpd_request *request)
+void
+admin_explain_answer(struct control *control, const struct route_world *world,
+                     const char *tokens_by, struct httpd_request *request)
 {
     struct asked asked = {
         .tokens_by = tokens_by,
         .body_len = httpd_body(request).len,
-        .tenant = tenant_of(control, request),
+        .tenant = admin_explain_tenant(control, request),
     };
     struct buf body;
     struct json_out json;
@@ -462,269 +443,4 @@ answer(struct control *control, const struct route_world *world,
     buf_add(&body, "\n", 1);
     admin_answer(request, "application/json", &body);
     buf_fini(&body);
-}
-
-/* Tokens */
-
-/* Whose request it is; 0: nobody's. */
-static uint64_t
-owner_of(const struct httpd_request *request)
-{
-    const struct http_header *tenant =
-        http_head_find_name(httpd_head(request), TENANT_FIELD);
-
-    return tenant != NULL ? key_digest(tenant->value) : 0;
-}
-
-/* Which session a request for that model is of; the scratch has read body. */
-static uint64_t
-session_of(struct control *control, const struct httpd_request *request,
-           struct slice body, struct slice model)
-{
-    const struct session_asked asked = {
-        .head = httpd_head(request),
-        .body = body.ptr,
-        .scan = &control->explain.scan,
-        .tenant = owner_of(request),
-        .model = model,
-    };
-
-    return session_key(&control->node->session, &asked);
-}
-
-/* Reads the request's body: route_read(), or -ENOMEM. */
-static int ON_CONTROL
-read_body(struct control *control, const struct httpd_request *request,
-          enum scan_api api)
-{
-    struct route_scratch *route = &control->explain;
-    struct slice body = httpd_body(request);
-    const struct keys *keys = publish_get(&control->node->keys);
-    const struct http_header *tenant =
-        http_head_find_name(httpd_head(request), TENANT_FIELD);
-
-    session_rule_scan(&control->node->session, &route->limits);
-    route->isolation =
-        keys != NULL && tenant != NULL
-            ? keys_isolation(keys, keys_find_tenant(keys, tenant->value))
-            : NULL;
-    int outcome = route_read(route, body, api);
-    if (outcome != 0) {
-        return outcome;
-    }
-    const struct node_live *live = publish_get(&control->node->live);
-    struct named_names names = {
-        .aliases = &live->aliases,
-        .content = publish_get(&control->node->content),
-        .scratch = control->content,
-    };
-    return admin_alias_read(&control->alias, &names, body,
-                            tenant != NULL ? tenant->value : SLICE(""),
-                            session_of(control, request, body, route->model),
-                            route);
-}
-
-/* The world as it is, for a request that the scratch has read. */
-static struct route_world
-world_of(struct control *control, const struct httpd_request *request)
-{
-    struct node_shared *node = control->node;
-    const struct admin_alias *named = &control->alias;
-    const struct node_live *live = publish_get(&node->live);
-    const struct keys *keys = publish_get(&node->keys);
-    struct slice model = control->explain.model;
-    struct route_world world =
-        shared_world(node, shared_elect_for(&node->elect, &live->policy.models,
-                                            model, &control->explain_rule));
-    struct slice asked = admin_alias_asked(named, &control->explain);
-    uint64_t session = session_of(control, request, named->body, asked);
-
-    if (keys != NULL) {
-        world.residency =
-            keys_residency(keys, tenant_of(control, request))->islands;
-    }
-    world.affinity = node->session.mode;
-    world.session =
-        named->named.asked != NULL ? alias_session(session, model) : session;
-    struct slice id = stored_body_id(&control->explain.scan, named->body);
-    if (id.len != 0) {
-        world.affinity = SESSION_BOUND;
-        world.session = stored_key(owner_of(request), id);
-    }
-    return world;
-}
-
-/* By the model's own files, if that does not take long. */
-static bool ON_CONTROL
-make_tokens(struct control *control, const struct route_world *world,
-            struct slice body)
-{
-    struct route_scratch *route = &control->explain;
-    struct local_patience patience = LOCAL_HASTY;
-    struct local_answer answer = {.ids.max = LOCAL_IDS_MAX};
-    struct local_question question = {.body = body,
-                                      .clock = route_local_clock()};
-
-    question.model =
-        route_local_find(route, world->view, publish_get(&control->node->local),
-                         body, &question.kind);
-    bool made = question.model != NULL &&
-                local_question_read(&question, &route->scan) &&
-                local_tokens(&question, &patience, NULL, &answer) == 0;
-    if (made) {
-        struct token_text prompt = {answer.ids.ptr, (uint32_t)answer.ids.count,
-                                    NULL};
-        token_match_take(&route->tokens, world->tokens.view,
-                         route_token_root(route, body.ptr, world->view),
-                         &prompt);
-    }
-    tokenizer_ids_fini(&answer.ids);
-    return made;
-}
-
-/* The API of the path that ?path= names, of those that have prompts; without
- * one it is guessed by the body's shape. False: no such path. */
-static bool
-find_api(struct control *control, const struct httpd_request *request,
-         enum scan_api *api)
-{
-    struct slice name = SLICE("?path=");
-    struct http_head asked = *httpd_head(request);
-    const char *end = asked.target.ptr + asked.target.len;
-    const char *at =
-        memmem(asked.target.ptr, asked.target.len, name.ptr, name.len);
-
-    *api = SCAN_API_GUESSED;
-    if (at == NULL) {
-        return true;
-    }
-    at += name.len;
-    asked.path = (struct slice){at, (size_t)(end - at)};
-    *api = route_api(&asked);
-    return route_kind_of(&asked, control->node->config->paths) == ROUTE_PROMPT;
-}
-
-static void
-on_tokens(void *context, const struct token_answer *tokens)
-{
-    struct explaining *e = context;
-    struct control *control = e->control;
-    struct route_scratch *route = &control->explain;
-
-    role_is_control();
-    *httpd_user(e->request) = NULL;
-    if (read_body(control, e->request, e->api) != 0) {
-        httpd_error(e->request, 503, "overloaded", "out of memory; try again");
-        free(e);
-        return;
-    }
-    struct slice body = control->alias.body;
-    struct route_world world = world_of(control, e->request);
-    if (tokens->outcome == TOKEN_OK) {
-        struct token_text prompt = {tokens->tokens, tokens->count,
-                                    tokens->media};
-        token_match_take(&route->tokens, world.tokens.view,
-                         route_token_root(route, body.ptr, world.view),
-                         &prompt);
-    }
-    answer(control, &world, tokens->outcome == TOKEN_OK ? "engine" : "none",
-           e->request);
-    free(e);
-}
-
-/* True: the answer comes when the tokens have. */
-static bool
-ask_tokens(struct control *control, const struct route_world *world,
-           struct httpd_request *request, enum scan_api api)
-{
-    struct worker_set foreign;
-    struct worker_set able = route_servers(&control->explain, world, &foreign);
-    struct explaining *e = malloc(sizeof(*e));
-    int outcome = TOKEN_ASK_E_BUSY;
-
-    if (e == NULL || control->token_ask == NULL) {
-        free(e);
-        return false;
-    }
-    *e =
-        (struct explaining){.control = control, .request = request, .api = api};
-    able = worker_set_and(&able, &world->view->eligible);
-    WORKER_SET_EACH (slot, &able) {
-        const struct fleet_worker *worker = world->view->worker[slot];
-        if (outcome != 0 && token_ask_able(control->token_ask, worker,
-                                           control->explain.scan.api)) {
-            outcome = token_ask_start(control->token_ask, &e->question, worker,
-                                      control->alias.body,
-                                      &control->explain.scan, e, on_tokens);
-        }
-    }
-    if (outcome != 0) {
-        free(e);
-        return false;
-    }
-    *httpd_user(request) = e;
-    return true;
-}
-
-void
-admin_explain(struct control *control, struct httpd_request *request)
-{
-    struct route_scratch *route = &control->explain;
-    enum scan_api api;
-    char fault[160];
-
-    if (!find_api(control, request, &api)) {
-        httpd_error(request, 400, "bad_path",
-                    "path: expected one whose requests have prompts, as "
-                    "/v1/chat/completions");
-        return;
-    }
-    int outcome = read_body(control, request, api);
-    if (outcome < 0) {
-        httpd_error(request, 503, "overloaded", "out of memory; try again");
-        return;
-    }
-    if (outcome != 0) {
-        (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
-                       route->scan.fault, route->scan.fault_at);
-        httpd_error(request, 400, "invalid_json", fault);
-        return;
-    }
-    struct slice body = control->alias.body;
-    struct route_world world = world_of(control, request);
-    const char *tokens_by = "none";
-    if (route_wants_tokens(route, &world)) {
-        token_match_read_ids(&route->tokens, world.tokens.view,
-                             route_token_root(route, body.ptr, world.view),
-                             body.ptr, &route->scan);
-        if (route->tokens.known) {
-            tokens_by = "request";
-        } else if (make_tokens(control, &world, body)) {
-            tokens_by = "local";
-        } else if (ask_tokens(control, &world, request, api)) {
-            return;
-        }
-    }
-    answer(control, &world, tokens_by, request);
-}
-
-void
-admin_gone(void *context, struct httpd_request *request)
-{
-    struct explaining *e = *httpd_user(request);
-
-    role_is_control();
-    if (slice_equal(httpd_head(request)->path, SLICE("/admin/snapshot"))) {
-        admin_snapshot_gone(context, request);
-        return;
-    }
-    if (slice_equal(httpd_head(request)->path, SLICE("/admin/live"))) {
-        admin_live_gone(context, request);
-        return;
-    }
-    control_clearing_gone(context, request);
-    if (e != NULL) {
-        token_ask_forget(e->question);
-        free(e);
-    }
 }

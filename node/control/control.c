@@ -385,6 +385,8 @@ control_init(struct control *control, struct node_shared *node,
         error = control_content_start(node);
     }
     if (error == 0 && node->config->content.file[0] != '\0') {
+        control_likeness_begin(
+            control, (struct content *)(uintptr_t)publish_get(&node->content));
         control->content = content_scratch_new();
         error = control->content != NULL ? 0 : -ENOMEM;
     }
@@ -432,6 +434,7 @@ void
 control_stop(struct control *control)
 {
     control_jwt_stop(&control->jwt);
+    control_likeness_stop(control);
     control_clearing_stop(&control->clearing);
     control_traces_stop(&control->traces);
     control_scale_stop(control);

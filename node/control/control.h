@@ -22,6 +22,7 @@
 #include "node/control/control_clearing.h"
 #include "node/control/control_islands.h"
 #include "node/control/control_jwt.h"
+#include "node/control/control_likeness.h"
 #include "node/control/control_limits.h"
 #include "node/control/control_models.h"
 #include "node/control/control_queue.h"
@@ -109,6 +110,7 @@ struct control {
     struct control_queue queue;
     struct control_announced announced;
     struct control_jwt jwt;
+    struct control_likeness likeness;
     struct control_traces traces;
     struct control_limits limits;
 };

@@ -53,6 +53,30 @@ control_content_start(struct node_shared *node)
     return outcome == 0 ? 0 : -EINVAL;
 }
 
+/* Of requests that a rule with examples came into question for. */
+static void
+put_likes(const struct content *content, struct buf *out)
+{
+    static const char metric[] = "kvasir_content_likened_total";
+
+    if (content_examples(content) == 0) {
+        return;
+    }
+    prom_out_head(out, metric, "counter",
+                  "Requests that were likened to examples of content.file, "
+                  "since it was last read: known (by their vector), loading "
+                  "(the examples' vectors are not all there), late (theirs did "
+                  "not come in time), failed (an engine did not tell it), away "
+                  "(no engine was asked: none serves the model, or too many "
+                  "calls were open or had failed), tenant (isolated, or of a "
+                  "residency)");
+    for (unsigned like = CONTENT_LIKE_KNOWN; like < CONTENT_LIKES; like++) {
+        buf_printf(out, "%s{result=\"%s\"} %" PRIu64 "\n", metric,
+                   content_like_name((enum content_like)like),
+                   content_like_count(content, (enum content_like)like));
+    }
+}
+
 void
 control_content_put_metrics(const struct node_shared *node, struct buf *out)
 {
@@ -66,6 +90,7 @@ control_content_put_metrics(const struct node_shared *node, struct buf *out)
     if (content == NULL) {
         return;
     }
+    put_likes(content, out);
     prom_out_head(out, metric, "counter",
                   "Requests for names of content.file, by the rule that chose "
                   "their model (none: no rule fits), since it was last read");

@@ -390,6 +390,7 @@ control_reload(struct control *control, struct json_out *json,
             control_warn_of_sharing(control);
         }
         control_content_publish(control->node, content);
+        control_likeness_begin(control, content);
         control_jwt_publish(&control->jwt, jwks);
         control_jwt_again(&control->jwt);
         control_limits_publish(&control->limits, &limits,

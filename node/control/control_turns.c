@@ -230,6 +230,7 @@ on_work(uv_timer_t *timer)
     renderers_look(&control->renderers, fleet_view_get(control->node->board),
                    now_us);
     control_jwt_look(&control->jwt, now_us);
+    control_likeness_look(control, now_us);
     control_traces_look(&control->traces, now_us);
     control->resting = !more && !control->stirred;
     control->stirred = false;

@@ -12,6 +12,8 @@
  *   caching.c      answers that are kept for requests that repeat
  *   sharing.c      ... and shared by all nodes
  *   resembling.c   ... and given to those that ask the same in other words
+ *   vectors.c      engines asked for vectors
+ *   sorting.c      ... for rules that choose a model by what a request is about
  *   counting.c     counts of tokens, which are answered here
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
@@ -20,6 +22,7 @@
 #define NODE_EDGE_ANSWER_INTERNAL_H
 
 #include "node/edge/edge_internal.h"
+#include "node/fleet/embedding.h"
 
 /* response.c */
 
@@ -262,8 +265,40 @@ bool resembling_ask(struct exchange *x) ON_LANE MUST_CHECK;
 void resembling_keep(struct exchange *x) ON_LANE;
 /* x has no flight any more. Repeating it is harmless. */
 void resembling_forget(struct exchange *x) ON_LANE;
+
+/* vectors.c */
+
+/* Whether another engine may be asked now. */
+bool vectors_may(struct lane *lane, enum edge_embeds whose) ON_LANE MUST_CHECK;
+/* Asks the worker; ask has the model, the text, the time and whom to tell. False:
+ * it cannot be asked, and nobody is told. */
+bool vectors_call(struct lane *lane, enum edge_embeds whose,
+                  struct edge_vector_call *call,
+                  const struct fleet_worker *worker, struct embedding_ask ask)
+    ON_LANE MUST_CHECK;
+/* The call is over. The vector, the caller's to free(); NULL: there is none. */
+struct text_vector *vectors_answered(struct lane *lane, enum edge_embeds whose,
+                                     struct edge_vector_call *call,
+                                     const struct httpc_answer *answer)
+    ON_LANE MUST_CHECK;
+/* Drops the call, if one is open. */
+void vectors_cancel(struct lane *lane, enum edge_embeds whose,
+                    struct edge_vector_call *call) ON_LANE;
 /* No call is open any more. */
-void resembling_lane_close(struct lane *lane) ON_LANE;
+void vectors_lane_close(struct lane *lane) ON_LANE;
+
+/* sorting.c */
+
+/* The rules want the vector of what x says. True: x waits for it, and goes on by
+ * request_go_on(). False: it goes on without; why is in naming.like. */
+bool sorting_ask(struct exchange *x, struct slice text) ON_LANE MUST_CHECK;
+/* The model is chosen, or x ends. Repeating it is harmless. */
+void sorting_forget(struct exchange *x) ON_LANE;
+
+/* request.c */
+
+/* Goes on with a request that waited before its model was chosen. */
+void request_go_on(struct exchange *x) ON_LANE;
 
 /* counting.c */
 

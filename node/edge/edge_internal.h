@@ -211,7 +211,7 @@ struct lane {
     struct redis *redis;           /* that answers are shared by; NULL: none */
     struct redis_call redis_keeps; /* all answers that it was sent */
     struct gate redis_refusals;    /* lines of the log about them */
-    struct edge_embedders embedders;
+    struct edge_embedders embedders[EDGE_EMBEDS];
     struct http_tokens operators;
     bool usage_ask;
     uint32_t log_requests;    /* as config_log; see logging_internal.h */
@@ -619,7 +619,7 @@ void waiting_take(struct lane *lane) ON_LANE;
 /* Whether requests for that name get another one. */
 bool naming_stands(struct lane *lane, struct slice name) ON_LANE MUST_CHECK;
 /* The scratch has read x, which has its session: if its name stands for models,
- * it becomes a request for one. False: it was refused, x is gone. */
+ * it becomes one for one. False: refused, x is gone, or waits (sorting.c). */
 bool naming_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* It becomes one for the next model: does what DISPATCH_RENAME wants. The
  * same. */

@@ -153,6 +153,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     deadline_clear(&x->deadline);
     leave_pool(x);
     resuming_fini(x);
+    sorting_forget(x);
     naming_release(x);
     alive_end(x);
     whole_fini(x);

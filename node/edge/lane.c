@@ -294,7 +294,7 @@ lane_check_drained(struct lane *lane)
         uv_close((uv_handle_t *)&lane->tokens_due, NULL);
         uv_close((uv_handle_t *)&lane->yield_due, NULL);
         inquiry_lane_close(lane);
-        resembling_lane_close(lane);
+        vectors_lane_close(lane);
         redis_free(lane->redis);
         lane->redis = NULL;
         uv_close((uv_handle_t *)&lane->wake, NULL);

@@ -124,48 +124,84 @@ take_named(struct exchange *x, const struct named *named)
     if (named->judged) {
         x->naming.semantic_permille = named->verdict.semantic_permille;
         memcpy(x->members, named->verdict.set, strlen(named->verdict.set) + 1);
-        content_count(content, lane->number, named->verdict.counter);
+        content_count(content, lane->number, &named->verdict);
         counter_bump(&lane->shared->metrics.content_too_hard,
                      named->verdict.seen.too_hard);
     }
     return true;
 }
 
-bool
-naming_begin(struct exchange *x)
+/* What x's name stands for, of control's and the scratch's. The lane is online. */
+static void ON_LANE
+find(struct exchange *x, struct named *named)
 {
     struct lane *lane = x->client->lane;
     const struct route_scratch *route = &lane->route;
-    struct node_shared *node = lane->node;
-    bool routed = x->dispatch.routed;
-    struct content_asked asked = {
-        .body = x->body,
-        .scan = routed ? &route->scan : NULL,
-    };
-    struct named named;
-
-    /* A form that goes while it comes was looked at, and stays what it is. */
-    if (route->model.len == 0 || x->client->framing.missing != 0) {
-        return true;
-    }
-    uint64_t hash = x->session;
-    if (hash == 0) {
-        hash = routed ? route->blocks.prefix_key : rng_next(&lane->rng);
-    }
-    qsbr_online(&node->qsbr, lane->shared->reader);
-    const struct keys *keys = publish_get(&node->keys);
+    const struct keys *keys = publish_get(&lane->node->keys);
     struct named_names names = {
         .aliases = &lane->aliases,
-        .content = publish_get(&node->content),
+        .content = publish_get(&lane->node->content),
         .scratch = lane->content,
     };
+    struct content_asked asked = {
+        .body = x->body,
+        .scan = x->dispatch.routed ? &route->scan : NULL,
+        .like = x->naming.like,
+        .vector = x->naming.vector,
+    };
+    uint64_t hash = x->session;
+
+    if (hash == 0) {
+        hash = x->dispatch.routed ? route->blocks.prefix_key
+                                  : rng_next(&lane->rng);
+    }
     if (keys != NULL) {
         asked.tenant = slice_of(
             keys_tenant_name(keys, x->client->framing.admission.tenant));
     }
-    named_find(&names, route->model, &asked, hash, &named);
-    bool stands = take_named(x, &named);
+    named_find(&names, route->model, &asked, hash, named);
+}
+
+/* Whether x waits for the vector that the rules want; then *stands is nothing. */
+static bool ON_LANE
+take_or_wait(struct exchange *x, bool *stands)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+    struct named named;
+    bool waits = false;
+
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    find(x, &named);
+    if (named.judged && named.verdict.seen.like == CONTENT_LIKE_WANTED) {
+        waits = sorting_ask(x, named.verdict.likened);
+        if (!waits) {
+            find(x, &named);
+        }
+    }
+    *stands = !waits && take_named(x, &named);
     qsbr_offline(lane->shared->reader);
+    return waits;
+}
+
+bool
+naming_begin(struct exchange *x)
+{
+    bool stands;
+
+    /* A form that goes while it comes was looked at, and stays what it is. */
+    if (x->client->lane->route.model.len == 0 ||
+        x->client->framing.missing != 0) {
+        return true;
+    }
+    if (x->naming.like == CONTENT_LIKE_UNASKED &&
+        x->client->lane->node->config->content.embeddings_model[0] != '\0') {
+        x->naming.like = CONTENT_LIKE_WANTED;
+    }
+    if (take_or_wait(x, &stands)) {
+        return false;
+    }
+    sorting_forget(x);
     if (!stands) {
         return true;
     }

@@ -16,6 +16,7 @@
 #include "index/base/slice.h"
 #include "node/answers/answers.h"
 #include "node/base/deadline.h"
+#include "node/content/content.h"
 #include "node/dialect/dialect.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
@@ -193,13 +194,26 @@ enum caching_verdict {
 
 #define EDGE_EMBEDDERS_KEPT 8U
 
-/* A lane's calls to engines that tell questions' vectors. */
+/* What vectors are asked for. */
+enum edge_embeds {
+    EDGE_EMBEDS_ANSWERS, /* answers to questions alike */
+    EDGE_EMBEDS_CONTENT, /* what a request is about */
+    EDGE_EMBEDS,
+};
+
+/* A lane's calls to engines that tell vectors, for one of these. */
 struct edge_embedders {
     struct httpc_conn *kept[EDGE_EMBEDDERS_KEPT]; /* places of httpc.h */
     uint32_t taken;                               /* bits of these */
     uint32_t open;                                /* calls */
     uint32_t failed;                              /* in a row */
     uint64_t again_at_us;                         /* nobody is asked before */
+};
+
+/* A call for a vector. */
+struct edge_vector_call {
+    struct httpc *call; /* NULL: none is open */
+    unsigned place;     /* of edge_embedders */
 };
 
 /* A request that may get the answer to a question like its own. */
@@ -210,9 +224,8 @@ struct edge_resembling {
     uint32_t len;
     struct key_wide kin; /* as in answers_question; likewise ... */
     uint64_t guard;
-    struct httpc *call;            /* while it asks an engine */
-    unsigned place;                /* of lane.embedders */
-    struct answers_vector *vector; /* with a flight; or NULL */
+    struct edge_vector_call call;
+    struct text_vector *vector; /* with a flight; or NULL */
 };
 
 /* A request that may be answered from the cache, or whose answer may be kept
@@ -244,8 +257,11 @@ struct edge_naming {
     uint32_t next;            /* of these; the one before is asked for now */
     struct alias_place place; /* of the name in the body that came */
     uint64_t session;         /* as exchange.session, of the name */
-    uint32_t semantic_permille; /* as in content_rule */
-    char *body;                 /* the one with the model's name, or NULL */
+    uint32_t semantic_permille;   /* as in content_rule */
+    struct edge_vector_call call; /* by which it waits for its vector */
+    enum content_like like;       /* what came of that */
+    struct text_vector *vector;   /* until the model is chosen; or NULL */
+    char *body;                   /* the one with the model's name, or NULL */
     size_t body_size;
 };
 

@@ -370,6 +370,43 @@ is_shown(const struct lane *lane, const struct http_head *head)
            http_tokens_name(&lane->operators, token->value) != NULL;
 }
 
+/* Its model is to be chosen; the scratch has read it. */
+static void ON_LANE
+begin(struct exchange *x, const struct http_head *head)
+{
+    struct client *client = x->client;
+
+    if (!naming_begin(x)) {
+        return;
+    }
+    if (client->lane->node->answers != NULL && !client->picked) {
+        caching_read(x, head);
+    }
+    build_head(x, head);
+    if (x->head.failed) {
+        reply_error(client, 503, "overloaded", "out of memory; try again");
+        return;
+    }
+    exchange_start(x);
+    form_begin(client);
+}
+
+void
+request_go_on(struct exchange *x)
+{
+    struct client *client = x->client;
+    struct lane *lane = client->lane;
+
+    /* As it was, of bytes that are still there; others have used the lane's
+     * head and scratch since. */
+    CHECK(client->framing.missing == 0 && x->naming.count == 0);
+    CHECK(http_head_parse_request(client->in, client->in_len,
+                                  &lane->request_limits, &lane->head) == 0);
+    request_read_again(x);
+    x->read = true;
+    begin(x, &lane->head);
+}
+
 static void ON_LANE
 forward(struct client *client, enum route_kind kind)
 {
@@ -398,19 +435,7 @@ forward(struct client *client, enum route_kind kind)
     }
     set_session(x, head);
     storing_begin(x, head);
-    if (!naming_begin(x)) {
-        return;
-    }
-    if (lane->node->answers != NULL && !client->picked) {
-        caching_read(x, head);
-    }
-    build_head(x, head);
-    if (x->head.failed) {
-        reply_error(client, 503, "overloaded", "out of memory; try again");
-        return;
-    }
-    exchange_start(x);
-    form_begin(client);
+    begin(x, head);
 }
 
 /* What no path serves. An offer of HTTP/2 may be left aside (RFC 9110 section

@@ -8,21 +8,15 @@
  *
  * What it gets is a copy, kept under its own name: it lives no longer than the first
  * one, and is not found by vectors, so that likeness does not drift from question to
- * question. A vector that comes too late, or not at all, costs a hit. After
- * FAILED_MAX in a row nobody is asked for a while.
+ * question. A vector that comes too late, or not at all, costs a hit.
  */
 #include <stdlib.h>
 
 #include "node/answers/answers_guard.h"
 #include "node/answers/answers_rule.h"
 #include "node/edge/answer_internal.h"
-#include "node/http/httpc.h"
 
-#define OPEN_MAX     256U /* calls of a lane */
-#define FAILED_MAX   4U
-#define PAUSE_US     UINT64_C(1000000)
-#define TRIES_MAX    4U /* answers that were gone, for one question */
-#define ANSWER_BYTES ((size_t)256 << 10)
+#define TRIES_MAX 4U /* answers that were gone, for one question */
 
 /* Which */
 
@@ -156,105 +150,23 @@ find(struct exchange *x)
 
 /* Asking */
 
-static void ON_LANE
-leave_place(struct exchange *x)
-{
-    struct edge_resembling *r = &x->caching.resembling;
-    struct edge_embedders *embedders = &x->client->lane->embedders;
-
-    r->call = NULL;
-    embedders->open--;
-    if (r->place != EDGE_EMBEDDERS_KEPT) {
-        embedders->taken &= ~(UINT32_C(1) << r->place);
-    }
-}
-
-/* The engine refuses this question: it may be well for others. */
-static bool
-is_of_question(const struct httpc_answer *answer)
-{
-    unsigned status = answer->outcome == HTTPC_OK ? answer->head->status : 0;
-
-    return status == 400 || status == 413 || status == 422;
-}
-
-static void ON_LANE
-count_outcome(struct lane *lane, bool good, const struct httpc_answer *answer)
-{
-    bool late = answer->outcome == HTTPC_TIMEOUT;
-    struct edge_embedders *embedders = &lane->embedders;
-    struct answers_asked *asked = answers_asked(lane->node->answers);
-
-    if (good) {
-        embedders->failed = 0;
-        return;
-    }
-    counter_add(late ? &asked->late : &asked->failed, 1);
-    if (!is_of_question(answer) && ++embedders->failed >= FAILED_MAX) {
-        embedders->failed = 0;
-        embedders->again_at_us = lane_now_us(lane) + PAUSE_US;
-    }
-}
-
 static void
 on_vector(void *context, const struct httpc_answer *answer)
 {
     role_is_lane();
     struct exchange *x = context;
+    struct lane *lane = x->client->lane;
     struct edge_resembling *r = &x->caching.resembling;
-    bool good = answer->outcome == HTTPC_OK && answer->head->status == 200 &&
-                answers_vector_read(answer->body, &r->vector) == 0;
+    struct answers_asked *asked = answers_asked(lane->node->answers);
 
-    leave_place(x);
-    count_outcome(x->client->lane, good, answer);
-    if (!good || x->caching.anew || !find(x)) {
+    r->vector = vectors_answered(lane, EDGE_EMBEDS_ANSWERS, &r->call, answer);
+    if (r->vector == NULL) {
+        bool late = answer->outcome == HTTPC_TIMEOUT;
+        counter_add(late ? &asked->late : &asked->failed, 1);
+    }
+    if (r->vector == NULL || x->caching.anew || !find(x)) {
         caching_go_on(x);
     }
-}
-
-/* A worker that lists the model; NULL: none that is well does. */
-static const struct fleet_worker *ON_LANE
-choose(struct lane *lane, const struct fleet_view *view,
-       const struct fleet_model *model)
-{
-    uint32_t chosen = WORKER_NONE;
-    uint64_t seen = 0;
-
-    if (model == NULL) {
-        return NULL;
-    }
-    struct worker_set able = worker_set_and(&model->workers, &view->eligible);
-    WORKER_SET_EACH (slot, &able) {
-        if (rng_below(&lane->rng, ++seen) == 0) {
-            chosen = slot;
-        }
-    }
-    return chosen != WORKER_NONE ? view->worker[chosen] : NULL;
-}
-
-/* Where the call's connection waits for the next one: an open one, if any. */
-static void ON_LANE
-take_place(struct exchange *x, struct httpc_request *request)
-{
-    struct edge_embedders *embedders = &x->client->lane->embedders;
-    unsigned place = EDGE_EMBEDDERS_KEPT;
-
-    for (unsigned i = 0; i < EDGE_EMBEDDERS_KEPT; i++) {
-        bool taken = (embedders->taken >> i & 1) != 0;
-        if (!taken &&
-            (place == EDGE_EMBEDDERS_KEPT || embedders->kept[i] != NULL)) {
-            place = i;
-            if (embedders->kept[i] != NULL) {
-                break;
-            }
-        }
-    }
-    x->caching.resembling.place = place;
-    if (place != EDGE_EMBEDDERS_KEPT) {
-        embedders->taken |= UINT32_C(1) << place;
-        request->waits = &embedders->kept[place];
-    }
-    embedders->open++;
 }
 
 /* Calls the worker. False: it could not be. */
@@ -263,48 +175,16 @@ call(struct exchange *x, const struct fleet_worker *worker)
 {
     struct lane *lane = x->client->lane;
     struct edge_resembling *r = &x->caching.resembling;
-    char target[URL_PATH_MAX + 16];
-    struct buf lines;
-    struct buf body;
-    struct url url;
-    bool sound = url_parse_web(slice_of(worker->url), &url) == NULL;
-
-    CHECK(sound); /* the configuration was read with the same */
-    buf_init(&lines, SIZE_MAX / 2);
-    buf_init(&body, SIZE_MAX / 2);
-    (void)snprintf(target, sizeof target, "%s/v1/embeddings", url.path);
-    buf_add_text(&lines, "Content-Type: application/json\r\n");
-    if (worker->api_key[0] != '\0') {
-        buf_printf(&lines, "Authorization: Bearer %s\r\n", worker->api_key);
-    }
-    buf_printf(&body, "{\"model\":\"%s\",\"input\":\"",
-               lane->answer_cache.semantic_model);
-    buf_add(&body, x->body.ptr + r->at, r->len);
-    buf_add_text(&body, "\"}");
-    struct httpc_request request = {
-        .host = url.host,
-        .port = url.port,
-        .address = (const struct sockaddr *)&worker->address,
-        .tls = url.tls ? lane->workers_tls : NULL,
-        .method = "POST",
-        .target = target,
-        .headers = buf_slice(&lines),
-        .body = buf_slice(&body),
+    struct embedding_ask ask = {
+        .model = lane->answer_cache.semantic_model,
+        .text = {x->body.ptr + r->at, r->len},
+        .raw = true,
         .timeout_ms = lane->answer_cache.semantic_wait_ms,
-        .answer_bytes_max = ANSWER_BYTES,
         .context = x,
         .done = on_vector,
     };
-    take_place(x, &request);
-    bool good = !lines.failed && !body.failed &&
-                (!url.tls || lane->workers_tls != NULL) &&
-                httpc_start(&r->call, &lane->loop, &request) == 0;
-    if (!good) {
-        leave_place(x);
-    }
-    buf_fini(&lines);
-    buf_fini(&body);
-    return good;
+
+    return vectors_call(lane, EDGE_EMBEDS_ANSWERS, &r->call, worker, ask);
 }
 
 bool
@@ -313,21 +193,20 @@ resembling_ask(struct exchange *x)
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
     struct edge_resembling *r = &x->caching.resembling;
-    const struct edge_embedders *embedders = &lane->embedders;
     struct slice name = slice_of(lane->answer_cache.semantic_model);
     bool asked = false;
 
     if (!r->may) {
         return false;
     }
-    CHECK(r->call == NULL && r->vector == NULL);
+    CHECK(r->vector == NULL);
     r->may = false;
-    if (embedders->open < OPEN_MAX &&
-        lane_now_us(lane) >= embedders->again_at_us) {
+    if (vectors_may(lane, EDGE_EMBEDS_ANSWERS)) {
         qsbr_online(&node->qsbr, lane->shared->reader);
         const struct fleet_view *view = fleet_view_get(node->board);
         const struct fleet_model *model = fleet_view_model(view, name);
-        const struct fleet_worker *worker = choose(lane, view, model);
+        const struct fleet_worker *worker =
+            embedding_choose(view, model, &lane->rng);
         if (worker != NULL) { /* another model's vectors are other ones */
             r->kin = answers_form_add(r->kin, model->fact[MODEL_ROOT],
                                       answers_seed(node->answers));
@@ -361,19 +240,7 @@ resembling_forget(struct exchange *x)
 {
     struct edge_resembling *r = &x->caching.resembling;
 
-    if (r->call != NULL) {
-        httpc_cancel(r->call);
-        leave_place(x);
-    }
+    vectors_cancel(x->client->lane, EDGE_EMBEDS_ANSWERS, &r->call);
     free(r->vector);
     r->vector = NULL;
-}
-
-void
-resembling_lane_close(struct lane *lane)
-{
-    CHECK(lane->embedders.open == 0);
-    for (unsigned i = 0; i < EDGE_EMBEDDERS_KEPT; i++) {
-        httpc_hang_up(&lane->embedders.kept[i]);
-    }
 }

@@ -2,11 +2,13 @@
 """How many requests of labelled sets the rules of content.yaml send where their labels say,
 and what a verdict costs.
 
-    content.py --build BUILD
+    content.py --build BUILD [--embeddings URL --model NAME]
 
 The sets are those of ../shared/data: questions of GSM8K (math), MT-bench (code, math, or
 neither), BFCL and tau-bench (with tools: agent), meetings of QMSum (long), and questions and
-paragraphs of XQuAD (languages). The rules were written by hand before the sets were looked at.
+paragraphs of XQuAD (languages). The rules were written by hand before the sets were looked at, and
+so were the examples of the name by-example. Their vectors, and those of the questions, come of
+the stand-in engine, which knows nothing of what words mean, or of a server with /v1/embeddings.
 """
 import argparse
 import io
@@ -15,6 +17,8 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+
+import rig
 
 HERE = pathlib.Path(__file__).resolve().parent
 TRACES = HERE.parent.parent.parent / "shared" / "data" / "traces"
@@ -42,15 +46,15 @@ def asked(text, expected, model="auto", **more):
             "expected": expected, **more}
 
 
-def gsm8k():
-    return [asked(row["question"], "math") for row in lines("gsm8k_train2000.jsonl.zst")]
+def gsm8k(model="auto"):
+    return [asked(row["question"], "math", model) for row in lines("gsm8k_train2000.jsonl.zst")]
 
 
-def mt_bench():
+def mt_bench(model="auto"):
     rows = dict(members("mtbench.tar.zst"))["mt-bench/question.jsonl"].splitlines()
     for row in map(json.loads, rows):
         label = {"coding": "coder", "math": "math"}.get(row["category"], "small")
-        yield f"MT-bench, {label}", asked(row["turns"][0], label)
+        yield f"MT-bench, {label}", asked(row["turns"][0], label, model)
 
 
 def bfcl():
@@ -89,7 +93,9 @@ def sets():
     yield "BFCL, with tools", list(bfcl())
     yield "tau-bench, with tools", list(tau_bench())
     yield "QMSum", list(qmsum())
-    for what, pairs in (("", mt_bench()), ("XQuAD questions, ", xquad(False)),
+    yield "GSM8K, by examples", gsm8k("by-example")
+    for what, pairs in (("", mt_bench()), ("by examples, ", mt_bench("by-example")),
+                        ("XQuAD questions, ", xquad(False)),
                         ("XQuAD paragraphs, ", xquad(True))):
         grouped = {}
         for key, request in pairs:
@@ -97,10 +103,10 @@ def sets():
         yield from grouped.items()
 
 
-def played(kvasir, requests):
+def played(kvasir, requests, embeddings):
     """What route-test says of them, by line."""
     text = "\n".join(json.dumps(r, ensure_ascii=False) for r in requests)
-    run = subprocess.run([kvasir, "route-test", "--rules", RULES], input=text.encode(),
+    run = subprocess.run([kvasir, "route-test", "--rules", RULES, *embeddings], input=text.encode(),
                          stdout=subprocess.PIPE, check=False)
     if run.returncode > 1:
         sys.exit("route-test failed")
@@ -111,12 +117,26 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--show", action="store_true", help="what route-test prints of each set")
+    parser.add_argument("--embeddings", help="a server with /v1/embeddings")
+    parser.add_argument("--model", default="e", help="its model")
     args = parser.parse_args()
     if not TRACES.is_dir():
         sys.exit(f"skipped: no {TRACES}")
+    with rig.Rig() as here:
+        url = args.embeddings
+        if url is None:
+            port = rig.free_port()
+            engine = here.start([args.build / "chaos" / "kvasir-engine", "--port", str(port),
+                                 "--model", args.model])
+            rig.wait_until(lambda: rig.answers(port, "/health"), "the engine", engine)
+            url = f"http://127.0.0.1:{port}"
+        play(args, ["--embeddings", url, "--model", args.model])
+
+
+def play(args, embeddings):
     print(f"{'set':28} {'requests':>8}  as expected                time")
     for name, requests in sets():
-        told = played(args.build / "node" / "kvasir", requests)
+        told = played(args.build / "node" / "kvasir", requests, embeddings)
         share = next(line for line in told if "as expected (" in line)
         time = next(line for line in told if " us each" in line)
         print(f"{name:28} {len(requests):8}  {share:26} {', '.join(time.split(', ')[1:])}")

@@ -87,7 +87,8 @@ class Document(harness.Case):
         key, kept = self.run_once("kvasir", "key").stdout.split()
         keys.write_text(f"tenants:\n  shop:\n    keys:\n      - {kept}\n")
         rules.write_text(json.dumps({"auto": {"model": "kvasir/stand-in", "rules": [
-            {"name": "tools", "has": ["tools"], "model": "kvasir/stand-in"}]}}))
+            {"name": "tools", "has": ["tools"], "model": "kvasir/stand-in"},
+            {"name": "like", "like": ["What is it?"]}]}}))
         workers.write_text("")
         secret = self.folder / "secret"
         secret.write_text("secret 0123456789abcdef\n")
@@ -103,6 +104,7 @@ class Document(harness.Case):
             "--scale.mode", "act", "--scale.pools", f"p,hook={nobody}",
             "--scale.quorum", "2", "--limits.tenant_requests", "1000/min",
             "--island.name", "eu/a", "--keys.file", keys, "--content.file", rules,
+            "--content.embeddings_model", "e",
             "--traces.otlp", nobody, "--jwt.jwks", sets, "--jwt.issuer", "i",
             "--jwt.audience", "a",
             "--worker", f"file:{workers}",

@@ -26,22 +26,22 @@ close_rig(void)
 
 TestSuite(answers_alike, .init = open_rig, .fini = close_rig);
 
-static struct answers_vector *
+static struct text_vector *
 vector_of(const char *numbers)
 {
-    struct answers_vector *vector = NULL;
+    struct text_vector *vector = NULL;
     struct buf body;
 
     buf_init(&body, 4096);
     buf_printf(&body, "{\"object\":\"list\",\"data\":[{\"embedding\":[%s]}]}",
                numbers);
-    cr_assert_eq(answers_vector_read(buf_slice(&body), &vector), 0);
+    cr_assert_eq(text_vector_read(buf_slice(&body), &vector), 0);
     buf_fini(&body);
     return vector;
 }
 
 static struct answers_question
-question_of(uint64_t kin, uint64_t guard, const struct answers_vector *vector)
+question_of(uint64_t kin, uint64_t guard, const struct text_vector *vector)
 {
     return (struct answers_question){.kin = {kin, kin * 5},
                                      .tenant = 1,
@@ -63,7 +63,7 @@ add(uint64_t kin, uint64_t guard, const char *numbers, uint64_t name)
 static enum answers_alike
 find(const struct answers_question *like, const char *numbers)
 {
-    struct answers_vector *vector = vector_of(numbers);
+    struct text_vector *vector = vector_of(numbers);
     struct answers_question question = *like;
 
     question.vector = vector;
@@ -72,60 +72,6 @@ find(const struct answers_question *like, const char *numbers)
         alike_index_find(&alike, &question, &found, &permille);
     free(vector);
     return outcome;
-}
-
-Test(answers_vector, a_cosine_survives_a_byte)
-{
-    static const struct {
-        const char *one, *other;
-        uint32_t cosine;
-    } cases[] = {
-        {"1,0", "1,0", 1000}, {"1,0", "0,1", 0},          {"1,0", "-1,0", 0},
-        {"3,4", "4,3", 960},  {"1e-3,0", "5e20,0", 1000}, {"1,2,3", "1,2", 0},
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct answers_vector *one = vector_of(cases[i].one);
-        struct answers_vector *other = vector_of(cases[i].other);
-        uint32_t cosine = answers_vector_cosine(one, other);
-        cr_expect(
-            cosine + 5 >= cases[i].cosine && cosine <= cases[i].cosine + 5,
-            "%s and %s: %u", cases[i].one, cases[i].other, cosine);
-        free(one);
-        free(other);
-    }
-}
-
-Test(answers_vector, what_tells_none_is_refused)
-{
-    static const char *const bad[] = {
-        "",
-        "[]",
-        "{\"data\":[]}",
-        "{\"data\":[{\"embedding\":[]}]}",
-        "{\"data\":[{\"embedding\":[0,0]}]}",
-        "{\"data\":[{\"embedding\":[1,1e99]}]}",
-        "{\"data\":[{\"embedding\":[1,\"2\"]}]}",
-        "{\"data\":[{\"embedding\":\"AACAPw==\"}]}",
-        "{\"data\":[{\"embedding\":[1,2]}]",
-        "{\"embedding\":[1,2]}",
-    };
-    struct answers_vector *vector = NULL;
-    struct buf many;
-
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        cr_expect_eq(answers_vector_read(slice_of(bad[i]), &vector),
-                     ANSWERS_E_VECTOR, "%s", bad[i]);
-    }
-    buf_init(&many, 65536);
-    buf_add_text(&many, "{\"data\":[{\"embedding\":[1");
-    for (uint32_t i = 0; i < ANSWERS_DIMS_MAX; i++) {
-        buf_add_text(&many, ",1");
-    }
-    buf_add_text(&many, "]}]}");
-    cr_expect_eq(answers_vector_read(buf_slice(&many), &vector),
-                 ANSWERS_E_VECTOR);
-    buf_fini(&many);
 }
 
 Test(answers_alike, the_nearest_of_its_kin_is_found)

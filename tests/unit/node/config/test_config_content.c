@@ -118,7 +118,10 @@ static const struct {
      "\"temperature\"\n"},
     {HEAD "  - {name: r, longer: 1, weight: 2}\n",
      "f:4:26: a rule: expected name, model, has, languages, tenants, longer, "
-     "shorter, words, regex, set or semantic_threshold, not \"weight\"\n"},
+     "shorter, words, regex, like, set or semantic_threshold, not "
+     "\"weight\"\n"},
+    {HEAD "  - {name: r, like: [a, '']}\n",
+     "f:4:25: like: expected text, not \"\"\n"},
     {HEAD "  - {name: r, longer: 1, semantic_threshold: 0.4}\n",
      "f:4:46: semantic_threshold: expected 0.5 to 1, or off, not \"0.4\"\n"},
     {HEAD "  - {name: r, longer: 1, semantic_threshold: nan}\n",

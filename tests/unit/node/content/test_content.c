@@ -371,10 +371,10 @@ Test(content, what_is_counted_is_found_by_name_and_rule)
     add((struct content_rule){.longer = 3});
     finish();
     (void)fits("abc");
-    content_count(content, 0, verdict.counter);
-    content_count(content, 5, verdict.counter);
+    content_count(content, 0, &verdict);
+    content_count(content, 5, &verdict);
     (void)fits("a");
-    content_count(content, 5, verdict.counter);
+    content_count(content, 5, &verdict);
     cr_assert(content_next_count(content, &at, &name, &rule, &count));
     cr_assert(strcmp(name, "auto") == 0 && strcmp(rule, "r") == 0 &&
               count == 2);

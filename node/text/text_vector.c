@@ -1,5 +1,5 @@
 /* Embeddings: read, and compared. */
-#include "node/answers/answers_vector.h"
+#include "node/text/text_vector.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,7 @@ struct reading {
     struct json_pull pull;
     uint32_t dims;
     float largest; /* without its sign */
-    float value[ANSWERS_DIMS_MAX];
+    float value[TEXT_VECTOR_DIMS_MAX];
 };
 
 /* Stands before the numbers of the first one: true. */
@@ -39,7 +39,7 @@ take_number(struct reading *r)
     char text[NUMBER_MAX];
     size_t len = r->pull.text.len;
 
-    if (len >= sizeof text || r->dims == ANSWERS_DIMS_MAX) {
+    if (len >= sizeof text || r->dims == TEXT_VECTOR_DIMS_MAX) {
         return false;
     }
     memcpy(text, r->pull.text.ptr, len);
@@ -69,7 +69,7 @@ read_numbers(struct reading *r)
 }
 
 static void
-make_bytes(const struct reading *r, struct answers_vector *vector)
+make_bytes(const struct reading *r, struct text_vector *vector)
 {
     int64_t squares = 0;
 
@@ -82,8 +82,20 @@ make_bytes(const struct reading *r, struct answers_vector *vector)
     vector->inverse = 1.0F / sqrtf((float)squares);
 }
 
+/* What was read, as bytes. */
+static int
+make(const struct reading *r, struct text_vector **out)
+{
+    *out = malloc(sizeof(**out) + r->dims);
+    if (*out == NULL) {
+        return -ENOMEM;
+    }
+    make_bytes(r, *out);
+    return 0;
+}
+
 int
-answers_vector_read(struct slice body, struct answers_vector **out)
+text_vector_read(struct slice body, struct text_vector **out)
 {
     struct reading r;
 
@@ -91,25 +103,45 @@ answers_vector_read(struct slice body, struct answers_vector **out)
     r.largest = 0;
     json_pull_init(&r.pull, body);
     if (!find_numbers(&r) || !read_numbers(&r)) {
-        return ANSWERS_E_VECTOR;
+        return TEXT_VECTOR_E_NONE;
     }
-    *out = malloc(sizeof(**out) + r.dims);
-    if (*out == NULL) {
-        return -ENOMEM;
+    return make(&r, out);
+}
+
+int
+text_vector_mean(struct text_vector *const *vectors, uint32_t count,
+                 struct text_vector **out)
+{
+    struct reading r;
+
+    CHECK(count > 0);
+    r.dims = vectors[0]->dims;
+    r.largest = 0;
+    for (uint32_t d = 0; d < r.dims; d++) {
+        r.value[d] = 0;
     }
-    make_bytes(&r, *out);
-    return 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (vectors[i]->dims != r.dims) {
+            return TEXT_VECTOR_E_NONE;
+        }
+        for (uint32_t d = 0; d < r.dims; d++) {
+            r.value[d] += (float)vectors[i]->at[d] * vectors[i]->inverse;
+        }
+    }
+    for (uint32_t d = 0; d < r.dims; d++) {
+        r.largest = fmaxf(r.largest, fabsf(r.value[d]));
+    }
+    return r.largest > 0 ? make(&r, out) : TEXT_VECTOR_E_NONE;
 }
 
 size_t
-answers_vector_bytes(const struct answers_vector *vector)
+text_vector_bytes(const struct text_vector *vector)
 {
     return sizeof(*vector) + vector->dims;
 }
 
 uint32_t
-answers_vector_cosine(const struct answers_vector *a,
-                      const struct answers_vector *b)
+text_vector_cosine(const struct text_vector *a, const struct text_vector *b)
 {
     int32_t sum = 0; /* 4096 times 127 times 127 is little */
 
