@@ -2,14 +2,17 @@
 """How many instructions a lane spends on a request, or on an event of a stream.
 
     instructions.py [--build DIR] [--requests N] [--bytes N,...] [--cold] [--same]
-                    [--words] [--events N] [--picker] [--beside] [--options "OPTION VALUE ..."]
+                    [--words] [--question] [--events N] [--picker] [--beside]
+                    [--options "OPTION VALUE ..."]
 
 Runs `kvasir serve` with one lane under callgrind, sends requests one after the
 other over one connection, each a chat of so many bytes in which the last
 message is new, and prints the instructions of the lane's thread by request:
 of a run with N requests, less one without, so that starting counts for
 nothing. --cold sends temperature 0, --same one request over and over, --words text
-with quotes and ends of lines where there is one letter without end otherwise, and
+with quotes and ends of lines where there is one letter without end otherwise,
+--question a last message in English (with a number, so it is another one than all
+before), beside a stand-in engine for the vectors of the model e, and
 --options goes to the node. --events has a stream of so many events answered, one
 each 5 ms, and counts those of an event: of a run with them, less one without. With
 --picker a gateway asks the node for a worker (extproc.listen) and tells it of the
@@ -58,10 +61,14 @@ def body_of(args, size, number, events=None):
     streamed = {} if events is None else {"stream": True, "max_tokens": events}
     between = (", ", ": ") if events is None else (",", ":")
 
+    said = f"{0 if args.same else number:08}"
+    if args.question:
+        said = f"Which road leads to the old mill by the river, and is it number {said} or not?"
+
     def chat(filler):
         return json.dumps({"model": "bench", **streamed, "messages": [
             {"role": "system", "content": words(filler) if args.words else "a" * filler},
-            {"role": "user", "content": f"{0 if args.same else number:08}"}], **more},
+            {"role": "user", "content": said}], **more},
             separators=between).encode()
     return chat(max(0, size - len(chat(0))))
 
@@ -139,6 +146,12 @@ def run(args, size, requests, events=None, traced=False):
                 "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
         for port in backend.ports:
             argv += ["--worker", f"http://127.0.0.1:{port}"]
+        if args.question:
+            embedder = r.free_port()
+            rig.start([pathlib.Path(args.build) / "chaos" / "kvasir-engine",
+                       "--port", str(embedder), "--model", "e"])
+            r.wait_until(lambda: r.answers(embedder, "/health"), "the engine for vectors")
+            argv += ["--worker", f"http://127.0.0.1:{embedder}"]
         argv += ["--extproc.listen", "127.0.0.1:0"] if args.picker else []
         argv += args.options.split()
         process, ready = rig.start_ready(argv, "kvasir", None,
@@ -197,6 +210,7 @@ def main():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--same", action="store_true")
     parser.add_argument("--words", action="store_true")
+    parser.add_argument("--question", action="store_true")
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--picker", action="store_true")
     parser.add_argument("--beside", action="store_true")
