@@ -3,6 +3,7 @@
 other words, and how often it should not have.
 
     answer_alike.py --build BUILD [--questions N] [--embeddings URL --model NAME]
+                    [--held-back]
 
 A node gets the last N questions of GSM8K (../shared/data), whose answers it keeps, and then of each
 the texts that answer_alike_pairs.py makes of it: some that ask the same, others that look the
@@ -10,9 +11,14 @@ same and ask something else. Nothing of these is kept, so each is asked of the N
 stand-ins; vectors come of hashed words and pairs of words, or of a server with /v1/embeddings. A row
 has the share of texts that get the question's answer from a cosine on: by the cosine alone, and as
 the node does it, whose guard holds numbers, names and the like. Strays got another question's.
+
+--held-back has questions as people wrote them instead: of XQuAD's in English each other one is kept,
+and the rest is asked. Five of a paragraph are about the same things, and no two are meant to be the
+same, so whoever gets an answer got a wrong one, but for those that are shown.
 """
 import argparse
 import http.server
+import io
 import json
 import math
 import pathlib
@@ -20,6 +26,7 @@ import random
 import re
 import subprocess
 import sys
+import tarfile
 import threading
 import urllib.request
 import zlib
@@ -36,6 +43,29 @@ CHAT = "/v1/chat/completions"
 def questions(count):
     text = subprocess.run(["zstd", "-dcq", TRACE], check=True, stdout=subprocess.PIPE).stdout
     return [json.loads(line)["question"] for line in text.splitlines()][-count:]
+
+
+def held_back():
+    """Kept ones, and as many to ask."""
+    packed = subprocess.run(["zstd", "-dcq", TRACE.with_name("xquad_dev.tar.zst")], check=True,
+                            stdout=subprocess.PIPE).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        text = tar.extractfile(next(m for m in tar.getmembers() if m.name.endswith("xquad.en.json"))).read()
+    asked = [q["question"].strip() for article in json.loads(text)["data"]
+             for part in article["paragraphs"] for q in part["qas"]]
+    return asked[::2], asked[1::2]
+
+
+def play_held_back(port, kept, asked, vectors):
+    got = [(text, *ask(port, text)) for text in asked]
+    print(f"{len(asked)} questions held back, {'':9}" + "".join(f"{cosine:>16}" for cosine in COSINES))
+    alone = [max(vectors.cosine(text, other) for other in kept) for text in asked]
+    node = [cosine or 0 for _, cosine, _ in got]
+    print(f"{'a wrong answer (by the cosine alone, by the node)':38}" + "".join(
+        f"{sum(x >= c for x in alone):8}{sum(x >= c for x in node):8}" for c in COSINES))
+    for text, cosine, whose in sorted(got, key=lambda row: -(row[1] or 0)):
+        if cosine and cosine >= COSINES[0]:
+            print(f"  {cosine:.3f}  {text}  <-  {whose}")
 
 
 def by_words(text):
@@ -149,9 +179,10 @@ def main():
     parser.add_argument("--questions", type=int, default=600)
     parser.add_argument("--embeddings", help="a server with /v1/embeddings")
     parser.add_argument("--model", default="", help="its model")
+    parser.add_argument("--held-back", action="store_true")
     args = parser.parse_args()
     vectors = Engine.vectors = Vectors(args.embeddings, args.model)
-    base = questions(args.questions)
+    base, asked = held_back() if args.held_back else (questions(args.questions), None)
     engine = Server(("127.0.0.1", 0), Engine)
     threading.Thread(target=engine.serve_forever, daemon=True).start()
     with rig.Rig() as here:
@@ -163,6 +194,9 @@ def main():
         print(f"{len(base)} questions, {before.group(1)} with a vector"
               f"{'' if wanted in before.string else ' (the others are not told to be English)'}")
         Engine.keeps = False
+        if asked:
+            play_held_back(port, base, asked, vectors)
+            return
         print(f"{'':6}{'':20}{'':6}" + "".join(f"{cosine:>16}" for cosine in COSINES) + "   strays")
         for label, name, count, alone, node, strays in rows(port, base, vectors):
             shares = [f"{sum(x >= c for x in alone) / count:7.1%} {sum(x >= c for x in node) / count:7.1%}"
