@@ -317,7 +317,8 @@ struct config_events {
     uint64_t pending_bytes_max; /* per stream, while a replay runs */
     uint64_t payload_bytes_max; /* of one batch */
     uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
-    char nats_login[CONFIG_SECRET_MAX]; /* USER:PASSWORD, a token, or "" */
+    char nats_login[CONFIG_SECRET_MAX];    /* USER:PASSWORD, a token, or "" */
+    char nats_creds_file[CONFIG_FILE_MAX]; /* in its place; "": none */
     /* Those of tls.workers_*, by config_complete_events(). */
     char nats_ca_file[CONFIG_FILE_MAX];
     char nats_cert_file[CONFIG_FILE_MAX];

@@ -345,6 +345,8 @@ static const struct config_key node_keys[] = {
      "Messages that ZeroMQ keeps per socket while the node is busy."},
     {"events.nats_login", CONFIG_SECRET, AT(events.nats_login), "", 0, 0, NULL,
      "What NATS servers are shown, where events come from there: USER:PASSWORD, or a token. To nats:// it is sent as it is, to tls:// once the server has shown its certificate."},
+    {"events.nats_creds_file", CONFIG_FILE, AT(events.nats_creds_file), "", 0, 0, NULL,
+     "File of a NATS user's credentials (.creds: its JWT and its seed), in place of events.nats_login. The JWT is shown, and what the server asks with each connection is signed; the seed goes nowhere. Read for each connection."},
 
     {"tokens.wait", CONFIG_DURATION, AT(tokens.wait_ms), "10ms", 0, MINUTE, NULL,
      "Longest time that a request waits for an engine to tokenise it; 0: no engine is asked, and requests are routed by text."},

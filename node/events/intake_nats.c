@@ -12,6 +12,7 @@
 
 #include "index/base/rng.h"
 #include "node/base/log.h"
+#include "node/base/nkey.h"
 #include "node/base/sock_tls.h"
 #include "node/events/intake_internal.h"
 #include "node/events/nats_replay_internal.h"
@@ -21,18 +22,20 @@
 #define DOUBLINGS_MAX 6
 #define READ_BYTES    ((size_t)64 << 10)
 #define KEEP_BYTES    ((size_t)1 << 20) /* of a buffer that is empty again */
-#define WORDS_BYTES   4096U             /* what is said at once */
+#define NONCE_MAX     64U
+#define WORDS_BYTES   4096U /* what is said at once */
 #define LIVE_SID      1U
 
 /* A connection. Its buffer outlives it: who took a batch may look at it still. */
 struct link {
     struct intake_watch watch;
-    int fd;               /* -1: none */
-    uint32_t number;      /* another one after each close */
-    struct sock_tls *tls; /* NULL: it is plain, still or at all */
-    bool shaking;         /* ... whose handshake is under way */
-    bool said;            /* CONNECT */
-    bool stands;          /* and its PING was answered */
+    int fd;                /* -1: none */
+    uint32_t number;       /* another one after each close */
+    struct sock_tls *tls;  /* NULL: it is plain, still or at all */
+    bool shaking;          /* ... whose handshake is under way */
+    bool said;             /* CONNECT */
+    char nonce[NONCE_MAX]; /* of INFO, to be signed; or "" */
+    bool stands;           /* and its PING was answered */
     struct buf in;
     size_t at;   /* of what is read and not taken yet */
     size_t skip; /* bytes of a message that is too long */
@@ -230,15 +233,47 @@ say(const struct link *link, const struct buf *words)
     return sent == (ssize_t)words->len;
 }
 
+/* By the file of credentials, if there is one. NULL, or why not. */
+static const char *
+prove(const struct config_events *events, const struct link *link,
+      struct nkey *key, char sig[NKEY_SIGNED_MAX])
+{
+    const char *why = NULL;
+
+    key->jwt[0] = sig[0] = '\0';
+    if (events->nats_creds_file[0] == '\0') {
+        return NULL;
+    }
+    if (link->nonce[0] == '\0') {
+        return "the server asks for no signature: it knows no credentials";
+    }
+    if (nkey_load(events->nats_creds_file, key, &why) == 0 &&
+        !nkey_sign(key, slice_of(link->nonce), sig)) {
+        why = "no memory for a signature";
+    }
+    return why;
+}
+
 /* What both connections say first. NULL, or why the connection is over. */
 static const char *
 greet(struct intake_rank *rank, struct link *link)
 {
-    char bytes[WORDS_BYTES];
+    const struct config_events *events = &rank->intake->events;
+    char bytes[WORDS_BYTES + NKEY_JWT_MAX];
     struct buf out = buf_over(bytes, sizeof bytes);
+    struct nkey key;
+    char sig[NKEY_SIGNED_MAX];
 
     link->said = true;
-    nats_wire_connect(&out, rank->intake->events.nats_login);
+    const char *why = prove(events, link, &key, sig);
+    const struct nats_login login = {events->nats_login, key.jwt, sig};
+    if (why == NULL) {
+        nats_wire_connect(&out, &login);
+    }
+    nkey_wipe(&key);
+    if (why != NULL) {
+        return why;
+    }
     if (link == &rank->nats->live) {
         buf_printf(&out, "SUB %s %u\r\n", rank->nats->subject, LIVE_SID);
     }
@@ -413,6 +448,10 @@ take_other(struct intake_rank *rank, struct link *link,
         log_nats(rank, "server", said->text);
         return "the server refused";
     } else if (said->op == NATS_INFO && !link->said) {
+        struct slice nonce = nats_wire_nonce(said->text);
+        bool fits = nonce.len < sizeof link->nonce;
+        (void)snprintf(link->nonce, sizeof link->nonce, "%.*s",
+                       fits ? (int)nonce.len : 0, nonce.ptr);
         if (url_of(rank, link)->tls) {
             return begin_tls(rank, link);
         }

@@ -221,11 +221,46 @@ nats_wire_wants_tls(struct slice info)
     return false;
 }
 
-void
-nats_wire_connect(struct buf *out, const char *login)
+struct slice
+nats_wire_nonce(struct slice info)
 {
-    struct slice password = slice_of(login);
+    struct json_pull pull;
+
+    json_pull_init(&pull, info);
+    if (json_pull_next(&pull) != PULL_OBJECT) {
+        return SLICE("");
+    }
+    while (json_pull_next(&pull) == PULL_KEY) {
+        if (json_pull_is(&pull, SLICE("nonce"))) {
+            return json_pull_next(&pull) == PULL_STRING ? pull.text : SLICE("");
+        }
+        if (!json_pull_skip(&pull)) {
+            break;
+        }
+    }
+    return SLICE("");
+}
+
+static void
+put_login(struct json_out *json, const struct nats_login *login)
+{
+    struct slice password = slice_of(login->text);
     struct slice user = slice_take(&password, ':');
+
+    if (login->jwt[0] != '\0') {
+        json_out_put_text(json, "jwt", login->jwt);
+        json_out_put_text(json, "sig", login->sig);
+    } else if (strchr(login->text, ':') != NULL) {
+        json_out_put_slice(json, "user", user);
+        json_out_put_slice(json, "pass", password);
+    } else if (login->text[0] != '\0') {
+        json_out_put_text(json, "auth_token", login->text);
+    }
+}
+
+void
+nats_wire_connect(struct buf *out, const struct nats_login *login)
+{
     struct json_out json;
 
     buf_add_text(out, "CONNECT ");
@@ -239,12 +274,7 @@ nats_wire_connect(struct buf *out, const char *login)
     json_out_put_text(&json, "lang", "c");
     json_out_put_text(&json, "name", "kvasir");
     json_out_put_text(&json, "version", KVASIR_VERSION);
-    if (strchr(login, ':') != NULL) {
-        json_out_put_slice(&json, "user", user);
-        json_out_put_slice(&json, "pass", password);
-    } else if (login[0] != '\0') {
-        json_out_put_text(&json, "auth_token", login);
-    }
+    put_login(&json, login);
     json_out_object_end(&json);
     buf_add_text(out, "\r\n");
 }

@@ -74,8 +74,19 @@ bool nats_wire_place(struct slice reply, struct nats_place *place) MUST_CHECK;
 /* Whether the server wants TLS; info: of INFO. */
 bool nats_wire_wants_tls(struct slice info);
 
-/* CONNECT. login: USER:PASSWORD, a token, or "". */
-void nats_wire_connect(struct buf *out, const char *login);
+/* What the server wants to have signed by who has a key; info: of INFO. "": it
+ * says nothing of it. */
+struct slice nats_wire_nonce(struct slice info);
+
+/* Who connects. */
+struct nats_login {
+    const char *text; /* USER:PASSWORD, a token, or "" */
+    const char *jwt;  /* in its place, or "": a user's ... */
+    const char *sig;  /* ... and the nonce, signed by that user's key */
+};
+
+/* CONNECT. */
+void nats_wire_connect(struct buf *out, const struct nats_login *login);
 
 /* PUB of a question whose answer goes to reply. */
 void nats_wire_ask(struct buf *out, struct slice subject, const char *reply,

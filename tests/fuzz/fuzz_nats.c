@@ -58,6 +58,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
               is_within(said.headers, bytes) && is_within(said.payload, bytes));
         CHECK(said.headers.len + said.payload.len <= MESSAGE_MAX);
         (void)nats_wire_wants_tls(said.text);
+        (void)nats_wire_nonce(said.text);
         bytes.ptr += said.used;
         bytes.len -= said.used;
         size_t skip = said.skip < bytes.len ? said.skip : bytes.len;

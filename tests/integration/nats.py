@@ -71,8 +71,8 @@ class Server:
 
 
 class Client:
-    def __init__(self, port, tls=None, **login):
-        self.port, self.login, self.tls = port, login, tls
+    def __init__(self, port, tls=None, creds=None, **login):
+        self.port, self.login, self.tls, self.creds = port, login, tls, creds
         self.answers, self.asked, self.link = {}, 0, None
         self.inbox = "_T" + os.urandom(8).hex()
         self.open()
@@ -88,6 +88,8 @@ class Client:
             self.link.settimeout(None)
         self.lines, self.news = self.link.makefile("rb"), threading.Condition()
         connect = {"verbose": False, "headers": True, "no_responders": True, **self.login}
+        if self.creds is not None:
+            connect.update(self.creds.login(json.loads(self.lines.readline()[5:])["nonce"]))
         self.say(b"CONNECT " + json.dumps(connect).encode() + f"\r\nSUB {self.inbox}.* 1\r\n".encode())
         self.thread = threading.Thread(target=self.read, args=(self.lines,), daemon=True)
         self.thread.start()

@@ -10,6 +10,7 @@ import unittest
 import certs
 import harness
 import nats
+import nats_keys
 
 try:
     import kv_events
@@ -257,6 +258,28 @@ class Nats(Base):
         self.wait(lambda: "Authorization Violation" in self.log_of(other), "why it is refused")
         self.assertEqual(other.state(), "connecting")
         self.assertNotIn("wrong", self.log_of(other))
+
+    @unittest.skipIf(nats_keys.Ed25519PrivateKey is None, "no python3-cryptography")
+    def test_a_file_of_credentials(self):
+        trust, other = nats_keys.Trust(), nats_keys.Trust()
+        server = self.server("-c", trust.config(self.folder), jetstream=False)
+        source = Source(server, "kv.a", client=server.client(creds=trust.user()))
+        good = trust.user().write(self.folder / "good.creds")
+        drive = self.watch(self.drive(source, **{"events.nats_creds_file": good}))
+        self.wait(lambda: drive.state() != "connecting", "it is let in")
+        source.store([1])
+        self.wait(lambda: drive.seqs() == [0], "the first batch")
+        stranger = other.user().write(self.folder / "stranger.creds")
+        wrong = trust.user().write(self.folder / "wrong.creds", seed=other.user().key.seed)
+        broken = trust.user().write(self.folder / "broken.creds", seed="SU" + "A" * 56)
+        for file, why in ((stranger, "Authorization Violation"), (wrong, "Authorization Violation"),
+                          (broken, "no good seed"), (self.folder / "none", "cannot be opened")):
+            drive = self.watch(self.drive(source, **{"events.nats_creds_file": file}))
+            self.wait(lambda: why in self.log_of(drive), why)
+            self.assertEqual(drive.state(), "connecting")
+        plain = self.server(jetstream=False)
+        drive = self.watch(self.drive(Source(plain, "kv.a"), **{"events.nats_creds_file": good}))
+        self.wait(lambda: "asks for no signature" in self.log_of(drive), "a server without keys")
 
     def test_each_rank_has_a_subject(self):
         server = self.server()

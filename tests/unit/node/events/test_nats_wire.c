@@ -177,7 +177,8 @@ connects(const char *login)
     static char text[600];
     struct buf out = buf_over(text, sizeof text - 1);
 
-    nats_wire_connect(&out, login);
+    const struct nats_login by = {login, "", ""};
+    nats_wire_connect(&out, &by);
     cr_assert_not(out.failed);
     text[out.len] = '\0';
     return text;
@@ -190,6 +191,30 @@ Test(node_nats_wire, a_login_is_a_password_or_a_token)
     cr_assert_not_null(strstr(connects("tok"), "\"auth_token\":\"tok\"}\r\n"));
     cr_assert_null(strstr(connects(""), "user"));
     cr_assert_null(strstr(connects(""), "auth_token"));
+}
+
+Test(node_nats_wire, credentials_take_a_logins_place)
+{
+    static char text[4096];
+    struct buf out = buf_over(text, sizeof text - 1);
+    const struct nats_login login = {"kv:p", "ey.J.w", "c2ln"};
+
+    nats_wire_connect(&out, &login);
+    cr_assert_not(out.failed);
+    text[out.len] = '\0';
+    cr_assert_not_null(
+        strstr(text, "\"jwt\":\"ey.J.w\",\"sig\":\"c2ln\"}\r\n"));
+    cr_assert_null(strstr(text, "pass"));
+}
+
+Test(node_nats_wire, a_server_may_want_something_signed)
+{
+    cr_assert(slice_equal(
+        nats_wire_nonce(SLICE("{\"a\":{\"nonce\":\"x\"},\"nonce\":\"ab-_\"}")),
+        SLICE("ab-_")));
+    cr_assert_eq(nats_wire_nonce(SLICE("{\"nonce\":1}")).len, 0);
+    cr_assert_eq(nats_wire_nonce(SLICE("{}")).len, 0);
+    cr_assert_eq(nats_wire_nonce(SLICE("[")).len, 0);
 }
 
 Test(node_nats_wire, a_server_may_want_tls)
