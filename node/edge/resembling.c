@@ -44,7 +44,6 @@ resembling_read(struct exchange *x, struct slice question)
 {
     struct lane *lane = x->client->lane;
     struct edge_resembling *r = &x->caching.resembling;
-    char room[ANSWERS_QUESTION_MAX];
 
     r->permille = x->naming.semantic_permille != 0
                       ? x->naming.semantic_permille
@@ -53,12 +52,7 @@ resembling_read(struct exchange *x, struct slice question)
         r->permille > 1000 || !is_free(&x->client->framing.admission)) {
         return;
     }
-    struct slice text = {room, scan_unescape(question.ptr, question.len, room)};
-    if (content_language_of(text) != CONTENT_EN) {
-        return;
-    }
     r->may = true;
-    r->guard = answers_guard(text);
     r->at = (uint32_t)(question.ptr - x->body.ptr);
     r->len = (uint32_t)question.len;
 }
@@ -150,6 +144,19 @@ find(struct exchange *x)
 
 /* Asking */
 
+/* False: it is in a language that the guard does not know. */
+static bool
+set_guard(struct exchange *x)
+{
+    struct edge_resembling *r = &x->caching.resembling;
+    char room[ANSWERS_QUESTION_MAX];
+    struct slice text = {room,
+                         scan_unescape(x->body.ptr + r->at, r->len, room)};
+
+    r->guard = answers_guard(text);
+    return content_language_of(text) == CONTENT_EN;
+}
+
 static void
 on_vector(void *context, const struct httpc_answer *answer)
 {
@@ -187,35 +194,49 @@ call(struct exchange *x, const struct fleet_worker *worker)
     return vectors_call(lane, EDGE_EMBEDS_ANSWERS, &r->call, worker, ask);
 }
 
-bool
-resembling_ask(struct exchange *x)
+/* Asks a worker. The guard costs more than all else of a short request, so it
+ * waits until there is somebody to ask. */
+static bool ON_LANE
+ask_worker(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
     struct edge_resembling *r = &x->caching.resembling;
     struct slice name = slice_of(lane->answer_cache.semantic_model);
     bool asked = false;
+    bool other = false;
+
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct fleet_view *view = fleet_view_get(node->board);
+    const struct fleet_model *model = fleet_view_model(view, name);
+    const struct fleet_worker *worker =
+        vectors_may(lane, EDGE_EMBEDS_ANSWERS)
+            ? embedding_choose(view, model, &lane->rng)
+            : NULL;
+    if (worker != NULL) { /* another model's vectors are other ones */
+        other = !set_guard(x);
+        r->kin = answers_form_add(r->kin, model->fact[MODEL_ROOT],
+                                  answers_seed(node->answers));
+        asked = !other && call(x, worker);
+    }
+    qsbr_offline(lane->shared->reader);
+    if (!asked && !other) {
+        counter_add(&answers_asked(node->answers)->away, 1);
+    }
+    return asked;
+}
+
+bool
+resembling_ask(struct exchange *x)
+{
+    struct edge_resembling *r = &x->caching.resembling;
 
     if (!r->may) {
         return false;
     }
     CHECK(r->vector == NULL);
     r->may = false;
-    if (vectors_may(lane, EDGE_EMBEDS_ANSWERS)) {
-        qsbr_online(&node->qsbr, lane->shared->reader);
-        const struct fleet_view *view = fleet_view_get(node->board);
-        const struct fleet_model *model = fleet_view_model(view, name);
-        const struct fleet_worker *worker =
-            embedding_choose(view, model, &lane->rng);
-        if (worker != NULL) { /* another model's vectors are other ones */
-            r->kin = answers_form_add(r->kin, model->fact[MODEL_ROOT],
-                                      answers_seed(node->answers));
-            asked = call(x, worker);
-        }
-        qsbr_offline(lane->shared->reader);
-    }
-    if (!asked) {
-        counter_add(&answers_asked(node->answers)->away, 1);
+    if (!ask_worker(x)) {
         return false;
     }
     x->read = false;
