@@ -225,6 +225,7 @@ class Nats(Base):
         source = self.source(self.server())
         drive = self.join(source)
         source.store(range(1, 4))
+        self.caught_up(drive, source)  # a reading of the stream meets them, too
         for name in None, "7", "-7", "life1-x", "life1-", "life1-18446744073709551615", "x" * 70:
             source.client.publish("kv.a", b"\xc0", name)
         source.store([4], parent=3)
