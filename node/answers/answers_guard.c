@@ -85,7 +85,7 @@ static const char *const turns[26] = {
     ['f' - 'a'] = " false farther faster fastest few fewer forward front ",
     ['g' - 'a'] = " gain greater ",
     ['h' - 'a'] = " half heavier higher highest horizontal hotter hourly "
-                  "hundred ",
+                  "how hundred ",
     ['i' - 'a'] = " import include increase increases increasing inside ",
     ['l' - 'a'] = " larger largest last late later least left less lighter "
                   "list longer longest lose loss lost lower lowest ",
@@ -104,7 +104,9 @@ static const char *const turns[26] = {
                   "total translate triple true twice ",
     ['u' - 'a'] = " under unless until up ",
     ['v' - 'a'] = " vertical ",
-    ['w' - 'a'] = " weekly west wider win within without won worse worst ",
+    ['w' - 'a'] =
+        " weekly west when where who whom whose why wider win within without "
+        "won worse worst ",
     ['y' - 'a'] = " yearly yesterday younger youngest ",
 };
 

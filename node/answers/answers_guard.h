@@ -8,8 +8,8 @@
  *     written with a digit in it (5kg, v2, 10:30);
  *   - signs of money, arithmetic and notation, brackets among them;
  *   - words that say no ("don't" is "do not"), and words that have an opposite or
- *     a place in an order (more, before, first, only, without, increase, ...), or
- *     say what to do with a text (summarize, translate, compare, ...);
+ *     a place in an order (more, before, first, only, without, increase, ...), ask
+ *     (who, when, ...), or say what to do with a text (summarize, compare, ...);
  *   - names: words with a capital letter that are no usual word of a sentence's
  *     beginning, and single letters;
  *   - what stands between quotes or backticks, byte for byte.

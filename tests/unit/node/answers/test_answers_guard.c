@@ -31,6 +31,7 @@ Test(answers_guard, courtesies_and_spelling_are_left_to_the_vectors)
         {"is the weather nice", "is the waether nice"},
         {"Natalia sold 48.", "Please: Natalia sold 48"},
         {"It is Natalia's.", "Natalia has it"},
+        {"Where's the exit?", "where is the exit"},
         {"costs 5 \xE2\x80\x94 nice", "costs 5, nice"},
         {"What is a \xE2\x80\x9C"
          "cat\xE2\x80\x9D?",
@@ -81,6 +82,10 @@ Test(answers_guard, what_an_answer_turns_on_is_held)
         {"1,23,4", "12,3,4"},
         {"how in C#", "how in C"},
         {"solve for x: x+y=z", "solve for y: x+y=z"},
+        {"Who founded the club?", "When was the club founded?"},
+        {"Where's the end?", "When's the end?"},
+        {"Why did it end?", "How did it end?"},
+        {"whose is it", "who is it"},
         {"why isnt it red", "why is it red"},
     };
 
