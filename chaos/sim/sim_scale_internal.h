@@ -98,7 +98,6 @@ struct sim_scale {
         struct rng rng; /* of its own: nothing else is drawn otherwise */
         bool examined;
         bool on;       /* it says how many there are */
-        bool apart;    /* the islands are */
         uint32_t load; /* requests, give or take a few */
         uint32_t made; /* engines, in all */
         uint32_t over; /* that were ended */

@@ -70,7 +70,6 @@ cut(struct sim_world *w, bool apart)
     for (uint32_t m = 0; m < s->made_count; m++) {
         s->made[m].blind = !apart ? 0 : m % 2 == 0 ? odd : ~odd;
     }
-    s->rule.apart = apart;
     w->disturbed_us = w->time.now_us;
 }
 

@@ -315,12 +315,13 @@ ask_vector(struct explaining *e)
     const struct node_shared *node = control->node;
     const struct config_content_file *config = &node->config->content;
     const struct keys *keys = publish_get(&node->keys);
-    const struct keys_isolation *isolation = control->explain.isolation;
+    const char *islands =
+        keys != NULL
+            ? keys_residency(keys, admin_explain_tenant(control, e->request))
+                  ->islands
+            : NULL;
 
-    if ((isolation != NULL && isolation->strict) ||
-        (keys != NULL &&
-         keys_residency(keys, admin_explain_tenant(control, e->request))
-                 ->islands[0] != '\0')) {
+    if (!keys_may_embed(control->explain.isolation, islands)) {
         e->like = CONTENT_LIKE_TENANT;
         return false;
     }

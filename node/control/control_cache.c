@@ -163,8 +163,7 @@ judge_semantic(const struct control *control, const char *residency,
     char room[ANSWERS_QUESTION_MAX];
     struct slice raw;
 
-    if ((isolation != NULL && isolation->strict) ||
-        (residency != NULL && residency[0] != '\0')) {
+    if (!keys_may_embed(isolation, residency)) {
         return ANSWERS_UNLIKE_TENANT;
     }
     if (named->judged && named->verdict.semantic_permille > 1000) {

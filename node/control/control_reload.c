@@ -340,6 +340,18 @@ apply(struct control *control, const struct config *mixed,
     control->reloaded(control->owner);
 }
 
+static void ON_CONTROL
+publish_keys(struct control *control, struct keys *keys)
+{
+    const struct keys *before = publish_get(&control->node->keys);
+    bool isolated = before != NULL && keys_isolates(before);
+
+    control_keys_publish(control->node, keys);
+    if (!isolated) {
+        control_warn_of_sharing(control);
+    }
+}
+
 int
 control_reload(struct control *control, struct json_out *json,
                struct config_errors *errors)
@@ -383,12 +395,7 @@ control_reload(struct control *control, struct json_out *json,
         outcome = shared_publish(control->node, &mixed);
     }
     if (outcome == 0) {
-        const struct keys *before = publish_get(&control->node->keys);
-        bool isolated = before != NULL && keys_isolates(before);
-        control_keys_publish(control->node, keys);
-        if (!isolated) {
-            control_warn_of_sharing(control);
-        }
+        publish_keys(control, keys);
         control_content_publish(control->node, content);
         control_likeness_begin(control, content);
         control_jwt_publish(&control->jwt, jwks);

@@ -20,14 +20,6 @@
 
 /* Which */
 
-/* Its words and vector may be seen by whoever serves the model. */
-static bool
-is_free(const struct admission *admission)
-{
-    return !admission->isolation.strict &&
-           admission->residency.islands[0] == '\0';
-}
-
 struct slice
 resembling_question(const struct exchange *x)
 {
@@ -44,12 +36,14 @@ resembling_read(struct exchange *x, struct slice question)
 {
     struct lane *lane = x->client->lane;
     struct edge_resembling *r = &x->caching.resembling;
+    const struct admission *admission = &x->client->framing.admission;
 
     r->permille = x->naming.semantic_permille != 0
                       ? x->naming.semantic_permille
                       : lane->answer_cache.semantic_permille;
     if (question.len == 0 || lane->answer_cache.semantic_model[0] == '\0' ||
-        r->permille > 1000 || !is_free(&x->client->framing.admission)) {
+        r->permille > 1000 ||
+        !keys_may_embed(&admission->isolation, admission->residency.islands)) {
         return;
     }
     r->may = true;

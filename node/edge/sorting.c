@@ -8,14 +8,6 @@
 
 #include "node/edge/answer_internal.h"
 
-/* Its words may be seen by whoever serves the model. */
-static bool
-is_free(const struct admission *admission)
-{
-    return !admission->isolation.strict &&
-           admission->residency.islands[0] == '\0';
-}
-
 static void
 on_vector(void *context, const struct httpc_answer *answer)
 {
@@ -56,7 +48,9 @@ call(struct exchange *x, struct slice text)
 bool
 sorting_ask(struct exchange *x, struct slice text)
 {
-    if (!is_free(&x->client->framing.admission)) {
+    const struct admission *admission = &x->client->framing.admission;
+
+    if (!keys_may_embed(&admission->isolation, admission->residency.islands)) {
         x->naming.like = CONTENT_LIKE_TENANT;
         return false;
     }

@@ -214,6 +214,13 @@ keys_residency(const struct keys *keys, uint32_t tenant)
 }
 
 bool
+keys_may_embed(const struct keys_isolation *isolation, const char *islands)
+{
+    return (isolation == NULL || !isolation->strict) &&
+           (islands == NULL || islands[0] == '\0');
+}
+
+bool
 keys_isolates(const struct keys *keys)
 {
     for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {

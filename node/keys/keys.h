@@ -143,6 +143,12 @@ int keys_add_residency(struct keys *keys, uint32_t tenant, struct slice island)
 const struct keys_residency *keys_residency(const struct keys *keys,
                                             uint32_t tenant);
 
+/* Whether a worker of another model, one for embeddings, may see the words of
+ * who has that isolation (NULL: none) and may only be served in those islands
+ * (NULL or "": any). */
+bool keys_may_embed(const struct keys_isolation *isolation,
+                    const char *islands);
+
 /* Whether some tenant is isolated. */
 bool keys_isolates(const struct keys *keys);
 

@@ -659,7 +659,7 @@ class ScaleAct(harness.Case):
         self.assertEqual(len(children(provisioner)), 2)
         self.assertEqual(started.pop().wait(), 0, "people are done")
         harness.wait_until(lambda: jobs() == [], "both are given back", 120)
-        self.assertEqual(children(provisioner), [], "and have ended")
+        harness.wait_until(lambda: not children(provisioner), "and have ended")
         for process in reversed(started):
             process.terminate()
             self.assertIn(process.wait(), (0, -signal.SIGTERM), log.read_text())
