@@ -40,6 +40,10 @@ def sources():
         sys.exit(f"tidy: {database} is missing")
     every = {os.path.relpath((build / e["file"]).resolve(), ROOT)
              for e in json.loads(database.read_text())}
+    unknown = sorted(set(wanted) - every)
+    if unknown:
+        sys.exit(f"tidy: {database} does not know {', '.join(unknown)}: "
+                 f"run ninja -C {build} build.ninja, or mind the path")
     rooms = ROOMS[:-1] if deep else ROOMS
     return sorted(f for f in every if f.partition("/")[0] in rooms
                   and (not wanted or f in wanted))
