@@ -384,6 +384,7 @@ word_of(const struct sim_flight *f, struct slice body)
     const struct scan_limits limits = {.depth_max = 16, .spans_max = SPANS_MAX};
     uint32_t words = f->prompt.output_len;
     char text[SIM_STREAM_BYTES];
+    char raw[WORD_ROOM];
     char word[WORD_ROOM];
     size_t at = 0;
 
@@ -399,8 +400,8 @@ word_of(const struct sim_flight *f, struct slice body)
         if (at == len) {
             return scan.max_tokens == words - i ? i : UINT32_MAX;
         }
-        put_word(f, i, word);
-        size_t more = scan_unescape(word, strlen(word), word);
+        put_word(f, i, raw);
+        size_t more = scan_unescape(raw, strlen(raw), word);
         if (more > len - at || memcmp(text + at, word, more) != 0) {
             break;
         }

@@ -223,7 +223,7 @@ int scan_body(const char *body, size_t len, const struct scan_limits *limits,
 /*
  * Writes the unescaped bytes of a raw JSON string (as UTF-8; a lone surrogate
  * becomes U+FFFD) to out, which has room for len. Returns how many. raw must
- * come from a successful scan. out may be raw itself.
+ * come from a successful scan, and out is not in it.
  */
 size_t scan_unescape(const char *raw, size_t len, char *out);
 

@@ -2,6 +2,9 @@
  * From the raw bytes of a JSON string to the text it stands for.
  */
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "node/scan/scan.h"
 
@@ -71,23 +74,35 @@ unicode(const char *s, size_t left, size_t *used)
     return REPLACEMENT;
 }
 
-static char
-simple_escape(char c)
+/* What stands behind the backslash, and the character that both are. */
+static const char simple[128] = {
+    ['"'] = '"',  ['/'] = '/',  ['\\'] = '\\', ['b'] = '\b',
+    ['f'] = '\f', ['n'] = '\n', ['r'] = '\r',  ['t'] = '\t'};
+
+/*
+ * Copies up to the next backslash, or all that is left; how many bytes. More of
+ * what is left may be written behind them.
+ */
+static size_t
+copy_run(char *restrict to, const char *restrict from, size_t left)
 {
-    switch (c) {
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return c; /* " \ / */
+    size_t at = 0;
+
+#if defined(__SSE2__)
+    const __m128i slash = _mm_set1_epi8('\\');
+    for (; left - at >= sizeof(__m128i); at += sizeof(__m128i)) {
+        __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(from + at));
+        _mm_storeu_si128((__m128i *)(void *)(to + at), x);
+        unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, slash));
+        if (found != 0) {
+            return at + (unsigned)__builtin_ctz(found);
+        }
     }
+#endif
+    for (; at < left && from[at] != '\\'; at++) {
+        to[at] = from[at];
+    }
+    return at;
 }
 
 /* Of raw up to the limit, and of a character that begins before it all. How many
@@ -100,19 +115,20 @@ unescape(struct slice raw, size_t limit, char *out, size_t *written)
 
     CHECK_SLOW(limit <= raw.len);
     while (at < limit) {
-        const char *from = raw.ptr + at;
-        const char *slash = memchr(from, '\\', limit - at);
-        size_t run = slash != NULL ? (size_t)(slash - from) : limit - at;
-        memmove(to, from, run);
+        size_t run = copy_run(to, raw.ptr + at, limit - at);
         at += run;
         to += run;
-        while (at < limit && raw.ptr[at] == '\\') {
-            size_t used = 2;
-            if (raw.ptr[at + 1] == 'u') {
-                to += put_utf8(unicode(raw.ptr + at, raw.len - at, &used), to);
-            } else {
-                *to++ = simple_escape(raw.ptr[at + 1]);
-            }
+        if (at >= limit) {
+            break;
+        }
+        if (raw.ptr[at + 1] != 'u') {
+            *to++ = simple[(uint8_t)raw.ptr[at + 1] & 127U];
+            at += 2;
+        }
+        /* Where one is, there are mostly more: text that is not Latin. */
+        while (at < limit && raw.ptr[at] == '\\' && raw.ptr[at + 1] == 'u') {
+            size_t used;
+            to += put_utf8(unicode(raw.ptr + at, raw.len - at, &used), to);
             at += used;
         }
     }
