@@ -168,32 +168,34 @@ def run(args, size, requests, events=None, traced=False):
             counted(rig, "kvasir", "request_serve", instructions)
 
 
-def run_other(args, start, size, requests, traced):
+def run_other(args, start, size, requests, events, traced):
     """The same of the process of another proxy."""
     with r.Rig() as rig:
         backend = r.start_backend(rig, args.build, 4, INTERVAL_US)
         server = start(rig, backend, 1, under=(strace if traced else callgrind)(rig))
-        send(args, server.port, size, range(WARM + requests))
+        send(args, server.port, size, range(WARM + requests), events)
         end(server.process)
         return counted(rig, server.name, "POST /v1", system_calls) if traced else \
             counted(rig, server.name, "", instructions)
 
 
-def each(measure, requests):
-    """What one request takes: with them, less without."""
-    return (measure(requests) - measure(0)) / requests
+def each(args, measure):
+    """What one request takes: with them, less without; or one event."""
+    if args.events:
+        return (measure(1, args.events) - measure(1, 1)) / (args.events - 1)
+    return (measure(args.requests, None) - measure(0, None)) / args.requests
 
 
 def beside(args, size):
-    own = [each(lambda n, t=t: run(args, size, n, traced=t), args.requests)
+    own = [each(args, lambda n, events, t=t: run(args, size, n, events, t))
            for t in (False, True)]
     print(f"{size} bytes: kvasir's lane {own[0]:.0f} instructions, {own[1]:.1f} system calls",
           flush=True)
     for start in (r.start_nginx, r.start_haproxy):
         name = start.__name__.removeprefix("start_")
         try:
-            spent = [each(lambda n, t=t, start=start: run_other(args, start, size, n, t),
-                          args.requests) for t in (False, True)]
+            spent = [each(args, lambda n, events, t=t, start=start:
+                          run_other(args, start, size, n, events, t)) for t in (False, True)]
         except r.Missing as why:
             print(f"skipped: {why}", flush=True)
             continue
@@ -221,13 +223,9 @@ def main():
             if args.beside:
                 beside(args, size)
                 continue
-            if args.events:
-                spent = run(args, size, 1, args.events) - run(args, size, 1, 1)
-                print(f"{size} bytes: {spent / (args.events - 1):.0f} instructions an event",
-                      flush=True)
-                continue
-            spent = each(lambda n, size=size: run(args, size, n), args.requests)
-            print(f"{size} bytes: {spent:.0f} instructions a request", flush=True)
+            spent = each(args, lambda n, events, size=size: run(args, size, n, events))
+            print(f"{size} bytes: {spent:.0f} instructions {'an event' if args.events else 'a request'}",
+                  flush=True)
     except r.Missing as why:
         print(f"skipped: {why}")
 
