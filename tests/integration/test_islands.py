@@ -1,5 +1,6 @@
 """Islands: requests stay where they are cheap, as long as that is worth it; a tenant's residency
 is kept whatever it costs."""
+import socket
 import threading
 
 import harness
@@ -86,6 +87,37 @@ class Islands(IslandCase):
         self.assertEqual(answer.status, 502, answer.text)
         self.assertEqual(len(self.there.requests), 1)
         self.assertIn("no answer in time", answer.text)
+
+    def test_one_that_is_cut_off_is_left_after_the_time_to_connect_there(self):
+        def close(peer, _request):
+            peer.answer(200, b"{}", "Connection: close\r\n")
+
+        self.islands("--timeouts.connect", "10m", "--timeouts.away_connect", "100ms",
+                     "--health.interval", "1h", "--health.metrics_interval", "1h", far=close)
+        old = chat("an old conversation " * 2000)
+        drain = "/admin/workers/here/drain"
+        harness.request(self.admin, "POST", drain, {})
+        self.assertEqual(self.went(self.post(old)), "there")
+        harness.request(self.admin, "DELETE", drain)
+        rows = harness.wait_until(
+            lambda: next((r for r in [self.rows(old)] if r["here"]["candidate"]), None), "it is back")
+        self.assertLess(rows["there"]["cost"], rows["here"]["cost"])
+        self.cut(self.there)
+        self.assertEqual(self.went(self.post(old)), "here")
+        self.assertEqual(len(self.there.requests), 1)
+        name = 'kvasir_worker_failures_total{worker="there"}'
+        harness.wait_until(lambda: harness.metrics(self.admin).get(name) == 1, "once")
+
+    def cut(self, worker):
+        """From now on nobody gets a connection to it, and nobody is refused."""
+        worker.close()
+        listener = socket.create_server(worker.address, backlog=0)
+        self.addCleanup(listener.close)
+        for _ in range(2):  # that has room for one, and nobody takes it
+            s = socket.socket()
+            self.addCleanup(s.close)
+            s.setblocking(False)
+            s.connect_ex(worker.address)
 
     def test_a_new_conversation_leaves_before_an_old_one(self):
         let_go = threading.Event()

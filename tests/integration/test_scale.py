@@ -141,6 +141,16 @@ class Scale(Proxy):
         self.assertEqual([(p["name"], p["engines"], p["may"]) for p in group["pools"]],
                          [("a", 2, "open"), ("b", 0, "least")])
 
+    def test_engines_of_a_pool_that_is_given_up_go_first(self):
+        workers = self.workers(2)
+        for worker in workers:
+            show(worker, running=0, waiting=0)
+        node = self.serve(f"{workers[0].url},pool=old", f"{workers[1].url},pool=dear", count=2, options=(
+            "--scale.mode", "dry_run", "--scale.pools",
+            "old,command=/a,price=1,max=0 dear,command=/a,price=9", *FAST))
+        group = self.judged(node, lambda g: g["desired"] == 1, "one is enough")
+        self.assertEqual(group["victim"], workers[0].id)
+
     def test_it_is_off_unless_it_is_asked_for(self):
         node = self.serve(*self.workers(1))
         told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
