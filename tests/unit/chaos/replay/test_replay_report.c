@@ -88,6 +88,33 @@ Test(chaos_replay_report, the_table_has_a_row_for_each_policy_and_load)
     cr_expect_not_null(strstr(table, "\n3 requests were refused"));
 }
 
+Test(chaos_replay_report, what_crossed_has_a_table_of_its_own)
+{
+    struct replay_row row = rows[0];
+    struct replay_report apart = report;
+
+    row.result.inside = (struct replay_side){.finished = 150,
+                                             .prompt_tokens = 6000,
+                                             .cached_tokens = 1500,
+                                             .ttft_p50_us = 1064,
+                                             .ttft_p99_us = 2064};
+    row.result.across = (struct replay_side){.finished = 50,
+                                             .prompt_tokens = 4000,
+                                             .cached_tokens = 3000,
+                                             .ttft_p50_us = 51016,
+                                             .ttft_p99_us = 51064};
+    apart.rows = &row;
+    apart.rows_count = 1;
+    replay_report_table(&apart, &out);
+    const char *table = text();
+    cr_expect_not_null(
+        strstr(table,
+               "\nx1.00 kvasir                    75.00  25.00        1.0"
+               "        2.0          25.00  75.00       51.0"
+               "       51.0\n"),
+        "%s", table);
+}
+
 Test(chaos_replay_report, json_has_the_same_numbers)
 {
     json_error_t error;

@@ -292,6 +292,31 @@ Test(chaos_replay_world, the_way_to_another_island_takes_its_time)
     cr_assert_eq(result.across.prompt_tokens, 64);
 }
 
+/* The prompts 1 1 1 2 3 2 4 1 go to the engines 1 0 1 0 1 0 1 0, of which the first
+ * is far. That one has 1 1 3 4, and finds the second of them; the near one has
+ * 1 2 2 1, and finds the last two: 48 tokens each, as the last block is computed. */
+Test(chaos_replay_world, what_stays_and_what_crosses_by_hand)
+{
+    static const uint64_t texts[] = {1, 1, 1, 2, 3, 2, 4, 1};
+    struct replay_setup replay = two_islands(REPLAY_ROUND_ROBIN, 50);
+
+    for (uint64_t i = 0; i < 8; i++) {
+        add(i * 100000, texts[i], 64, 2);
+    }
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.inside.finished, 4);
+    cr_assert_eq(result.inside.prompt_tokens, 256);
+    cr_assert_eq(result.inside.cached_tokens, 96);
+    cr_assert_eq(result.inside.ttft_p50_us, 1016);
+    cr_assert_eq(result.inside.ttft_p99_us, 1064);
+    cr_assert_eq(result.across.finished, 4);
+    cr_assert_eq(result.across.prompt_tokens, 256);
+    cr_assert_eq(result.across.cached_tokens, 48);
+    cr_assert_eq(result.across.ttft_p50_us, 51064);
+    cr_assert_eq(result.across.ttft_p99_us, 51064);
+    cr_assert_eq(result.cached_tokens, 144);
+}
+
 Test(chaos_replay_world, requests_stay_on_their_island_while_that_is_cheaper)
 {
     struct replay_setup replay = two_islands(REPLAY_KVASIR, 50);
