@@ -5,11 +5,14 @@
     chaos/replay/tables.py --trace TRACE --nodes 1,7 --seeds 5 --policy kvasir,dynamo
     chaos/replay/tables.py --workload rag --objectives
     chaos/replay/tables.py --everything TRACES --nodes 1,3,7 --policy all
+    chaos/replay/tables.py --fleets
+    chaos/replay/tables.py --islands
 
 --policy all is every one. --objectives plays kvasir with several weights of
 recomputation, and slo, instead of policies. --everything plays four workloads and the
-traces of that folder, each as the tables of README.md have it. What ends in .zst is
-unpacked by zstd.
+traces of that folder, each as the tables of README.md have it. --fleets has its tables of
+engines that come and go, --islands that of leaving an island. What ends in .zst is unpacked by
+zstd.
 
 The capacity is measured first: the requests a second that kvasir gets done when
 they come eight times as fast as the load has them, as the mean over the seeds.
@@ -37,6 +40,11 @@ EVERYTHING = (  # workload or trace, requests, tokens of a block
     ("b2b", 800, 64), ("tiered", 700, 128), ("rag", 800, 64), ("chat", 600, 64),
     ("mooncake_conversation_h1.jsonl.zst", 1200, 512), ("azure2023_conv.csv.zst", 1500, 64),
     ("taubench_airline_trials_even.jsonl.zst", 500, 64))
+WAVES = (  # requests, seconds of a wave, its swing, fixed fleets
+    (43200, 7200, 0.8, (6, 7, 8, 10)), (21600, 1800, 0.6, (5, 6, 7, 8)))
+APART = (  # workload, requests, load, conversations of each island, ms that leaving one counts
+    ("b2b", 800, 0.6, "1,1", (0, 80, 400, 600000)), ("b2b", 800, 1.23, "1,1", (0, 80, 400, 600000)),
+    ("b2b", 800, 1.23, "3,1", (0, 80, 400, 600000)), ("chat", 600, 4, "1,1", (0, 80, 400, 600000)))
 
 
 def interval(values):
@@ -47,15 +55,19 @@ def interval(values):
     return t * statistics.stdev(values) / len(values) ** 0.5
 
 
+def rows_of(args, recorded, *options):
+    done = subprocess.run([args.replay, "--json", *map(str, options)], check=True,
+                          stdout=subprocess.PIPE, input=recorded)
+    return json.loads(done.stdout)["rows"]
+
+
 def play(args, nodes, seed, loads, policies, weight=None):
     """The rows of one seed: {(policy, load as given): row}."""
-    command = [args.replay, "--json", "--requests", str(args.requests), "--nodes",
-               str(nodes), "--seed", str(seed), "--policy", policies,
-               "--load", ",".join(loads), "--block-tokens", str(args.block_tokens)]
-    command += ["--recompute-weight", str(weight)] if weight else []
-    command += ["--trace", "-"] if args.trace else ["--workload", args.workload]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, input=args.recorded)
-    rows = json.loads(done.stdout)["rows"]
+    weighed = ["--recompute-weight", weight] if weight else []
+    load = ["--trace", "-"] if args.trace else ["--workload", args.workload]
+    rows = rows_of(args, args.recorded, "--requests", args.requests, "--nodes", nodes, "--seed", seed,
+                   "--policy", policies, "--load", ",".join(loads), "--block-tokens", args.block_tokens,
+                   *weighed, *load)
     names = policies.split(",")
     return {(row["policy"], loads[i // len(names)]): row for i, row in enumerate(rows)}
 
@@ -111,6 +123,59 @@ def table(args, nodes, rate, full):
     print(flush=True)
 
 
+def mean(rows, value, form):
+    return form % statistics.mean(value(r) for r in rows)
+
+
+def slo(row):
+    return 100 * row["within_slo"] / row["sent"]
+
+
+def cached(row):
+    return 100 * row["cached_tokens"] / max(row["prompt_tokens"], 1)
+
+
+def fleets(args):
+    seeds = range(1, args.seeds + 1)
+    for requests, wave_s, swing, fixed in WAVES:
+        print(f"| {requests} requests, waves of {wave_s} s, swing {swing} | engine hours | most | changes (taken "
+              "back) | SLO % | TTFT p99, s | cached % |\n|---|---|---|---|---|---|---|")
+        ways = [(f"fixed, {n}", "fixed", n) for n in fixed]
+        for name, scale, engines in [*ways, ("the rule, from 6", "rule", 6),
+                                     ("a plain rule on queues, from 6", "queue", 6)]:
+            rows = [rows_of(args, None, "--workload", "b2b", "--requests", requests, "--load", 0.6,
+                            "--wave-s", wave_s, "--swing", swing, "--policy", "kvasir",
+                            "--block-tokens", 64, "--scale", scale, "--engines", engines, "--seed", s,
+                            *(("--scale-max", 12) if scale != "fixed" else ()))[0] for s in seeds]
+            changes = (mean(rows, lambda r: r["scale_changes"], "%.0f ") +
+                       mean(rows, lambda r: r["scale_turns"], "(%.0f)") if scale != "fixed" else "")
+            print(f"| {name} | {mean(rows, lambda r: r['engine_ms'] / 3600000, '%.2f')} | "
+                  f"{max(r['engines_most'] for r in rows)} | {changes} | "
+                  f"{show([slo(r) for r in rows], '%.2f')} | "
+                  f"{show([r['ttft_p99_ms'] / 1000 for r in rows], '%.2f')} | "
+                  f"{mean(rows, cached, '%.1f')} |", flush=True)
+        print()
+
+
+def islands(args):
+    print("| | crossed % | cached %: all / inside / across | TTFT p99 ms: all / inside / across | p50 ms "
+          "| SLO % |\n|---|---|---|---|---|---|")
+    for workload, requests, load, parts, links in APART:
+        for link in [None, *links]:
+            apart = ["--islands", parts, "--away-ms", 80, "--link-ms", link] if link is not None else []
+            rows = [rows_of(args, None, "--workload", workload, "--requests", requests, "--load", load,
+                            "--nodes", 4, "--policy", "kvasir", "--seed", s, *apart)[0]
+                    for s in range(1, args.seeds + 1)]
+            sides = [[r["inside"] for r in rows], [r["across"] for r in rows]] if apart else []
+            sides = [side for side in sides if all(s["finished"] for s in side)]
+            crossed = (mean(rows, lambda r: 100 * r["across"]["finished"] / r["finished"], "%.0f")
+                       if apart else "")
+            print(f"| {workload} x{load} {parts}, {'no islands' if link is None else link} | {crossed} | "
+                  f"{' / '.join(mean(x, cached, '%.1f') for x in [rows, *sides])} | "
+                  f"{' / '.join(mean(x, lambda r: r['ttft_p99_ms'], '%.0f') for x in [rows, *sides])} | "
+                  f"{mean(rows, lambda r: r['ttft_p50_ms'], '%.0f')} | {mean(rows, slo, '%.0f')} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replay", default="build/chaos/kvasir-replay")
@@ -123,6 +188,8 @@ def main():
     parser.add_argument("--nodes", default="3")
     parser.add_argument("--objectives", action="store_true")
     parser.add_argument("--everything", metavar="TRACES")
+    parser.add_argument("--fleets", action="store_true")
+    parser.add_argument("--islands", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--fractions", default="0.5,0.75,1,1.25,1.5")
     args = parser.parse_args()
@@ -132,6 +199,10 @@ def main():
             if "." in name:
                 args.trace = f"{args.everything}/{name}"
             tables(args)
+    elif args.fleets:
+        fleets(args)
+    elif args.islands:
+        islands(args)
     else:
         tables(args)
     return 0
