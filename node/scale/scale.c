@@ -116,7 +116,8 @@ is_slow(const struct scale_group *group, uint64_t now_us, uint64_t wait_us)
     return late >= SCALE_LATE_LEAST && late * 1000 > answers * SCALE_LATE;
 }
 
-/* One more than there are, where what they were measured by does not show it. */
+/* One more than there are, where what they were measured by does not show
+ * it. */
 static void
 want_more(const struct scale_group *group, const struct scale_config *config,
           const struct scale_signals *s, uint64_t now_us,

@@ -1,56 +1,57 @@
 /*
- * How many engines a group should have. A group is the engines that serve a model
- * in common, or models that go together.
+ * How many engines a group should have. A group is the engines that serve a
+ * model in common, or models that go together.
  *
- * Each look turns what is measured into engines that are needed, in thousandths;
- * the greatest of these counts:
+ * Each look turns what is measured into engines that are needed, in
+ * thousandths; the greatest of these counts:
  *
  *   requests  in flight and waiting, by what one engine can have in flight (its
  *             limit, or what it keeps slo.itl with), at `target` of that
  *   queue     while more requests wait than there are engines: the present
- *             engines, times what is asked of them by what they run. This is known
- *             without a limit. Fewer may just have come
+ *             engines, times what is asked of them by what they run. This is
+ *             known without a limit. Fewer may just have come
  *   kv        the present engines, times their caches' share in use by
  *             SCALE_KV_FULL: engines that are full interrupt requests
  *   slo       one more than there are, when more than SCALE_LATE of the first
  *             tokens came after slo.ttft, and at least SCALE_LATE_LEAST did: of
  *             the last `provision`, and since the engines are as many as they
  *             are. A cold prompt or two are late in any fleet
- *   wait      one more, while the request that waits longest in front of them has
- *             waited half as long as it may: until slo.ttft it would be late, until
- *             timeouts.queue refused. Late first tokens and refusals tell
- *             afterwards; and where few requests are long ones, few wait
+ *   wait      one more, while the request that waits longest in front of them
+ *             has waited half as long as it may: until slo.ttft it would be
+ *             late, until timeouts.queue refused. Late first tokens and
+ *             refusals tell afterwards; and where few requests are long ones,
+ *             few wait
  *   shed      one more, when requests were refused for want of room while these
  *             engines were full
  *   trend     what the line through the last SCALE_SAMPLES looks says of
  *             requests, queue and kv for the time in which an engine that is
- *             asked for now would come; twice the present need at most. There is
- *             none before there were so many, and its slope is less by
+ *             asked for now would come; twice the present need at most. There
+ *             is none before there were so many, and its slope is less by
  *             SCALE_SURE times its standard error: a load that swings about a
  *             number rises steeply now and then, by chance
  *
- * How much is found in caches is no signal. A new engine has an empty cache, so a
- * rule that adds one for a low hit ratio lowers it further.
+ * How much is found in caches is no signal. A new engine has an empty cache, so
+ * a rule that adds one for a low hit ratio lowers it further.
  *
  * More than there are: that many are wanted, `step` more at most, and then no
  * more until `provision` has passed: those that come are counted before others
  * are asked for. Fewer: one fewer is wanted once the need has been below
- * SCALE_SPARE of what that many can do for the whole of `cool_down`, and as long
- * after any change. Nobody goes while one is ill, or while requests run and neither
- * a limit nor the caches say how much that is. Between the two nothing changes, so a load that swings about
- * one number moves nothing.
+ * SCALE_SPARE of what that many can do for the whole of `cool_down`, and as
+ * long after any change. Nobody goes while one is ill, or while requests run
+ * and neither a limit nor the caches say how much that is. Between the two
+ * nothing changes, so a load that swings about one number moves nothing.
  *
- * `min` and `max` bound each group; `room` what may be bought, where that is and
- * what it costs (scale_pool.h). Engines that are above it stay: nothing is
+ * `min` and `max` bound each group; `room` what may be bought, where that is
+ * and what it costs (scale_pool.h). Engines that are above it stay: nothing is
  * taken away while it is needed.
  *
  * Which engine goes: the dearest of those that hold little more in their caches
  * than the one that holds least (SCALE_NEAR of what the fullest one holds); of
- * equals that which holds least, then the one with the fewest requests, then the
- * last by id.
+ * equals that which holds least, then the one with the fewest requests, then
+ * the last by id.
  *
- * Role: core. Owns: nothing. Thread: one owner per group. Limits: SCALE_SAMPLES.
- * Errors: none. Time is an argument, in us, and never goes back.
+ * Role: core. Owns: nothing. Thread: one owner per group. Limits:
+ * SCALE_SAMPLES. Errors: none. Time is an argument, in us, and never goes back.
  */
 #ifndef NODE_SCALE_H
 #define NODE_SCALE_H
@@ -112,10 +113,10 @@ enum scale_why {
     SCALE_MOST,   /* more are needed than max allows */
     SCALE_BUDGET, /* more are needed than the budget allows */
     SCALE_ROOM,   /* more are needed than the pools have */
-    SCALE_COMING, /* more are needed, and those asked for have not had their time */
-    SCALE_IDLE,  /* one fewer is enough */
-    SCALE_COOLS, /* one fewer is enough, but not for long enough */
-    SCALE_WHYS,  /* how many there are */
+    SCALE_COMING, /* more are needed, and those asked for have time yet */
+    SCALE_IDLE,   /* one fewer is enough */
+    SCALE_COOLS,  /* one fewer is enough, but not for long enough */
+    SCALE_WHYS,   /* how many there are */
 };
 
 /* "fits", "requests", ...: static text. */

@@ -42,7 +42,8 @@ is_left_alone(const struct scale_facts *facts)
            (facts->all_know || MUTANT(NOT_SEEN));
 }
 
-/* All nodes know that it drains, and nothing was in flight since, for a while. */
+/* All nodes know that it drains, and nothing was in flight since, for a
+ * while. */
 static bool
 is_empty(struct scale_job *job, const struct scale_facts *facts,
          uint64_t now_us)
@@ -90,9 +91,10 @@ takes_requests(const struct scale_facts *facts)
     return facts->ready || (facts->reached && !MUTANT(SEES_ALONE));
 }
 
-/* An engine that worked, and does not: it takes nothing of any node, though others
- * do, or an operator drains it, and nothing is in flight there, for as long as a
- * new one may take to come. A node that reaches none may be what is ill. */
+/* An engine that worked, and does not: it takes nothing of any node, though
+ * others do, or an operator drains it, and nothing is in flight there, for as
+ * long as a new one may take to come. A node that reaches none may be what is
+ * ill. */
 static bool
 is_lost(struct scale_job *job, const struct scale_facts *facts,
         const struct scale_times *times, uint64_t now_us)

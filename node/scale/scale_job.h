@@ -1,39 +1,40 @@
 /*
  * A job: one engine that was asked for, from the first call until it is gone.
  *
- * What is known of it is a record in the mesh's list of workers (gossip/roster.h),
- * under an id that no worker can have, so it is on all nodes, in snapshots, and
- * newer words win. Who holds the lease (scale_lease.h) carries it on:
+ * What is known of it is a record in the mesh's list of workers
+ * (gossip/roster.h), under an id that no worker can have, so it is on all
+ * nodes, in snapshots, and newer words win. Who holds the lease (scale_lease.h)
+ * carries it on:
  *
  *   asked    a call to provision, again and again with the same key, until an
  *            answer says where the engine is; then it is added as a worker
  *   comes    until it takes requests, of any node
  *   works    until it is chosen to go (scale_victim()), or is lost: it takes no
  *            requests of any node that lives, while others do, or an operator
- *            drains it, and nothing is in flight there, for provision_ms; then it
- *            ends, and drains before the call
+ *            drains it, and nothing is in flight there, for provision_ms; then
+ *            it ends, and drains before the call
  *   drains   until all nodes have seen that it drains and nothing is in flight
  *            on any, or drain_ms passed
  *   ends     a call to terminate, again and again, until one is answered well;
- *            then worker and job are removed. One that was lost drains first: it
- *            may take requests again, of any node
+ *            then worker and job are removed. One that was lost drains first:
+ *            it may take requests again, of any node
  *
  * What was asked for and does not take requests within provision_ms drains and
  * ends, and the rule (scale.h) asks anew. What is removed from the list of
  * workers ends as well.
  *
- * Calls. None is made before a quorum of nodes has the same list, this job in it:
- * so who takes over knows each engine that may have been made, and asks with the
- * same key. None to terminate is made while some node is not known to have the
- * same list, in which the worker drains or is gone: a node that was cut off may
- * have had an answer that no other one knows of. A call that failed is repeated
- * after SCALE_AGAIN_US, twice as long each time.
+ * Calls. None is made before a quorum of nodes has the same list, this job in
+ * it: so who takes over knows each engine that may have been made, and asks
+ * with the same key. None to terminate is made while some node is not known to
+ * have the same list, in which the worker drains or is gone: a node that was
+ * cut off may have had an answer that no other one knows of. A call that failed
+ * is repeated after SCALE_AGAIN_US, twice as long each time.
  *
  * Epochs. What a node said before it was cut off may reach the others after the
  * next holder has acted, and be the newer word by count. So a record has the
  * epoch of who said it, and a job never goes back to an earlier one, nor to an
- * engine whose place is not known: nodes that know better put that into the list
- * once more (scale_seat.h).
+ * engine whose place is not known: nodes that know better put that into the
+ * list once more (scale_seat.h).
  *
  * Role: core. Owns: nothing. Thread: one owner per job. Limits: as below.
  * Errors: none. Times are the node's own: since it heard of a state.
@@ -113,8 +114,9 @@ struct scale_times {
     uint32_t drain_ms;
 };
 
-/* What is to be done now. A state that is to follow is said by scale_job_says(),
- * and the list tells this node like all others (scale_job_heard()). */
+/* What is to be done now. A state that is to follow is said by
+ * scale_job_says(), and the list tells this node like all others
+ * (scale_job_heard()). */
 enum scale_do {
     SCALE_DO_NOTHING,
     SCALE_DO_PROVISION, /* call */
@@ -134,8 +136,8 @@ void scale_job_called(struct scale_job *job);
 void scale_job_answered(struct scale_job *job, bool well, uint64_t now_us);
 
 /* The list says this now; of what an earlier epoch said, the worker is taken
- * where none is known. So is the pool, which a node of an earlier version leaves
- * out of what it says. */
+ * where none is known. So is the pool, which a node of an earlier version
+ * leaves out of what it says. */
 void scale_job_heard(struct scale_job *job, const struct scale_record *record,
                      uint64_t now_us);
 

@@ -9,21 +9,22 @@
  *
  * A vote binds: for lease_us after a node heard a round, it votes for nobody
  * else. The holder counts from when it told the round, so its time is over
- * before any of its voters is free. With a quorum of more than half of the nodes
- * two holders would need a voter in common, so there is one at most, whatever
- * is lost, late, or cut off. In a partition the side that has a quorum acts; of
- * two nodes (quorum 2) none does while one is away.
+ * before any of its voters is free. With a quorum of more than half of the
+ * nodes two holders would need a voter in common, so there is one at most,
+ * whatever is lost, late, or cut off. In a partition the side that has a quorum
+ * acts; of two nodes (quorum 2) none does while one is away.
  *
- * Time. A voter counts a gap between two turns as a short one (so a process that
- * stood still, or whose clock jumped, is bound for longer), and the holder counts
- * all of it. A node that starts is bound for lease_us, for it may have voted. A
- * clock that stands still with its machine gives a holder too much time: that
- * is what the epoch is for. It rises with each holder, and who is called by
- * one may refuse a lower one than it has seen. It is the time of day in
- * seconds, or one more than the highest that is known, so that it also rises when all nodes restart.
+ * Time. A voter counts a gap between two turns as a short one (so a process
+ * that stood still, or whose clock jumped, is bound for longer), and the holder
+ * counts all of it. A node that starts is bound for lease_us, for it may have
+ * voted. A clock that stands still with its machine gives a holder too much
+ * time: that is what the epoch is for. It rises with each holder, and who is
+ * called by one may refuse a lower one than it has seen. It is the time of day
+ * in seconds, or one more than the highest that is known, so that it also rises
+ * when all nodes restart.
  *
- * A holder stays: who comes back, or comes first by rank, waits until the holder
- * is gone.
+ * A holder stays: who comes back, or comes first by rank, waits until the
+ * holder is gone.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: SCALE_VOTERS_MAX.
  * Errors: none. Follows Gray and Cheriton, Leases, 1989; epochs as in Lamport's
@@ -45,7 +46,8 @@ struct scale_word {
     uint32_t round;  /* of the holder */
 };
 
-/* What a node heard of another one. A name may occur twice, of two processes. */
+/* What a node heard of another one. A name may occur twice, of two
+ * processes. */
 struct scale_voter {
     uint64_t name;   /* not 0 */
     uint64_t digest; /* of what it knows; see scale_voters_know() */

@@ -37,8 +37,8 @@ scale_pods_of(const struct scale_job *jobs, uint32_t count, const char *pool,
     return first;
 }
 
-/* Its pod was asked for with a good answer. So those below are there, while it is
- * in the list: they go after it. */
+/* Its pod was asked for with a good answer. So those below are there, while it
+ * is in the list: they go after it. */
 static bool
 has_come(const struct scale_job *job)
 {

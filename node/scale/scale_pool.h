@@ -1,6 +1,6 @@
 /*
- * Where engines are made: pools, each with an island, a price, and something that
- * makes engines there and ends them.
+ * Where engines are made: pools, each with an island, a price, and something
+ * that makes engines there and ends them.
  *
  * Which one is asked for the next engine, of those that may be asked:
  *
@@ -11,12 +11,12 @@
  *              is known and within the bound; without a bound all are
  *   cheap      the least price; of equals the shorter way, then the earlier one
  *
- * None is asked beyond its max, nor beyond what the budget has left. One that an
- * engine was asked of and did not come backs off: for the time that an engine
- * has to come, twice as long each time, up to SCALE_BACK_OFF_MS, until one
- * comes. Meanwhile others are asked, near another place too. Where nobody else
- * may be asked it is asked all the same, the first whose time is over first: a
- * single pool never says no.
+ * None is asked beyond its max, nor beyond what the budget has left. One that
+ * an engine was asked of and did not come backs off: for the time that an
+ * engine has to come, twice as long each time, up to SCALE_BACK_OFF_MS, until
+ * one comes. Meanwhile others are asked, near another place too. Where nobody
+ * else may be asked it is asked all the same, the first whose time is over
+ * first: a single pool never says no.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: SCALE_POOLS_MAX,
  * SCALE_PLACES_MAX. Errors: none.
