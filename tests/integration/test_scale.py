@@ -141,6 +141,24 @@ class Scale(Proxy):
         self.assertEqual([(p["name"], p["engines"], p["may"]) for p in group["pools"]],
                          [("a", 2, "open"), ("b", 0, "least")])
 
+    def test_a_pool_for_each_island_bounds_what_each_has(self):
+        workers = self.workers(3)
+        for worker in workers:
+            show(worker, running=4, waiting=40)
+        bounds = ("--scale.mode", "dry_run", "--island.name", "eu", "--scale.within", "20ms",
+                  "--island.links", "eu~us=90ms", "--scale.pools",
+                  "eu,command=/a,island=eu,min=1,max=2 us,command=/a,island=us,min=1,max=1", *FAST)
+
+        def told(*pools):
+            node = self.serve(*(f"{w.url},pool={pool},island={pool}" for w, pool in zip(workers, pools)),
+                              count=len(pools), options=bounds)
+            group = self.judged(node, lambda g: g["waiting"] == 40 * len(pools), "it is measured")
+            return (group["desired"], group["why"], group["next_pool"],
+                    [(p["name"], p["engines"], p["may"]) for p in group["pools"]])
+
+        self.assertEqual(told("eu"), (2, "least", "us", [("eu", 1, "open"), ("us", 0, "least")]))
+        self.assertEqual(told("eu", "us", "eu"), (3, "pools", "", [("eu", 2, "full"), ("us", 1, "full")]))
+
     def test_engines_of_a_pool_that_is_given_up_go_first(self):
         workers = self.workers(2)
         for worker in workers:
