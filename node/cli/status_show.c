@@ -282,6 +282,23 @@ put_placement(struct buf *out, const struct json_value *root)
     buf_add_text(out, " prompt tokens, as engines reported\n");
 }
 
+/* Where the node is, if it says so, and what leaves. */
+static void
+put_island(struct buf *out, const struct json_value *root)
+{
+    struct slice island = status_text(root, "island");
+
+    if (island.len != 0) {
+        buf_add_text(out, "island    ");
+        put_number(out, status_number(root, "island_crossed"));
+        buf_add_text(out, " of ");
+        put_number(out, status_number(root, "island_requests"));
+        buf_add_text(out, " requests left ");
+        status_put(out, island);
+        buf_add_text(out, "\n");
+    }
+}
+
 /* How far what was promised by events was what engines reported. */
 static void
 put_predicted(struct buf *out, const struct json_value *root)
@@ -629,6 +646,7 @@ put_page(struct buf *out, const struct json_value *root)
     put_workers_line(out, root);
     put_requests(out, root);
     put_placement(out, root);
+    put_island(out, root);
     put_predicted(out, root);
     put_index(out, root);
     put_answer_cache(out, root);

@@ -329,6 +329,7 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_put_text(json, "node", node->config->name);
     if (node->island.name[0] != '\0') {
         json_out_put_text(json, "island", node->island.name);
+        control_islands_put_sums(&control->islands, json);
     }
     json_out_put_text(json, "version", KVASIR_VERSION);
     json_out_put_uint(

@@ -102,6 +102,23 @@ control_islands_put_worker(const struct fleet_board *board, uint32_t slot,
     }
 }
 
+void
+control_islands_put_sums(const struct control_islands *islands,
+                         struct json_out *json)
+{
+    uint64_t all = islands->others;
+    uint64_t left = islands->others;
+
+    for (uint32_t i = 0; i < islands->count; i++) {
+        const struct control_island *island = &islands->island[i];
+        bool stayed = strcmp(island->to, islands->from) == 0;
+        all += island->requests;
+        left += stayed || island->to[0] == '\0' ? 0 : island->requests;
+    }
+    json_out_put_uint(json, "island_requests", all);
+    json_out_put_uint(json, "island_crossed", left);
+}
+
 static void
 put_ends(const char *name, const char *from, const char *to, struct buf *out)
 {

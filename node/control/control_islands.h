@@ -65,6 +65,11 @@ bool control_islands_crosses(const struct config_island *config,
 void control_islands_put_worker(const struct fleet_board *board, uint32_t slot,
                                 struct json_out *json);
 
+/* How many requests the node sent to workers, and how many of these left its
+ * island: members of the status, inside its object. */
+void control_islands_put_sums(const struct control_islands *islands,
+                              struct json_out *json);
+
 /* Prometheus text; nothing while the node has no island. */
 void control_islands_put_metrics(const struct control_islands *islands,
                                  const struct fleet_board *board,

@@ -123,6 +123,15 @@ Test(status, a_node_that_is_well_has_nothing_to_look_at)
         "    3\n");
 }
 
+Test(status, where_there_are_islands_it_says_what_leaves_this_one)
+{
+    (void)show_with("\"version\"",
+                    "\"island\":\"eu/fra\",\"island_requests\":384,"
+                    "\"island_crossed\":6,\"version\"");
+    cr_assert(says("\nisland    6 of 384 requests left eu/fra\n"), "%s",
+              shown.ptr);
+}
+
 Test(status, what_names_workers_has_a_line)
 {
     (void)show_with("\"workers\":[",
