@@ -4,6 +4,8 @@ import socket
 import threading
 
 import harness
+import words
+from dns import free_port
 from fake_worker import FakeWorker
 from test_proxy import Proxy, chat
 
@@ -158,6 +160,26 @@ class Islands(IslandCase):
         # Nothing is farther than the nearest that is left.
         harness.wait_until(lambda: not self.rows()["here"]["candidate"], "it is seen")
         self.assertEqual(self.rows()["there"]["aside_tokens"], 0)
+
+    def test_the_words_of_the_features_page_let_go_what_is_too_much(self):
+        here, there, serve, admin = (free_port("127.0.0.1") for _ in range(4))
+        started, log = words.begin(self, "kvasir engine --port 8003", serve, (
+            ("8003", str(here)), ("8004", str(there)),
+            ("--users 4", "--users 16 --conversations 16"),
+            ("--island.name", f"--listen 127.0.0.1:{serve} --admin 127.0.0.1:{admin} --island.name")))
+        self.assertEqual(started.pop().wait(), 0, log.read_text())
+
+        def counted():
+            found = harness.metrics(("127.0.0.1", admin))
+            sides = [found.get(f'kvasir_island_requests_total{{from="eu",to="{to}"}}', 0)
+                     for to in ("eu", "us")]
+            return sides if sum(sides) == 96 else None
+
+        stayed, left = harness.wait_until(counted, "all are counted")
+        self.assertGreater(min(stayed, left), 0)
+        page = self.run_once("kvasir", "status", "--admin", f"127.0.0.1:{admin}").stdout
+        self.assertIn(f"\nisland    {left:.0f} of 96 requests left eu\n", page)
+        words.end(self, started, log)
 
     def test_without_a_name_of_its_own_a_node_has_no_near_and_far(self):
         here = FakeWorker(self, lambda peer, request: peer.json({}))

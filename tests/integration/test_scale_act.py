@@ -3,14 +3,12 @@
 node dies, what becomes of those that do not come, and that no request notices."""
 import os
 import pathlib
-import shlex
-import signal
-import subprocess
 import sys
 import threading
 import types
 
 import harness
+import words
 from dns import free_port
 from fake_worker import FakeWorker
 from kube_api import KubeApi, StatefulSet
@@ -615,36 +613,11 @@ class ScaleAct(harness.Case):
         self.assertNotIn("who else scales it", node.log())
 
     def test_the_words_of_the_features_page_bring_engines_and_give_them_back(self):
-        page = (pathlib.Path(__file__).resolve().parents[2] / "deploy/features.md").read_text()
-        block = page[page.index("    kvasir engine --port 8001"):].split("\n\n")[0]
         first, hook, serve, admin = (free_port("127.0.0.1") for _ in range(4))
-        for old, new in (("8001", str(first)), ("7000", str(hook)), ("\\\n", " "),
-                         ("cool_down 30s", f"cool_down 1s --listen 127.0.0.1:{serve} "
-                                           f"--admin 127.0.0.1:{admin}"),
-                         ("tests/integration/", str(pathlib.Path(__file__).parent) + "/"),
-                         ("kvasir-load", f"kvasir-load --url http://127.0.0.1:{serve}")):
-            self.assertIn(old, block)
-            block = block.replace(old, new)
-        paths = [str(pathlib.Path(harness.program(name)).parent)
-                 for name in ("kvasir", "kvasir-load")]
-        env = {**harness.DEFAULTS, **os.environ, "PATH": ":".join([*paths, os.environ["PATH"]])}
-        log = self.folder / "log"
-        started = []
-        self.addCleanup(lambda: [p.kill() for p in started])
-
-        def ready():
-            try:
-                return harness.request(("127.0.0.1", serve), "GET", "/ready").status == 200
-            except OSError:
-                return False
-
-        for line in block.strip().splitlines():
-            if line.strip() == "sleep 5":
-                harness.wait_until(ready, "the node is up", 60)
-                continue
-            with log.open("ab") as out:
-                started.append(subprocess.Popen(shlex.split(line.removesuffix("&")), env=env,
-                                                stdin=subprocess.DEVNULL, stdout=out, stderr=out))
+        started, log = words.begin(self, "kvasir engine --port 8001", serve, (
+            ("8001", str(first)), ("7000", str(hook)),
+            ("cool_down 30s", f"cool_down 1s --listen 127.0.0.1:{serve} --admin 127.0.0.1:{admin}"),
+            ("tests/integration/", str(pathlib.Path(__file__).parent) + "/")))
         at = ("127.0.0.1", admin)
 
         def jobs():
@@ -660,9 +633,7 @@ class ScaleAct(harness.Case):
         self.assertEqual(started.pop().wait(), 0, "people are done")
         harness.wait_until(lambda: jobs() == [], "both are given back", 120)
         harness.wait_until(lambda: not children(provisioner), "and have ended")
-        for process in reversed(started):
-            process.terminate()
-            self.assertIn(process.wait(), (0, -signal.SIGTERM), log.read_text())
+        words.end(self, started, log)
         self.assertIn("384 answered, 0 failed", log.read_text())
 
     def test_who_acts_needs_somebody_to_ask_and_in_a_mesh_a_quorum(self):
