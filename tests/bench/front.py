@@ -209,19 +209,5 @@ def run(args, rig):
         pathlib.Path(args.json).write_text(json.dumps(front.log, indent=1))
 
 
-def main():
-    args = arguments()
-    try:
-        with r.Rig() as rig:
-            run(args, rig)
-    except r.Missing as why:
-        print(f"skipped: {why}")
-        return 77
-    except r.Failed as why:
-        print(f"failed: {why}")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(r.run_in(run, arguments()))

@@ -162,17 +162,7 @@ def main():
     parser.add_argument("--requests", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3)
-    args = parser.parse_args()
-    try:
-        with r.Rig() as rig:
-            run(args, rig)
-    except r.Missing as why:
-        print(f"skipped: {why}")
-        return 77
-    except r.Failed as why:
-        print(f"failed: {why}")
-        return 1
-    return 0
+    return r.run_in(run, parser.parse_args())
 
 
 if __name__ == "__main__":

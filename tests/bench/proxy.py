@@ -329,17 +329,9 @@ def run(args, rig):
 def main():
     started = time.monotonic()
     args = arguments()
-    try:
-        with r.Rig() as rig:
-            run(args, rig)
-    except r.Missing as why:
-        print(f"skipped: {why}")
-        return 77
-    except r.Failed as why:
-        print(f"failed: {why}")
-        return 1
+    code = r.run_in(run, args)
     print(f"\n{time.monotonic() - started:.0f} s")
-    return 0
+    return code
 
 
 if __name__ == "__main__":

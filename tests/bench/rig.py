@@ -155,6 +155,20 @@ class Rig:
         return process, [word.split("=", 1) for word in line.split()[1:]]
 
 
+def run_in(run, args):
+    """run(args, rig); the exit code: 77 where what it needs is not there."""
+    try:
+        with Rig() as rig:
+            run(args, rig)
+    except Missing as why:
+        print(f"skipped: {why}")
+        return 77
+    except Failed as why:
+        print(f"failed: {why}")
+        return 1
+    return 0
+
+
 class Server:
     """A process tree under load: where it listens, what it has used."""
 
