@@ -25,6 +25,24 @@ take_until(struct slice *text, struct slice mark)
     return found;
 }
 
+/* The first line, which is taken. What is longer than a boundary is none, and
+ * looked at no further: most bodies that come here are no forms. */
+static struct slice
+take_boundary(struct slice *text)
+{
+    struct slice start = *text;
+
+    if (start.len > BOUNDARY_MAX + 2) {
+        start.len = BOUNDARY_MAX + 2;
+    }
+    struct slice first = take_until(&start, SLICE("\r\n"));
+    if (first.ptr != NULL) {
+        text->ptr += first.len + 2;
+        text->len -= first.len + 2;
+    }
+    return first;
+}
+
 /* Whether a part's header lines say that it is the field `model`, and no file. */
 static bool
 is_model(struct slice lines)
@@ -54,7 +72,7 @@ scan_form_model(struct slice body)
 {
     struct slice none = {.ptr = NULL, .len = 0};
     struct slice rest = body;
-    struct slice first = take_until(&rest, SLICE("\r\n"));
+    struct slice first = take_boundary(&rest);
     char mark[BOUNDARY_MAX + 2] = "\r\n";
 
     if (first.len < 3 || first.len > BOUNDARY_MAX ||
@@ -196,7 +214,7 @@ scan_form_sole_model(struct slice content_type, struct slice body)
     struct slice none = {.ptr = NULL, .len = 0};
     struct slice found = none;
     struct slice rest = body;
-    struct slice first = take_until(&rest, SLICE("\r\n"));
+    struct slice first = take_boundary(&rest);
     char mark[BOUNDARY_MAX + 2] = "\r\n";
 
     if (!is_boundary(content_type, first)) {

@@ -24,6 +24,15 @@ Test(node_scan_form, the_field_is_found_wherever_it_stands)
            "m");
 }
 
+Test(node_scan_form, the_longest_boundary_is_one_and_a_longer_is_not)
+{
+#define TEN     "0123456789"
+#define SEVENTY TEN TEN TEN TEN TEN TEN TEN
+    EXPECT("--" SEVENTY "\r\n" NAME("model") "m\r\n--" SEVENTY "--", "m");
+    EXPECT("--" SEVENTY "0\r\n" NAME("model") "m\r\n--" SEVENTY "0--", "");
+    EXPECT("--" SEVENTY SEVENTY, "");
+}
+
 #define SOLE(type, body, model)                                              \
     do {                                                                     \
         struct slice found = scan_form_sole_model(SLICE(type), SLICE(body)); \
