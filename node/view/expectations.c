@@ -236,6 +236,9 @@ depth_in(struct expectations *e, const struct mirror *index, uint32_t slot,
     struct worker_set asked;
 
     CHECK(slot < WORKERS_MAX);
+    if (mirror_slot_blocks(index, slot) == 0) {
+        return 0;
+    }
     worker_set_clear(&asked);
     worker_set_add(&asked, slot);
     mirror_match(index, &asked, keys, count, &e->match);
