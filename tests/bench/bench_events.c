@@ -19,17 +19,13 @@
 
 #include "index/base/pack.h"
 #include "index/base/rng.h"
-#include "index/index.h"
-#include "node/events/kv_apply_internal.h"
-#include "node/events/kv_wire_internal.h"
+#include "tests/bench/hearer.h"
 
-#define STREAMS      64
+#define STREAMS      HEARER_STREAMS
 #define LANES        64 /* sequences of a stream that run at once */
-#define TOKENS       16
+#define TOKENS       HEARER_TOKENS
 #define CONVERSATION 128 /* blocks */
 #define TIMED        16  /* batches between two looks at the clock */
-#define VOCABULARY   128256
-#define WORDS_MAX    (2 * LANES * 33)
 #define SECOND_NS    1e9
 
 struct shape {
@@ -54,17 +50,9 @@ struct sums {
     uint64_t bytes;
 };
 
-static struct ledger *ledger;
-static struct mirror *mirror;
-static struct qsbr qsbr;
-static struct kv_reader *reader;
-static struct kv_counters counters;
-static struct kv_apply apply[STREAMS];
-static uint32_t stream[STREAMS];
-static uint32_t slot[STREAMS];
+static struct hearer hearer;
 static struct teller teller[STREAMS];
 static struct buf payload[TIMED];
-static uint64_t words[WORDS_MAX];
 
 static double
 cpu_ns(void)
@@ -85,9 +73,11 @@ name_of(uint32_t who, uint32_t lane, uint64_t block)
 static void
 pack_tokens(struct buf *out, uint64_t name)
 {
+    uint32_t tokens[TOKENS];
+
+    hearer_tokens(name, tokens);
     for (uint32_t i = 0; i < TOKENS; i++) {
-        name = name * 0x9E3779B97F4A7C15U + 1;
-        pack_uint(out, (uint32_t)(name >> 40) % VOCABULARY);
+        pack_uint(out, tokens[i]);
     }
 }
 
@@ -197,28 +187,15 @@ pack_batch(struct buf *out, const struct shape *shape, uint32_t who,
 /* ---- who hears it ---- */
 
 static void
-hear(uint32_t who, struct slice bytes)
-{
-    struct event_words out = {.words = words, .max = WORDS_MAX};
-
-    CHECK(kv_reader_begin(reader, bytes) == 0);
-    CHECK(kv_apply(&apply[who], reader, ledger, stream[who], &counters, &out) ==
-          0);
-    CHECK(mirror_apply(mirror, slot[who], out.words, out.count,
-                       ledger_holes(ledger, stream[who])) == 0);
-}
-
-static void
 hear_all(const struct shape *shape, uint32_t first)
 {
     for (uint32_t i = 0; i < TIMED; i++) {
         for (uint32_t k = 0; k < shape->holders; k++) {
-            hear((first + i * shape->holders + k) % STREAMS,
-                 buf_slice(&payload[i]));
+            hearer_take(&hearer, (first + i * shape->holders + k) % STREAMS,
+                        buf_slice(&payload[i]));
         }
     }
-    (void)mirror_work(mirror, 64);
-    (void)ledger_work(ledger, 64);
+    hearer_work(&hearer);
 }
 
 static void
@@ -228,8 +205,8 @@ decode_all(void)
     enum kv_fault fault;
 
     for (uint32_t i = 0; i < TIMED; i++) {
-        CHECK(kv_reader_begin(reader, buf_slice(&payload[i])) == 0);
-        while (kv_reader_next(reader, &event, &fault, NULL) == 0) {
+        CHECK(kv_reader_begin(hearer.reader, buf_slice(&payload[i])) == 0);
+        while (kv_reader_next(hearer.reader, &event, &fault, NULL) == 0) {
         }
     }
 }
@@ -285,12 +262,8 @@ make_question(void)
     uint64_t key = key_token_root(SLICE(""), SLICE(""));
 
     for (uint32_t block = 0; block < CONVERSATION; block++) {
-        uint64_t name = name_of(0, 0, block);
         uint32_t tokens[TOKENS];
-        for (uint32_t i = 0; i < TOKENS; i++) {
-            name = name * 0x9E3779B97F4A7C15U + 1;
-            tokens[i] = (uint32_t)(name >> 40) % VOCABULARY;
-        }
+        hearer_tokens(name_of(0, 0, block), tokens);
         key = key_next(key, tokens, sizeof(tokens));
         asked[block] = key;
     }
@@ -306,9 +279,9 @@ ask(void *registered)
         all.word[i] = UINT64_MAX;
     }
     while (!atomic_load_explicit(&stopping, memory_order_relaxed)) {
-        qsbr_online(&qsbr, registered);
+        qsbr_online(&hearer.qsbr, registered);
         for (uint32_t i = 0; i < 16; i++) {
-            mirror_match(mirror, &all, asked, CONVERSATION, &match);
+            mirror_match(hearer.mirror, &all, asked, CONVERSATION, &match);
             answers += match.best > 0;
         }
         qsbr_offline(registered);
@@ -321,18 +294,8 @@ ask(void *registered)
 static void
 open_all(void)
 {
-    struct ledger_limits ledger_limits = {.bytes_max = (size_t)4 << 30};
-    struct mirror_limits mirror_limits = {.bytes_max = (size_t)4 << 30};
-    struct kv_limits kv_limits = KV_LIMITS_DEFAULT;
-
-    qsbr_init(&qsbr);
-    CHECK(ledger_new(&ledger, &ledger_limits) == 0);
-    CHECK(mirror_new(&mirror, &mirror_limits, &qsbr) == 0);
-    CHECK(kv_reader_new(&reader, &kv_limits) == 0);
+    hearer_open(&hearer);
     for (uint32_t i = 0; i < STREAMS; i++) {
-        CHECK(ledger_open(ledger, &stream[i]) == 0);
-        CHECK(mirror_open(mirror, &slot[i]) == 0);
-        apply[i] = (struct kv_apply){.rank = -1};
         teller[i] = (struct teller){0};
     }
     for (uint32_t i = 0; i < TIMED; i++) {
@@ -346,10 +309,7 @@ close_all(void)
     for (uint32_t i = 0; i < TIMED; i++) {
         buf_fini(&payload[i]);
     }
-    kv_reader_free(reader);
-    mirror_free(mirror);
-    ledger_free(ledger);
-    qsbr_fini(&qsbr);
+    hearer_close(&hearer);
 }
 
 static void
@@ -369,8 +329,8 @@ print_memory(void)
     struct ledger_stats ls;
     struct mirror_stats ms;
 
-    ledger_stats(ledger, &ls);
-    mirror_stats(mirror, &ms);
+    ledger_stats(hearer.ledger, &ls);
+    mirror_stats(hearer.mirror, &ms);
     double pairs = (double)ls.blocks;
     CHECK(ms.holder_blocks == ls.blocks);
     printf("  %.1f M pairs, bytes each: ledger %.1f + mirror %.1f = %.1f\n",
@@ -390,7 +350,7 @@ measure(const struct shape *shape, uint64_t pairs)
     make_question();
     atomic_store(&stopping, false);
     answers = 0;
-    struct qsbr_reader *registered = qsbr_register(&qsbr);
+    struct qsbr_reader *registered = qsbr_register(&hearer.qsbr);
     CHECK(pthread_create(&thread, NULL, ask, registered) == 0);
     printf("%s\n", shape->name);
     while (filling.stored < pairs || teller[0].stored % CONVERSATION != 0) {

@@ -17,27 +17,16 @@
 
 #include "index/base/pack.h"
 #include "index/base/rng.h"
-#include "index/index.h"
-#include "node/events/kv_apply_internal.h"
-#include "node/events/kv_wire_internal.h"
+#include "tests/bench/hearer.h"
 
-#define STREAMS       64
+#define STREAMS       HEARER_STREAMS
 #define CHAIN         512 /* blocks */
 #define EVENT         32  /* blocks */
-#define TOKENS        16
-#define VOCABULARY    128256
-#define WORDS_MAX     (2 * EVENT)
+#define TOKENS        HEARER_TOKENS
 #define QUESTIONS_MAX 10000
 #define SECOND_NS     1e9
 
-static struct ledger *ledger;
-static struct mirror *mirror;
-static struct qsbr qsbr;
-static struct kv_reader *reader;
-static struct kv_counters counters;
-static struct kv_apply apply[STREAMS];
-static uint32_t stream[STREAMS];
-static uint32_t slot[STREAMS];
+static struct hearer hearer;
 static struct buf payload[STREAMS];
 
 static double
@@ -67,20 +56,11 @@ name_of(uint64_t who, uint64_t chain, uint64_t block)
 }
 
 static void
-make_tokens(uint64_t name, uint32_t *tokens)
-{
-    for (uint32_t i = 0; i < TOKENS; i++) {
-        name = name * 0x9E3779B97F4A7C15U + 1;
-        tokens[i] = (uint32_t)(name >> 40) % VOCABULARY;
-    }
-}
-
-static void
 pack_tokens(struct buf *out, uint64_t name)
 {
     uint32_t tokens[TOKENS];
 
-    make_tokens(name, tokens);
+    hearer_tokens(name, tokens);
     for (uint32_t i = 0; i < TOKENS; i++) {
         pack_uint(out, tokens[i]);
     }
@@ -115,19 +95,6 @@ pack_event(struct buf *out, uint64_t who, uint64_t chain, uint64_t from)
     CHECK(!out->failed);
 }
 
-static void
-hear(uint32_t who)
-{
-    static uint64_t words[WORDS_MAX];
-    struct event_words out = {.words = words, .max = WORDS_MAX};
-
-    CHECK(kv_reader_begin(reader, buf_slice(&payload[who])) == 0);
-    CHECK(kv_apply(&apply[who], reader, ledger, stream[who], &counters, &out) ==
-          0);
-    CHECK(mirror_apply(mirror, slot[who], out.words, out.count,
-                       ledger_holes(ledger, stream[who])) == 0);
-}
-
 /* The processor time that hearing took. */
 static double
 fill(uint64_t chains)
@@ -140,10 +107,9 @@ fill(uint64_t chains)
         }
         double start = now_ns(CLOCK_THREAD_CPUTIME_ID);
         for (uint32_t who = 0; who < STREAMS; who++) {
-            hear(who);
+            hearer_take(&hearer, who, buf_slice(&payload[who]));
         }
-        (void)mirror_work(mirror, 64);
-        (void)ledger_work(ledger, 64);
+        hearer_work(&hearer);
         took_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     }
     return took_ns;
@@ -173,48 +139,16 @@ ask(uint64_t chains, uint64_t root, uint32_t questions, uint32_t expected)
     for (uint32_t i = 0; i < questions; i++) {
         uint64_t key = root;
         for (uint32_t k = 0; k < CHAIN; k++) {
-            make_tokens(name_of(i % STREAMS, rng_mix(i) % chains, k), tokens);
+            hearer_tokens(name_of(i % STREAMS, rng_mix(i) % chains, k), tokens);
             keys[k] = key = key_next(key, tokens, sizeof(tokens));
         }
         double start = now_ns(CLOCK_MONOTONIC);
-        mirror_match(mirror, &all, keys, CHAIN, &match);
+        mirror_match(hearer.mirror, &all, keys, CHAIN, &match);
         took[i] = now_ns(CLOCK_MONOTONIC) - start;
         CHECK(match.best == expected);
     }
     qsort(took, questions, sizeof(took[0]), compare);
     return took[questions / 2];
-}
-
-static void
-open_all(void)
-{
-    struct ledger_limits ledger_limits = {.bytes_max = (size_t)8 << 30};
-    struct mirror_limits mirror_limits = {.bytes_max = (size_t)8 << 30};
-    struct kv_limits kv_limits = KV_LIMITS_DEFAULT;
-
-    qsbr_init(&qsbr);
-    CHECK(ledger_new(&ledger, &ledger_limits) == 0);
-    CHECK(mirror_new(&mirror, &mirror_limits, &qsbr) == 0);
-    CHECK(kv_reader_new(&reader, &kv_limits) == 0);
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        CHECK(ledger_open(ledger, &stream[i]) == 0);
-        CHECK(mirror_open(mirror, &slot[i]) == 0);
-        apply[i] = (struct kv_apply){.rank = -1};
-        buf_init(&payload[i], (size_t)1 << 20);
-        pack_event(&payload[i], i, 0, 0); /* its memory is not the index's */
-    }
-}
-
-static void
-close_all(void)
-{
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        buf_fini(&payload[i]);
-    }
-    kv_reader_free(reader);
-    mirror_free(mirror);
-    ledger_free(ledger);
-    qsbr_fini(&qsbr);
 }
 
 int
@@ -226,7 +160,11 @@ main(int argc, char **argv)
     uint64_t root = key_token_root(SLICE(""), SLICE(""));
 
     CHECK(chains > 0 && questions > 0 && questions <= QUESTIONS_MAX);
-    open_all();
+    hearer_open(&hearer);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        buf_init(&payload[i], (size_t)1 << 20);
+        pack_event(&payload[i], i, 0, 0); /* its memory is not the index's */
+    }
     double before = resident_bytes();
     double took_ns = fill(chains);
     double grown = resident_bytes() - before;
@@ -236,6 +174,9 @@ main(int argc, char **argv)
            ask(chains, root, (uint32_t)questions, CHAIN) / 1e3);
     printf("\"nothing_us\": %.2f}\n",
            ask(chains, rng_mix(root), (uint32_t)questions, 0) / 1e3);
-    close_all();
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        buf_fini(&payload[i]);
+    }
+    hearer_close(&hearer);
     return 0;
 }
