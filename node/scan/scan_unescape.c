@@ -74,7 +74,7 @@ unicode(const char *s, size_t left, size_t *used)
     return REPLACEMENT;
 }
 
-/* What stands behind the backslash, and the character that both are. */
+/* What an escape stands for, by the letter behind its backslash. */
 static const char simple[128] = {
     ['"'] = '"',  ['/'] = '/',  ['\\'] = '\\', ['b'] = '\b',
     ['f'] = '\f', ['n'] = '\n', ['r'] = '\r',  ['t'] = '\t'};
@@ -125,7 +125,7 @@ unescape(struct slice raw, size_t limit, char *out, size_t *written)
             *to++ = simple[(uint8_t)raw.ptr[at + 1] & 127U];
             at += 2;
         }
-        /* Where one is, there are mostly more: text that is not Latin. */
+        /* Where there is one, more follow: text that is not Latin. */
         while (at < limit && raw.ptr[at] == '\\' && raw.ptr[at + 1] == 'u') {
             size_t used;
             to += put_utf8(unicode(raw.ptr + at, raw.len - at, &used), to);
