@@ -2,7 +2,7 @@
 """How many instructions a lane spends on a request, or on an event of a stream.
 
     instructions.py [--build DIR] [--requests N] [--bytes N,...] [--cold] [--same]
-                    [--words] [--question] [--events N] [--picker] [--beside]
+                    [--words] [--unread] [--question] [--events N] [--picker] [--beside]
                     [--options "OPTION VALUE ..."]
 
 Runs `kvasir serve` with one lane under callgrind, sends requests one after the
@@ -11,6 +11,7 @@ message is new, and prints the instructions of the lane's thread by request:
 of a run with N requests, less one without, so that starting counts for
 nothing. --cold sends temperature 0, --same one request over and over, --words text
 with quotes and ends of lines where there is one letter without end otherwise,
+--unread says that the body is no JSON, as `unread` of proxy.py does,
 --question a last message in English (with a number, so it is another one than all
 before), beside a stand-in engine for the vectors of the model e, and
 --options goes to the node. --events has a stream of so many events answered, one
@@ -95,8 +96,9 @@ def send(args, port, size, numbers, events=None):
             last = number == numbers[-1]
             body = body_of(args, size, number, None if events is None else events if last else 0)
             s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\n"
-                      b"Content-Type: application/json\r\n"
-                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                      b"Content-Type: %s\r\n"
+                      b"Content-Length: %d\r\n\r\n" % (
+                          b"text/plain" if args.unread else b"application/json", len(body)) + body)
             answer = http.client.HTTPResponse(s)
             answer.begin()
             said = answer.read()
@@ -212,6 +214,7 @@ def main():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--same", action="store_true")
     parser.add_argument("--words", action="store_true")
+    parser.add_argument("--unread", action="store_true")
     parser.add_argument("--question", action="store_true")
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--picker", action="store_true")

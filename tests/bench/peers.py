@@ -5,8 +5,8 @@
 
 index: the same chains of blocks through Dynamo's radix tree (PyPI
 ai-dynamo-runtime) and through ours. gain: the same seeded conversations with the
-same stand-in engines behind nginx, one and three SMG (PyPI smg), three without
-their mesh, one and three nodes. README.md beside this file says how to read it.
+same stand-in engines behind nginx; one SMG (PyPI smg), three, and three with their
+mesh; one node and three. README.md beside this file says how to read it.
 Packages that are not in DIR are installed there with pip; what cannot be had is
 skipped with a word. Nothing fails because it was slow.
 """
