@@ -167,7 +167,7 @@ class Traces(harness.Case):
                                                      "service.instance.id": "n1",
                                                      "service.version": ""})
         self.assertNotIn(SECRET.encode(), b"".join(body for _, body in collector.seen))
-        self.assertEqual(self.count(node, "spans_sent_total"), 4)
+        harness.wait_until(lambda: self.count(node, "spans_sent_total") == 4, "it is counted")
 
     def test_a_trace_begins_here_for_the_ratio_alone(self):
         seen = []
