@@ -10,6 +10,7 @@
 #include "node/cli/cmd_internal.h"
 
 #define PATH_MAX_BYTES 4096
+#define ARGUMENTS_MAX  4096
 
 /* Where they may be, from the folder that this program is in: beside it, in a
  * build tree, installed. */
@@ -35,20 +36,21 @@ own_folder(char *out, size_t size)
     return 0;
 }
 
-/* Becomes kvasir-NAME. */
+/* Becomes kvasir-NAME, with first (NULL: nothing) before argv. */
 static int
-become(const char *name, char *const *argv)
+become(const char *name, char *first, char *const *argv)
 {
     char folder[PATH_MAX_BYTES];
     char path[PATH_MAX_BYTES + 64];
-    char *arguments[256];
+    char *arguments[ARGUMENTS_MAX];
     char reason[128];
     size_t argc = 0;
+    size_t at = 0;
 
     while (argv[argc] != NULL) {
         argc++;
     }
-    if (argc >= sizeof arguments / sizeof arguments[0] - 1) {
+    if (argc > ARGUMENTS_MAX - 3) {
         (void)fprintf(stderr, "kvasir %s: too many arguments\n", name);
         return CMD_USAGE;
     }
@@ -56,8 +58,11 @@ become(const char *name, char *const *argv)
         (void)fprintf(stderr, "kvasir %s: cannot read /proc/self/exe\n", name);
         return CMD_FAILED;
     }
-    arguments[0] = path;
-    memcpy(arguments + 1, argv, (argc + 1) * sizeof argv[0]);
+    arguments[at++] = path;
+    if (first != NULL) {
+        arguments[at++] = first;
+    }
+    memcpy(arguments + at, argv, (argc + 1) * sizeof argv[0]);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s%skvasir-%s", folder, places[i],
                        name);
@@ -78,17 +83,25 @@ become(const char *name, char *const *argv)
 int
 cmd_engine(char *const *argv)
 {
-    return become("engine", argv);
+    return become("engine", NULL, argv);
 }
 
 int
 cmd_replay(char *const *argv)
 {
-    return become("replay", argv);
+    return become("replay", NULL, argv);
 }
 
 int
 cmd_plan(char *const *argv)
 {
-    return become("plan", argv);
+    return become("plan", NULL, argv);
+}
+
+int
+cmd_serve_wide(char *const *argv)
+{
+    char serve[] = "serve";
+
+    return become("wide", serve, argv);
 }

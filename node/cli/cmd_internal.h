@@ -53,9 +53,11 @@ int cmd_tokenize(char *const *argv);
 int cmd_top(char *const *argv);
 
 /* Become kvasir-engine, kvasir-replay and kvasir-plan; argv ends in NULL.
- * Return only when that failed. */
+ * Return only when that failed. cmd_serve_wide: what was given to kvasir serve,
+ * by a program for CONFIG_WORKERS_MAX workers. */
 int cmd_engine(char *const *argv);
 int cmd_replay(char *const *argv);
 int cmd_plan(char *const *argv);
+int cmd_serve_wide(char *const *argv);
 
 #endif

@@ -1,4 +1,9 @@
 /* `kvasir serve`: runs a node. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "index/base/buf.h"
 #include "node/base/log.h"
 #include "node/cli/cli_config_internal.h"
@@ -75,14 +80,37 @@ print_help(void)
     return code;
 }
 
+/* By another program, which reads the configuration once more. */
 static int
-serve(const struct cli_config *cli)
+serve_wide(const struct cli_config *cli, char *const *argv)
+{
+    struct stat about = {.st_mode = S_IFREG};
+
+    if (cli->file != NULL) {
+        bool is_stdin = strcmp(cli->file, "-") == 0;
+        int rc = is_stdin ? fstat(0, &about) : stat(cli->file, &about);
+        if (rc != 0 || !S_ISREG(about.st_mode) ||
+            (is_stdin && lseek(0, 0, SEEK_SET) != 0)) {
+            (void)fputs("kvasir serve: workers.slots over 256 wants a "
+                        "configuration that can be read twice: a file\n",
+                        stderr);
+            return CMD_USAGE;
+        }
+    }
+    return cmd_serve_wide(argv);
+}
+
+static int
+serve(const struct cli_config *cli, char *const *argv)
 {
     const struct config_sources sources = cli_config_sources(cli);
     struct config config;
     int code = CMD_USAGE;
 
-    if (cli_config_load(cli, &config) == 0) {
+    int rc = cli_config_load(cli, &config);
+    if (rc == 0 && config.workers_slots > WORKERS_MAX) {
+        code = serve_wide(cli, argv);
+    } else if (rc == 0) {
         log_init(&(struct log_options){
             .level = (enum log_level)config.log.level,
             .format = (enum log_format)config.log.format,
@@ -102,5 +130,5 @@ cmd_serve(char *const *argv)
     if (!cli_config_read(&cli, "serve", argv)) {
         return CMD_USAGE;
     }
-    return cli.help ? print_help() : serve(&cli);
+    return cli.help ? print_help() : serve(&cli, argv);
 }

@@ -28,7 +28,7 @@ enum top_how {
     TOP_NOT, /* not shown: what peers have open is in the sum of their own */
 };
 
-#define TOP_WORKERS_MAX 256U
+#define TOP_WORKERS_MAX 1024U
 #define TOP_ID_MAX      64U
 #define TOP_NODES_MAX   64U
 #define TOP_ADDRESS_MAX 300U

@@ -207,6 +207,7 @@ static const char *const ordered_keys[][2] = {
     {"health.timeout", "health.interval"},
     {"breaker.open", "breaker.open_max"},
     {"scale.min", "scale.max"},
+    {"scale.max", "workers.slots"},
 };
 
 static void
@@ -260,6 +261,17 @@ check_room(const struct config *config, const char *name, uint64_t bytes,
     }
 }
 
+static void
+check_slots(const struct config *config, struct config_errors *errors)
+{
+    struct config_place place = {.source = "workers.slots"};
+
+    if (config->workers_count > config->workers_slots) {
+        config_error(errors, &place, "%u are too few for %u workers",
+                     config->workers_slots, config->workers_count);
+    }
+}
+
 void
 config_check(const struct config *config, struct config_errors *errors)
 {
@@ -274,6 +286,7 @@ config_check(const struct config *config, struct config_errors *errors)
     for (size_t i = 0; i < sizeof ordered_keys / sizeof ordered_keys[0]; i++) {
         check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
     }
+    check_slots(config, errors);
     config_aliases_check(&config->aliases, errors);
     config_access_check(config, errors);
     config_jwt_check(config, errors);

@@ -15,7 +15,8 @@
  * Role: core, except for config_load(), which reads the file, the host's name
  * and its number of CPUs. Owns: the list of workers. Thread: one owner;
  * read-only once loaded. Limits: CONFIG_FILE_BYTES_MAX, CONFIG_ERRORS_MAX,
- * WORKERS_MAX. Errors: named outcomes, and lines in struct config_errors.
+ * CONFIG_WORKERS_MAX. Errors: named outcomes, and lines in struct
+ * config_errors.
  */
 #ifndef NODE_CONFIG_H
 #define NODE_CONFIG_H
@@ -45,6 +46,7 @@
 #define CONFIG_NAMES_MAX         192  /* the same of names */
 #define CONFIG_ORIGINS_MAX       2048 /* the same of origins */
 #define CONFIG_NAMES_COUNT       4U
+#define CONFIG_WORKERS_MAX       1024U
 #define CONFIG_JOINS_MAX         32  /* places to look for other nodes */
 #define CONFIG_MODELS_MAX        32  /* models that are named one by one */
 #define CONFIG_MODEL_NAME_MAX    192 /* a model's name and its NUL */
@@ -593,7 +595,8 @@ struct config {
     struct ranges workers_deny;    /* addresses that no worker may have */
     uint32_t workers_resolve_ms;   /* between two looks at their sources */
     uint32_t workers_max_inflight; /* requests of one; 0: learned */
-    struct config_worker *workers; /* owned, WORKERS_MAX at most */
+    uint32_t workers_slots;        /* of those that there may be */
+    struct config_worker *workers; /* owned, CONFIG_WORKERS_MAX at most */
     uint32_t workers_count;
 };
 

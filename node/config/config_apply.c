@@ -170,16 +170,14 @@ config_apply_worker(struct config *config, const struct config_worker *worker,
 {
     uint32_t count = config->workers_count;
 
-    CHECK(count <= WORKERS_MAX);
+    CHECK(count <= CONFIG_WORKERS_MAX);
     CHECK((worker->url.host[0] != '\0') != (worker->from[0] != '\0'));
     CHECK(worker->id[0] != '\0');
     if (is_repeated(config, worker, place, errors)) {
         return;
     }
-    if (count == WORKERS_MAX) {
-        config_error(errors, place,
-                     "more than %d workers, the limit of this build",
-                     WORKERS_MAX);
+    if (count == CONFIG_WORKERS_MAX) {
+        config_error(errors, place, "more than %u workers", CONFIG_WORKERS_MAX);
         return;
     }
     struct config_worker *grown =

@@ -2,7 +2,7 @@
  * Puts named values into a configuration: what the file, the environment and
  * the flags have in common.
  *
- * Role: core. Owns: nothing. Thread: one owner. Limits: WORKERS_MAX.
+ * Role: core. Owns: nothing. Thread: one owner. Limits: CONFIG_WORKERS_MAX.
  * Errors: lines in struct config_errors.
  */
 #ifndef NODE_CONFIG_APPLY_INTERNAL_H
@@ -51,7 +51,7 @@ void config_apply_unknown(const struct config_schema *schema,
                           struct config_errors *errors);
 
 /* Appends a worker, whose url is set, to the list; without an id, it gets the
- * url's host:port. A duplicate url or id, and a worker beyond WORKERS_MAX, are
+ * url's host:port. A duplicate url or id, and a worker beyond CONFIG_WORKERS_MAX, are
  * faults. */
 void config_apply_worker(struct config *config,
                          const struct config_worker *worker,

@@ -169,8 +169,8 @@ static void
 diff_workers(const struct config *now, const struct config *wanted,
              struct config_diff *diff)
 {
-    CHECK(now->workers_count <= WORKERS_MAX);
-    CHECK(wanted->workers_count <= WORKERS_MAX);
+    CHECK(now->workers_count <= CONFIG_WORKERS_MAX);
+    CHECK(wanted->workers_count <= CONFIG_WORKERS_MAX);
     for (uint32_t i = 0; i < wanted->workers_count; i++) {
         diff->worker[i] = change_of(now, &wanted->workers[i]);
         diff->workers_count += diff->worker[i] != CONFIG_WORKER_SAME;

@@ -24,9 +24,10 @@ struct config_diff {
     bool changed[CONFIG_KEYS_MAX]; /* by row of config_schema_node */
     uint32_t live_count;           /* of these, config_key_is_live() */
     uint32_t restart_count;        /* the others */
-    enum config_worker_change worker[WORKERS_MAX]; /* by place in `wanted` */
-    bool gone[WORKERS_MAX];                        /* by place in `now` */
-    uint32_t workers_count;                        /* added, changed or gone */
+    enum config_worker_change
+        worker[CONFIG_WORKERS_MAX]; /* by place in `wanted` */
+    bool gone[CONFIG_WORKERS_MAX];  /* by place in `now` */
+    uint32_t workers_count;         /* added, changed or gone */
 };
 
 /* Whether a running node takes over another value of this key. */

@@ -17,17 +17,17 @@ static const char *const wants[CONFIG_POOL_WORKER + 1] = {
     "[NAMESPACE/]NAME as kubernetes of a pool",
     "an island such as eu/fra as island of a pool",
     "a number such as 2.5 as price of a pool",
-    "a number up to 256 as min of a pool",
-    "a number up to 256 as max of a pool",
+    "a number up to 1024 as min of a pool",
+    "a number up to 1024 as max of a pool",
     "a worker such as http://vllm-{}:8000 as worker of a pool",
 };
 
-_Static_assert(WORKERS_MAX == 256, "as the texts say");
+_Static_assert(CONFIG_WORKERS_MAX == 1024, "as the texts say");
 _Static_assert(SCALE_POOL_MAX == 32 && SCALE_POOLS_MAX == 16, "likewise");
 _Static_assert(SCALE_POOL_MAX <= CONFIG_LABEL_MAX, "it is a label of workers");
 
 /* What is not said is so. */
-static const struct config_scale_pool unsaid = {.max = WORKERS_MAX};
+static const struct config_scale_pool unsaid = {.max = CONFIG_WORKERS_MAX};
 
 static bool
 is_name(struct slice text)

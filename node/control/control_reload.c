@@ -195,7 +195,7 @@ remove_workers(struct control *control, struct told *told)
 /* Those that are not as they were; *refused says which were not taken. */
 static void ON_CONTROL
 put_workers(struct control *control, enum config_worker_change what,
-            struct told *told, bool refused[WORKERS_MAX])
+            struct told *told, bool refused[CONFIG_WORKERS_MAX])
 {
     struct control_reload *reload = control->reload;
 
@@ -216,7 +216,7 @@ apply_workers(struct control *control, struct json_out *json)
 {
     struct control_reload *reload = control->reload;
     struct told told = {.json = json};
-    bool refused[WORKERS_MAX] = {false};
+    bool refused[CONFIG_WORKERS_MAX] = {false};
 
     if (json != NULL) {
         json_out_key(json, "workers");

@@ -84,7 +84,7 @@ struct ingest_source {
     struct ingest_rank *rank;
 };
 
-#define INGEST_HASH 1024U
+#define INGEST_HASH (4U * WORKERS_MAX) /* a power of two */
 
 /* What all streams share; the pointers outlive it. */
 struct ingest_streams {

@@ -20,7 +20,7 @@ import rig as rigs
 
 SERIES = {  # name: (what grows, points of (nodes, workers, batches a second))
     "idle_nodes": ("nodes", [(n, 0, 0) for n in (1, 3, 5, 10, 20)]),
-    "idle_workers": ("workers", [(3, w, 0) for w in (0, 64, 128, 256)]),
+    "idle_workers": ("workers", [(3, w, 0) for w in (0, 64, 128, 256, 512, 1000)]),
     "events": ("batches", [(3, 16, b) for b in (0, 500, 1000, 2000)]),
     "mesh": ("nodes", [(n, 16, 1000) for n in (1, 3, 5, 7)]),
 }
@@ -38,7 +38,8 @@ def measure(build, point, seconds):
     count, workers, batches = point
     with mesh.bench(build) as b:
         flags, speaker = b.idle_workers(workers) if workers else ([], None)
-        nodes = b.nodes(count, ["--log.level", "warning", *flags])
+        slots = ["--workers.slots", "1024"] if workers > 256 else []
+        nodes = b.nodes(count, ["--log.level", "warning", *slots, *flags])
         if workers:
             b.eligible(nodes, workers)
             mesh.wait_until(lambda: all(s["state"] == "live" for node in nodes

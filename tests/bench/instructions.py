@@ -108,7 +108,7 @@ def send(args, port, size, numbers, events=None):
 
 def callgrind(rig):
     return [r.tool("valgrind"), "--tool=callgrind", "--separate-threads=yes",
-            f"--callgrind-out-file={rig.directory}/out.%p"]
+            "--trace-children=yes", f"--callgrind-out-file={rig.directory}/out.%p"]
 
 
 def strace(rig):

@@ -129,6 +129,7 @@ class Speech:
 async def serve(count):
     loop = asyncio.get_running_loop()
     context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, 8192)
     servers, ranks, words = [], [], []
     for _ in range(count):
         server = await loop.create_server(Http, "127.0.0.1", 0)

@@ -480,7 +480,7 @@ class Engine(unittest.TestCase):
                               capture_output=True, timeout=60, check=True)
         places = {pathlib.Path(place) for place in json.loads(told.stdout).values()}
         prefix = next(place for place in places if place.name == "kvasir").parents[1]
-        for name in "kvasir-engine", "kvasir-replay":
+        for name in "kvasir-engine", "kvasir-replay", "kvasir-wide":
             self.assertIn(prefix / "libexec" / "kvasir" / name, places)
 
     def test_it_is_found_beside_in_the_build_and_in_libexec(self):

@@ -21,7 +21,8 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTAINERS = ROOT / "deploy" / "containers"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-PROGRAMS = ["kvasir", "kvasir-engine", "kvasir-load", "kvasir-plan", "kvasir-replay"]
+PROGRAMS = ["kvasir", "kvasir-engine", "kvasir-load", "kvasir-plan", "kvasir-replay",
+            "kvasir-wide"]
 COMPILERS_OWN = {"libasan8", "libubsan1", "libtsan2", "libgcc-s1", "libc6", "libstdc++6"}
 DEBIAN_VERSION = pathlib.Path("/etc/debian_version")
 DEBIAN = DEBIAN_VERSION.read_text() if DEBIAN_VERSION.exists() else ""

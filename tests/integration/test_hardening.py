@@ -6,7 +6,8 @@ import unittest
 
 import harness
 
-PROGRAMS = ["kvasir", "kvasir-engine", "kvasir-load", "kvasir-plan", "kvasir-replay"]
+PROGRAMS = ["kvasir", "kvasir-engine", "kvasir-load", "kvasir-plan", "kvasir-replay",
+            "kvasir-wide"]
 PROBE = harness.program("hardened")
 
 

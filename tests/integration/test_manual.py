@@ -109,7 +109,7 @@ class Installed(unittest.TestCase):
         programs = {path.name for path in self.prefix.rglob("*")
                     if path.is_file() and os.access(path, os.X_OK)}
         self.assertEqual(programs, {"kvasir", *(f"kvasir-{name}" for name in
-                                                ("engine", "load", "plan", "replay"))})
+                                                ("engine", "load", "plan", "replay", "wide"))})
         others = {path.name for path in self.prefix.rglob("*") if path.is_file()} - programs
         self.assertEqual(others,
                          {"kvasir.1", "kvasir.yaml.5", "kvasir.bash", "_kvasir", "kvasir.fish"})

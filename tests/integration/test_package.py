@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILDERS = [] if "KVASIR_PACKAGE" in os.environ else ["dpkg-buildpackage", "dh"]
 TOOLS = ["debootstrap", "dpkg-deb", "unshare", "apt-get", *BUILDERS]
 MISSING = [name for name in TOOLS if not shutil.which(name)]
-LIBEXEC = ["engine", "load", "plan", "replay"]
+LIBEXEC = ["engine", "load", "plan", "replay", "wide"]
 SETTINGS = "/etc/kvasir/kvasir.yaml"
 LINK = "etc/systemd/system/multi-user.target.wants/kvasir.service"
 # A node by the unit's command line, on ports of its own, until it is ready.

@@ -5,6 +5,7 @@
 
 #include "index/base/rng.h"
 #include "index/index.h"
+#include "index/radix_pages_internal.h"
 
 #define WORKERS 5U
 #define PROMPTS 400U
@@ -181,6 +182,10 @@ Test(radix_pages, what_makes_no_sense_is_refused_or_left_out)
         int rc = radix_load(radix, words, count, slot_of, round);
         cr_assert(rc == 0 || rc == RADIX_E_BAD);
     }
+    /* A slot of a wider program. */
+    words[0] = PAGE_LEAF | (uint64_t)WORKERS_MAX << PAGE_WORKER;
+    words[1] = words[2] = 0;
+    cr_assert_eq(radix_load(radix, words, 3, slot_of, 0), RADIX_E_BAD);
     cr_assert(radix_check(radix, &reason), "%s", reason);
     radix_free(radix);
 }

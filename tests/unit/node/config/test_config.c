@@ -449,16 +449,37 @@ Test(node_config, repeated_and_too_many_workers_are_refused)
     buf_init(&yaml, 65536);
     buf_clear(&errors.text);
     buf_add_text(&yaml, "workers:\n");
-    for (int i = 0; i <= WORKERS_MAX; i++) {
-        buf_printf(&yaml, "- http://gpu-%d:8000\n", i);
+    for (unsigned i = 0; i <= CONFIG_WORKERS_MAX; i++) {
+        buf_printf(&yaml, "- http://gpu-%u:8000\n", i);
     }
     config_apply_yaml(&config, "f", buf_slice(&yaml), &errors);
-    cr_assert_eq(config.workers_count, WORKERS_MAX);
-    (void)snprintf(last, sizeof last,
-                   "f:%d:3: more than %d workers, the limit of this build\n",
-                   WORKERS_MAX + 2, WORKERS_MAX);
+    cr_assert_eq(config.workers_count, CONFIG_WORKERS_MAX);
+    (void)snprintf(last, sizeof last, "f:%u:3: more than %u workers\n",
+                   CONFIG_WORKERS_MAX + 2, CONFIG_WORKERS_MAX);
     cr_assert_str_eq(told(), last);
     buf_fini(&yaml);
+}
+
+Test(node_config, there_are_slots_for_all_workers)
+{
+    struct config_flag flags[4] = {{"worker", "http://a:1"},
+                                   {"worker", "http://b:1"},
+                                   {"scale.max", "1"},
+                                   {"workers.slots", "2"}};
+
+    config_apply_flags(&config, flags, 4, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(told(), "");
+    flags[3].value = "1";
+    config_apply_flags(&config, flags + 3, 1, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(told(), "workers.slots: 1 are too few for 2 workers\n");
+    buf_clear(&errors.text);
+    flags[2].value = "3";
+    flags[3].value = "2";
+    config_apply_flags(&config, flags + 2, 2, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(told(), "scale.max: 3 is over workers.slots, 2\n");
 }
 
 Test(node_config, bounds_across_keys_are_checked)

@@ -50,14 +50,14 @@ Test(node_config_pools, a_pool_has_an_island_a_price_and_who_makes_it)
     cr_expect_eq(pool->max, 8);
     cr_expect_str_eq(config_scale_pool_by(pool), "command");
     cr_expect_str_eq(config_scale_by(&config.scale), "scale.pools");
-    cr_expect_eq(config.scale.pools.pool[1].max, 256);
+    cr_expect_eq(config.scale.pools.pool[1].max, CONFIG_WORKERS_MAX);
     cr_expect_null(config_scale_find(&config.scale, ""));
     cr_expect_null(config_scale_find(&config.scale, "us"));
 }
 
 Test(node_config_pools, one_that_is_given_up_is_said_to_be)
 {
-    cr_expect_str_eq(printed("fra,command=/a,max=0 iad,command=/b,max=256"),
+    cr_expect_str_eq(printed("fra,command=/a,max=0 iad,command=/b,max=1024"),
                      "fra,command=/a,max=0 iad,command=/b");
 }
 
@@ -85,7 +85,7 @@ Test(node_config_pools, what_is_no_pool_is_refused)
         {"fra=8", "NAME,KEY=VALUE,..."},
         {"fra,max", "keys are hook, token_file"},
         {"fra,cost=8", "keys are hook, token_file"},
-        {"fra,max=999", "a number up to 256 as max"},
+        {"fra,max=1025", "a number up to 1024 as max"},
         {"fra,price=x", "as price of a pool"},
         {"fra,island=/eu", "as island of a pool"},
         {"fra,max=1,max=2", "each key of a pool once"},
