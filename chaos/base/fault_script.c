@@ -116,7 +116,7 @@ read_time(struct reader *r, uint32_t *ms)
         fail(r, "not a time, such as 1.5s or 80ms");
     }
     if (*ms > FAULT_MS_MAX) {
-        fail(r, "longer than two hours");
+        fail(r, "longer than a day");
     }
 }
 
@@ -136,11 +136,17 @@ static void
 read_name(struct reader *r, char kind, uint32_t count, uint32_t *number)
 {
     struct slice text = r->word;
+    bool is_name = text.len >= 2 && text.len <= 3 && *text.ptr == kind &&
+                   text.ptr[1] != '0';
+    uint32_t named = 0;
 
+    for (size_t i = 1; is_name && i < text.len; i++) {
+        is_name = text.ptr[i] >= '0' && text.ptr[i] <= '9';
+        named = named * 10 + (uint32_t)(text.ptr[i] - '0');
+    }
     *number = 0;
-    if (text.len == 2 && *text.ptr == kind && text.ptr[1] >= '1' &&
-        (uint32_t)(text.ptr[1] - '0') <= count) {
-        *number = (uint32_t)(text.ptr[1] - '1');
+    if (is_name && named <= count) {
+        *number = named - 1;
     } else {
         fail(r, kind == 'n' ? "no such node" : "no such engine");
     }

@@ -36,11 +36,11 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
-#define FAULT_NODES_MAX   7U
+#define FAULT_NODES_MAX   20U
 #define FAULT_ENGINES_MAX 6U
 #define FAULT_EVENTS_MAX  200U
 #define FAULT_TEXT_MAX    ((size_t)16 << 10)
-#define FAULT_MS_MAX      7200000U
+#define FAULT_MS_MAX      86400000U
 #define FAULT_REPLAY_MAX  100000U
 
 /* X(VERB, word, shape), a letter for each argument: n node, e engine, t time, p

@@ -29,8 +29,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define SIM_NODES_MAX   7U
+#define SIM_NODES_MAX   20U
 #define SIM_ENGINES_MAX 6U
+#define SIM_HOUR_MS     3600000U
 #define SIM_QUIET_MS    20000U /* healed to agreed, at most */
 #define SIM_TEXT_MAX    160U
 

@@ -45,9 +45,10 @@ read_all(int fd, void *bytes, size_t size)
 
 /* Of the processor: how long a run stands still is the machine's matter. */
 static void
-limit_time(void)
+limit_time(const struct sim_options *options)
 {
-    const struct itimerval most = {.it_value.tv_sec = SIM_RUN_S};
+    time_t hours = 1 + options->chaos_ms / SIM_HOUR_MS;
+    const struct itimerval most = {.it_value.tv_sec = SIM_RUN_S * hours};
 
     (void)setitimer(ITIMER_PROF, &most, NULL);
 }
@@ -60,7 +61,7 @@ be_child(int fd, const struct sim_options *options, uint32_t count)
 
     for (uint32_t i = 0; i < count && !result.failed; i++) {
         now.seed = options->seed + i;
-        limit_time();
+        limit_time(&now);
         sim_run(&now, &result);
         if (now.trace != NULL) {
             (void)fflush(now.trace);

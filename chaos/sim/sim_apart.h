@@ -16,7 +16,7 @@
 #include "chaos/sim/sim.h"
 
 #define SIM_JOBS_MAX  64U
-#define SIM_RUN_S     120U /* a run that computes for longer is killed */
+#define SIM_RUN_S     120U /* of an hour begun; one that takes more is killed */
 #define SIM_CHUNK_MAX 256U
 
 struct sim_child {

@@ -15,6 +15,8 @@
 #define SILENT_MS     10000U
 #define STALE_MS      2000U
 #define AGAIN_MS      200U /* TCP sends again */
+#define FEW           7U
+#define PIPES         (FEW * FEW + SIM_NODES_MAX * SIM_NODES_MAX)
 
 uint32_t
 sim_net_node(const struct sim_world *w, const char *address)
@@ -28,11 +30,26 @@ sim_net_node(const struct sim_world *w, const char *address)
     return node - 1;
 }
 
+/* Pipes between the first seven nodes have numbers of their own: they are part
+ * of the hashes of seeds, whose worlds have no more nodes. */
 static uint32_t
 pipe_of(uint32_t from, uint32_t to)
 {
     CHECK(from < SIM_NODES_MAX && to < SIM_NODES_MAX);
-    return from * SIM_NODES_MAX + to;
+    return from < FEW && to < FEW ? from * FEW + to
+                                  : FEW * FEW + from * SIM_NODES_MAX + to;
+}
+
+static uint32_t
+from_of(uint32_t pipe)
+{
+    return pipe < FEW * FEW ? pipe / FEW : (pipe - FEW * FEW) / SIM_NODES_MAX;
+}
+
+static uint32_t
+to_of(uint32_t pipe)
+{
+    return pipe < FEW * FEW ? pipe % FEW : (pipe - FEW * FEW) % SIM_NODES_MAX;
 }
 
 static uint64_t
@@ -81,7 +98,7 @@ static void
 arm(struct sim_world *w, uint32_t pipe, uint32_t channel, uint64_t at_us)
 {
     struct sim_channel *l =
-        &w->pipes[pipe / SIM_NODES_MAX][pipe % SIM_NODES_MAX].channels[channel];
+        &w->pipes[from_of(pipe)][to_of(pipe)].channels[channel];
 
     if (!l->armed && l->first != NULL) {
         l->armed = true;
@@ -115,7 +132,7 @@ static void
 queue_frame(struct sim_world *w, struct sim_channel *channel,
             struct sim_frame *frame)
 {
-    uint64_t ready = w->time.now_us + delay(w, frame->pipe % SIM_NODES_MAX);
+    uint64_t ready = w->time.now_us + delay(w, to_of(frame->pipe));
 
     CHECK((channel->first == NULL) == (channel->last == NULL));
     channel->last_us = ready > channel->last_us ? ready : channel->last_us;
@@ -152,10 +169,10 @@ fly(struct sim_world *w, struct sim_frame *frame)
     slot = w->datagrams_free[--w->datagrams_free_count];
     w->datagrams[slot] = frame;
     sim_add(w,
-            w->time.now_us + delay(w, frame->pipe % SIM_NODES_MAX) +
+            w->time.now_us + delay(w, to_of(frame->pipe)) +
                 rng_below(&w->chaos[SIM_DATAGRAM], 20 * SIM_MS),
             SIM_EV_DATAGRAM, frame->pipe, slot);
-    CHECK(frame->pipe < SIM_NODES_MAX * SIM_NODES_MAX);
+    CHECK(frame->pipe < PIPES);
 }
 
 /* True: it was sent that way. */
@@ -232,8 +249,8 @@ sim_send(struct sim_world *w, uint32_t from, const struct cluster_out *out)
 static void
 hand_over(struct sim_world *w, struct sim_frame *frame)
 {
-    uint32_t from = frame->pipe / SIM_NODES_MAX;
-    uint32_t to = frame->pipe % SIM_NODES_MAX;
+    uint32_t from = from_of(frame->pipe);
+    uint32_t to = to_of(frame->pipe);
     struct sim_node *node = &w->nodes[to];
 
     if (frame->from != session_of(w, from)) {
@@ -258,8 +275,8 @@ static void
 take_datagram(struct sim_world *w, uint32_t slot)
 {
     struct sim_frame *frame = w->datagrams[slot];
-    uint32_t from = frame->pipe / SIM_NODES_MAX;
-    uint32_t to = frame->pipe % SIM_NODES_MAX;
+    uint32_t from = from_of(frame->pipe);
+    uint32_t to = to_of(frame->pipe);
 
     CHECK(frame != NULL && w->datagrams_free_count < w->datagrams_size);
     w->datagrams[slot] = NULL;
@@ -286,8 +303,8 @@ pop(struct sim_channel *channel)
 static void
 take_frame(struct sim_world *w, uint32_t at, uint32_t channel)
 {
-    uint32_t from = at / SIM_NODES_MAX;
-    uint32_t to = at % SIM_NODES_MAX;
+    uint32_t from = from_of(at);
+    uint32_t to = to_of(at);
     struct sim_channel *l = &w->pipes[from][to].channels[channel];
 
     l->armed = false;
@@ -545,8 +562,8 @@ sim_net_drop(struct sim_world *w, uint32_t from, const char *address)
 void
 sim_net_event(struct sim_world *w, const struct virtual_event *event)
 {
-    uint32_t from = event->who / SIM_NODES_MAX;
-    uint32_t to = event->who % SIM_NODES_MAX;
+    uint32_t from = from_of(event->who);
+    uint32_t to = to_of(event->who);
 
     switch ((int)event->kind) {
     case SIM_EV_FRAME:

@@ -11,6 +11,8 @@
 #define TOKEN_NS   UINT64_C(100000)  /* of a prompt, by the fastest engine */
 #define STEP_NS    UINT64_C(8000000) /* of an answer */
 #define OPEN_MAX   40U
+/* Roundings in a sum of peers' means. Worlds with more nodes have no speeds. */
+#define ROUNDED_MAX 7
 
 struct sim_speed {
     struct rng rng;
@@ -130,7 +132,7 @@ together(struct sim_world *w, uint32_t node, uint32_t engine,
 static bool
 is_near(int32_t a, int32_t b)
 {
-    return a - b <= (int32_t)SIM_NODES_MAX && b - a <= (int32_t)SIM_NODES_MAX;
+    return a - b <= ROUNDED_MAX && b - a <= ROUNDED_MAX;
 }
 
 /* Means are rounded down once for each peer, in the order of their places. */

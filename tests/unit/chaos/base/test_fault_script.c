@@ -24,6 +24,14 @@ refused(const char *text, uint32_t line, uint32_t column, const char *what)
 
 #define HEAD "nodes 3\nengines 2\n"
 
+Test(chaos_fault_script, twenty_nodes_for_a_day)
+{
+    cr_assert(reads("nodes 20\nengines 1\nat 1s sever n10 n20\nat 86400s end"),
+              "%u:%u: %s", error.line, error.column, error.what);
+    cr_assert_eq(script.events[0].argument[0], 9);
+    cr_assert_eq(script.events[0].argument[1], 19);
+}
+
 Test(chaos_fault_script, all_that_can_be_done_is_read)
 {
     cr_assert(reads("# all of it\n\n" HEAD "at 1s sever n1 n3\n"
@@ -84,7 +92,7 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
 {
     refused("at 1s end\n", 1, 1, "nodes and engines come first");
     refused("engines 2\n", 1, 1, "nodes come first");
-    refused("nodes 8\n", 1, 7, "not a number in range");
+    refused("nodes 21\n", 1, 7, "not a number in range");
     refused("nodes 0\n", 1, 7, "not a number in range");
     refused("nodes\n", 1, 6, "not a number in range");
     refused("nodes 3\nnodes 3\n", 2, 1, "given before");
@@ -99,7 +107,7 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused(HEAD "at 1.0005s end\n", 3, 4, "not a time, such as 1.5s or 80ms");
     refused(HEAD "at 99999999s end\n", 3, 4,
             "not a time, such as 1.5s or 80ms");
-    refused(HEAD "at 7200.001s end\n", 3, 4, "longer than two hours");
+    refused(HEAD "at 86400.001s end\n", 3, 4, "longer than a day");
     refused("replay 8\n", 1, 1, "nodes and engines come first");
     refused(HEAD "replay 0\n", 3, 8, "not a number in range");
     refused(HEAD "at 1s end\nreplay 8\n", 4, 1, "given before");
@@ -107,6 +115,8 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused(HEAD "at 1s burn n1\n", 3, 7, "unknown action");
     refused(HEAD "at 1s kill n4\n", 3, 12, "no such node");
     refused(HEAD "at 1s kill e1\n", 3, 12, "no such node");
+    refused(HEAD "at 1s kill n03\n", 3, 12, "no such node");
+    refused("nodes 20\nengines 2\nat 1s kill n21\n", 3, 12, "no such node");
     refused(HEAD "at 1s restart e3\n", 3, 15, "no such engine");
     refused(HEAD "at 1s kill n1 n2\n", 3, 15, "one word too many");
     refused(HEAD "at 1s loss 101%\n", 3, 12, "not a percentage, such as 20%");
