@@ -16,9 +16,6 @@ init(struct ledger *l)
     if (rc == 0) {
         rc = ledger_pool_init(l, &l->sets, sizeof(struct worker_set));
     }
-    if (rc == 0) {
-        rc = ledger_names_init(l);
-    }
     return rc;
 }
 
@@ -167,9 +164,7 @@ ledger_work(struct ledger *ledger, uint32_t budget)
         l->cursor = 0;
         sweep_start(l);
     }
-    while (left > 0 && ledger_names_tidy(l)) {
-        left--;
-    }
+    ledger_names_tidy(l);
     ledger_rows_tidy(l, &l->copies);
     ledger_rows_tidy(l, &l->kids);
     return l->cursor != 0 || left == 0;

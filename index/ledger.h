@@ -11,7 +11,7 @@
  * the stream does not hold is refused and never becomes a root. It also counts
  * holes: blocks held while the block before them is not.
  *
- * A block as engines name it, (hash, key, block before it), is one entry of 32
+ * A block as engines name it, (hash, key, block before it), is one entry of 28
  * bytes. All streams that name it so are its holders: three by number, more as
  * a bitmap. So engines with the same names share entries, and engines with
  * other names (other seeds, hashes that ignore the adapter) have entries of
@@ -33,11 +33,11 @@
  * stream instead, in rows of 8 bytes, no more rows than held kids. A block
  * that nobody holds stays known while blocks behind it are held.
  *
- * What one call costs: for each block a chain of one or two entries by name,
- * and its parent and kids as above. The table of names grows bucket by bucket
- * and the rows in 1024 parts, so the longest pause is one such part that moves:
+ * What one call costs: for each block a line of names, and where one of them
+ * may be the block's its entry; and its parent and kids as above. The names and
+ * the rows grow in 1024 parts, so the longest pause is one such part that moves:
  * 0.1 ms with 6 million rows. A block that leaves frees at most 64 others that
- * only it kept; ledger_work() frees the rest. At the bound chains grow longer
+ * only it kept; ledger_work() frees the rest. At the bound lines get fuller
  * before stores fail. Memory of entries is kept for new ones.
  *
  * Bytes for each block a stream holds (tests/bench/bench_ledger.c): 36 when it

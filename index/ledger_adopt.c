@@ -55,15 +55,15 @@ above(const struct ledger_adoption *a, uint32_t at)
 static uint32_t
 find(const struct ledger *l, uint64_t name, uint64_t key, uint32_t parent)
 {
-    uint32_t ref = *name_head(&l->names, name);
+    struct name_walk walk = name_walk(&l->names, name);
+    uint32_t ref;
 
-    while (ref != REF_NONE) {
+    while ((ref = name_next(&walk)) != REF_NONE) {
         const struct entry *entry = entry_at(l, ref);
         if (entry->name == name && entry->key == key &&
             ledger_parent(l, entry) == parent) {
             return ref;
         }
-        ref = entry->next;
     }
     return REF_NONE;
 }
@@ -78,8 +78,11 @@ make(struct ledger *l, uint64_t name, uint64_t key, uint32_t parent,
     }
     uint32_t ref = ledger_pool_take(&l->entries);
     *entry_at(l, ref) = (struct entry){.name = name, .key = key};
+    if (!ledger_names_insert(l, ref)) {
+        ledger_pool_give(&l->entries, ref);
+        return REF_NONE;
+    }
     ledger_kids_add(l, parent, ref);
-    ledger_names_insert(l, ref);
     ledger_tell_block(l, ref, parent);
     return ref;
 }

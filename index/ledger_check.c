@@ -48,7 +48,8 @@ check_place(const struct ledger *l, uint32_t ref)
 {
     const struct entry *entry = entry_at(l, ref);
     uint32_t parent = ledger_parent(l, entry);
-    uint32_t at = *name_head(&l->names, entry->name);
+    struct name_walk walk = name_walk(&l->names, entry->name);
+    uint32_t at;
     struct worker_set mine = ledger_holders_set(l, entry->holders);
 
     if (parent != REF_NONE) {
@@ -62,7 +63,7 @@ check_place(const struct ledger *l, uint32_t ref)
         }
     }
     bool there = false;
-    for (; at != REF_NONE; at = entry_at(l, at)->next) {
+    while ((at = name_next(&walk)) != REF_NONE) {
         const struct entry *other = entry_at(l, at);
         there = there || at == ref;
         struct worker_set theirs = ledger_holders_set(l, other->holders);
@@ -162,29 +163,59 @@ check_sums(const struct ledger *l, const struct sums *sums)
     return NULL;
 }
 
-/* Verifies the chains: each live entry is in the bucket of its name, once. */
+/* Verifies one line: its names belong to the shard, and *moved is how many
+ * lines they lie beyond their own. */
 static const char *
-check_chains(const struct ledger *l)
+check_line(const struct ledger *l, uint32_t shard, uint32_t at, uint64_t *moved)
+{
+    uint32_t lines = l->names.shard[shard].lines;
+    const struct name_line *line = &l->names.shard[shard].line[at];
+
+    for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+        uint32_t ref = line->slot[i] & REF_MASK;
+        if (ref == REF_NONE) {
+            continue;
+        }
+        uint64_t hash = rng_mix(entry_at(l, ref)->name);
+        uint32_t part =
+            line->slot[i] >> REF_BITS << NAME_TAG_BITS | line->tag[i];
+        if (entry_at(l, ref)->link == 0 || name_shard(hash) != shard ||
+            name_part(hash) != part) {
+            return "a name is in a wrong table";
+        }
+        *moved += (at + lines - name_home(part, lines)) % lines;
+    }
+    return NULL;
+}
+
+/* Verifies the names' tables: check_place() finds each entry, so no line says
+ * too little of those further on; here none says too much. */
+static const char *
+check_names(const struct ledger *l)
 {
     uint64_t found = 0;
+    const char *reason = NULL;
 
-    if (l->names.buckets <= l->names.mask ||
-        l->names.buckets > l->names.mask * 2 + 2) {
-        return "the name table's mask and buckets disagree";
-    }
-    for (uint32_t b = 0; b < l->names.buckets; b++) {
-        const uint32_t *head =
-            &l->names.segment[b >> HEADS_SHIFT][b & ((1U << HEADS_SHIFT) - 1)];
-        for (uint32_t ref = *head; ref != REF_NONE;
-             ref = entry_at(l, ref)->next) {
-            const struct entry *entry = entry_at(l, ref);
-            if (entry->link == 0 || name_head(&l->names, entry->name) != head ||
-                ++found > l->entries.used) {
-                return "a chain is broken";
+    for (uint32_t s = 0; s < NAME_SHARDS && reason == NULL; s++) {
+        const struct name_shard *shard = &l->names.shard[s];
+        uint64_t moved = 0;
+        uint64_t past = 0;
+        uint32_t used = 0;
+        for (uint32_t at = 0; at < shard->lines && reason == NULL; at++) {
+            const struct name_line *line = &shard->line[at];
+            reason = check_line(l, s, at, &moved);
+            past += line->past;
+            for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+                used += line->slot[i] != REF_NONE;
             }
         }
+        if (reason == NULL && (used != shard->used || past != moved)) {
+            reason = "a table of names is miscounted";
+        }
+        found += used;
     }
-    return found == l->entries.used ? NULL : "a chain lacks an entry";
+    return reason != NULL || found == l->entries.used ? reason
+                                                      : "a name is missing";
 }
 
 static const char *
@@ -200,7 +231,7 @@ check_all(const struct ledger *l)
         return "rows are out of order";
     }
     memset(&sums, 0, sizeof(sums));
-    const char *reason = check_chains(l);
+    const char *reason = check_names(l);
     for (uint32_t ref = 1; ref < l->entries.fresh && reason == NULL; ref++) {
         if (entry_at(l, ref)->link != 0) {
             reason = check_entry(l, ref, &sums);

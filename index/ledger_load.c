@@ -392,13 +392,14 @@ ledger_load_end(struct ledger *ledger)
 {
     struct ledger *l = ledger;
 
-    CHECK(l->names.buckets == 1 && l->cursor == 0);
+    CHECK(l->cursor == 0);
     free_rest(l);
     int rc = hang_all(l);
-    if (rc != 0) {
-        return rc;
+    if (rc == 0) {
+        rc = ledger_names_fill(l);
     }
-    ledger_names_fill(l);
-    ledger_rows_unclaim(&l->copies);
-    return 0;
+    if (rc == 0) {
+        ledger_rows_unclaim(&l->copies);
+    }
+    return rc;
 }

@@ -33,16 +33,21 @@ ledger_give(struct ledger *l, void *memory, size_t size)
     }
 }
 
+static size_t
+segment_bytes(const struct pool *pool)
+{
+    return (size_t)pool->size << pool->shift;
+}
+
 int
 ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
 {
-    size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
-
     CHECK(size >= sizeof(uint32_t) && size <= SEGMENT_BYTES);
     *pool = (struct pool){.size = size, .fresh = 1};
     while (((size_t)size << (pool->shift + 1)) <= SEGMENT_BYTES) {
         pool->shift++;
     }
+    size_t segments = l->bytes_max / segment_bytes(pool) + 1;
     size_t most = ((size_t)REF_MASK + 1) >> pool->shift;
     pool->segments_max = (uint32_t)(segments < most ? segments : most);
     pool->segment = ledger_take(l, pool->segments_max * sizeof(void *));
@@ -54,7 +59,7 @@ ledger_pool_fini(struct ledger *l, struct pool *pool)
 {
     CHECK(pool->segments <= pool->segments_max);
     for (uint32_t i = 0; i < pool->segments; i++) {
-        ledger_give(l, pool->segment[i], SEGMENT_BYTES);
+        ledger_give(l, pool->segment[i], segment_bytes(pool));
     }
     ledger_give(l, pool->segment, pool->segments_max * sizeof(void *));
 }
@@ -72,7 +77,7 @@ ledger_pool_grow(struct ledger *l, struct pool *pool)
         l->refusal = LEDGER_E_FULL;
         return false;
     }
-    unsigned char *segment = ledger_take(l, SEGMENT_BYTES);
+    unsigned char *segment = ledger_take(l, segment_bytes(pool));
     if (segment == NULL) {
         return false;
     }

@@ -1,99 +1,210 @@
 /*
- * Entries by name. The table grows and shrinks by one bucket at a time:
- * bucket b of a table with more than b buckets holds the names whose mixed
- * bits under twice the mask, or if there is no such bucket yet under the mask,
- * are b. A bucket that comes into use takes its part of the chain below it.
+ * Entries by name: 1024 open-addressing tables of lines, so that growing moves a
+ * 1024th of them. What a line keeps of a name says where it belongs in a table
+ * of any size, so moving reads and writes the lines alone, in their order.
  */
 #include "index/ledger_internal.h"
 
-#define PREFETCH_PASSES 3  /* entries of a chain; longer chains are rare */
-#define GROWTH_AHEAD    16 /* buckets */
+#define LINE_BYTES sizeof(struct name_line)
+#define FULL_32    28 /* of a table's slots, in 32nds: used before it grows */
+#define SPARSE     4  /* a table is too large when a 4th of it would do */
+#define FILL_AHEAD 32 /* entries */
 
-int
-ledger_names_init(struct ledger *l)
+/* Tables of up to so many lines grow in steps that differ: keys come to all
+ * alike, and so they do not all grow at the same time later on. */
+#define SMALL 64U
+
+static uint64_t
+slots_of(const struct name_shard *shard)
 {
-    struct name_table *names = &l->names;
-    size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
-    size_t most = ((size_t)REF_MASK + 1) >> HEADS_SHIFT;
+    return (uint64_t)shard->lines * NAME_SLOTS;
+}
 
-    CHECK(names->segment == NULL);
-    names->segments_max = (uint32_t)(segments < most ? segments : most);
-    names->segment = ledger_take(l, names->segments_max * sizeof(void *));
-    if (names->segment == NULL) {
-        return l->refusal;
+/* Whether a table of so many lines is not too full for so many names. */
+static bool
+has_room(uint64_t lines, uint64_t used)
+{
+    return used * 32 <= lines * NAME_SLOTS * FULL_32;
+}
+
+/* Puts a number into the first free slot from its line on. There is one. */
+static void
+place(struct name_shard *shard, uint32_t ref, uint32_t part)
+{
+    uint32_t at = name_home(part, shard->lines);
+
+    CHECK_SLOW(ref != REF_NONE && ref <= REF_MASK);
+    for (;;) {
+        struct name_line *line = &shard->line[at];
+        for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+            if (line->slot[i] == REF_NONE) {
+                line->slot[i] = ref | part >> NAME_TAG_BITS << REF_BITS;
+                line->tag[i] = (uint16_t)part;
+                return;
+            }
+        }
+        line->past++;
+        at = at + 1 < shard->lines ? at + 1 : 0;
     }
-    names->segment[0] = ledger_take(l, SEGMENT_BYTES);
-    if (names->segment[0] == NULL) {
-        return l->refusal;
+}
+
+static void
+give(struct ledger *l, const struct name_shard *shard)
+{
+    ledger_give(l, shard->memory, ((size_t)shard->lines + 1) * LINE_BYTES);
+}
+
+/* Moves the shard's names to a table of so many lines. */
+static bool
+resize(struct ledger *l, struct name_shard *shard, uint32_t lines)
+{
+    struct name_shard next = {.lines = lines, .used = shard->used};
+
+    CHECK(slots_of(&next) > shard->used);
+    next.memory = ledger_take(l, ((size_t)lines + 1) * LINE_BYTES);
+    if (next.memory == NULL) {
+        return false;
     }
-    names->segments = 1;
-    names->buckets = 1;
-    return 0;
+    uintptr_t odd = (uintptr_t)next.memory % LINE_BYTES;
+    next.line = (void *)((char *)next.memory + (LINE_BYTES - odd) % LINE_BYTES);
+    for (uint32_t at = 0; at < shard->lines; at++) {
+        const struct name_line *line = &shard->line[at];
+        for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+            uint32_t ref = line->slot[i] & REF_MASK;
+            if (ref != REF_NONE) {
+                place(
+                    &next, ref,
+                    line->slot[i] >> REF_BITS << NAME_TAG_BITS | line->tag[i]);
+            }
+        }
+    }
+    give(l, shard);
+    *shard = next;
+    return true;
+}
+
+/* Whether one more name may be entered. A table that cannot grow is filled
+ * further before it refuses. */
+static bool
+make_room(struct ledger *l, struct name_shard *shard)
+{
+    uint32_t number = (uint32_t)(shard - l->names.shard);
+    uint32_t lines = shard->lines;
+
+    CHECK(number < NAME_SHARDS && shard->used <= slots_of(shard));
+    if (has_room(lines, (uint64_t)shard->used + 1)) {
+        return true;
+    }
+    lines += 1 + lines / 4;
+    lines += lines < SMALL ? lines * number / NAME_SHARDS / 2 : 0;
+    return resize(l, shard, lines) ||
+           shard->used + 1 < slots_of(shard) - slots_of(shard) / 16;
+}
+
+bool
+ledger_names_insert(struct ledger *l, uint32_t ref)
+{
+    uint64_t hash = rng_mix(entry_at(l, ref)->name);
+    struct name_shard *shard = &l->names.shard[name_shard(hash)];
+
+    CHECK(ref != REF_NONE);
+    if (!make_room(l, shard)) {
+        return false;
+    }
+    place(shard, ref, name_part(hash));
+    shard->used++;
+    return true;
+}
+
+void
+ledger_names_remove(struct ledger *l, uint32_t ref)
+{
+    uint64_t hash = rng_mix(entry_at(l, ref)->name);
+    struct name_shard *shard = &l->names.shard[name_shard(hash)];
+
+    CHECK(shard->used > 0);
+    for (uint32_t at = name_home(name_part(hash), shard->lines);;) {
+        struct name_line *line = &shard->line[at];
+        for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+            if ((line->slot[i] & REF_MASK) == ref) {
+                line->slot[i] = REF_NONE;
+                shard->used--;
+                return;
+            }
+        }
+        CHECK(line->past > 0);
+        line->past--;
+        at = at + 1 < shard->lines ? at + 1 : 0;
+    }
+}
+
+void
+ledger_names_tidy(struct ledger *l)
+{
+    struct name_shard *shard = &l->names.shard[l->names.tidied++ % NAME_SHARDS];
+
+    if (shard->lines > 1 &&
+        has_room(shard->lines / SPARSE, (uint64_t)shard->used + 1)) {
+        (void)resize(l, shard, shard->lines / 2);
+    }
 }
 
 void
 ledger_names_fini(struct ledger *l)
 {
-    struct name_table *names = &l->names;
-
-    CHECK(names->segments <= names->segments_max);
-    for (uint32_t i = 0; i < names->segments; i++) {
-        ledger_give(l, names->segment[i], SEGMENT_BYTES);
+    for (uint32_t i = 0; i < NAME_SHARDS; i++) {
+        give(l, &l->names.shard[i]);
     }
-    ledger_give(l, names->segment, names->segments_max * sizeof(void *));
 }
 
 uint32_t
 ledger_held(const struct ledger *l, uint32_t stream, uint64_t name)
 {
-    uint32_t ref = *name_head(&l->names, name);
+    struct name_walk walk = name_walk(&l->names, name);
+    uint32_t ref;
 
     CHECK(stream < LEDGER_STREAMS_MAX);
-    while (ref != REF_NONE) {
+    while ((ref = name_next(&walk)) != REF_NONE) {
         const struct entry *entry = entry_at(l, ref);
         if (entry->name == name && holders_has(l, entry->holders, stream)) {
             return ref;
         }
-        ref = entry->next;
     }
     return REF_NONE;
 }
 
-/* Prefetches the entry after `ref`, unless `ref` has the name already. */
-static uint32_t
-prefetch_next(const struct ledger *l, uint32_t ref, uint64_t name)
+/* ---- many at a time ---- */
+
+/* The line where a name belongs, NULL when its table is empty. */
+static const struct name_line *
+home_line(const struct name_table *names, uint64_t name)
 {
-    if (ref == REF_NONE || entry_at(l, ref)->name == name) {
-        return ref;
-    }
-    ref = entry_at(l, ref)->next;
-    if (ref != REF_NONE) {
-        __builtin_prefetch(entry_at(l, ref), 1);
-    }
-    return ref;
+    uint64_t hash = rng_mix(name);
+    const struct name_shard *shard = &names->shard[name_shard(hash)];
+
+    return shard->lines == 0
+               ? NULL
+               : &shard->line[name_home(name_part(hash), shard->lines)];
 }
 
-/* Each pass reads what the previous one prefetched. */
+/* First the lines, then the entries that they name. */
 static void
 prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
 {
-    uint32_t ref[NAMES_GROUP];
-
     CHECK(count <= NAMES_GROUP);
     /* Otherwise gcc drops the calls of a function without an effect. */
     __asm__ volatile("" ::: "memory");
     for (uint32_t i = 0; i < count; i++) {
-        __builtin_prefetch(name_head(&l->names, names[i]), 1);
+        __builtin_prefetch(home_line(&l->names, names[i]), 1);
     }
     for (uint32_t i = 0; i < count; i++) {
-        ref[i] = *name_head(&l->names, names[i]);
-        if (ref[i] != REF_NONE) {
-            __builtin_prefetch(entry_at(l, ref[i]), 1);
-        }
-    }
-    for (uint32_t pass = 0; pass < PREFETCH_PASSES; pass++) {
-        for (uint32_t i = 0; i < count; i++) {
-            ref[i] = prefetch_next(l, ref[i], names[i]);
+        struct name_walk walk = name_walk(&l->names, names[i]);
+        uint32_t ref = name_next(&walk);
+        if (ref != REF_NONE) { /* it may begin in one cache line and end in
+                                  the next */
+            const struct entry *entry = entry_at(l, ref);
+            __builtin_prefetch(entry, 1);
+            __builtin_prefetch((const char *)(entry + 1) - 1, 1);
         }
     }
 }
@@ -109,145 +220,30 @@ ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
     }
 }
 
-/* Prefetches the chains that the next buckets will split. Buckets are split in
- * order, so each call prefetches one more entry of each of these chains. */
-static void
-prefetch_growth(const struct ledger *l, uint32_t fresh)
-{
-    const struct name_table *names = &l->names;
-
-    CHECK(fresh < names->buckets);
-    for (uint32_t pass = 0; pass <= PREFETCH_PASSES; pass++) {
-        uint32_t ahead = (PREFETCH_PASSES + 1 - pass) * GROWTH_AHEAD;
-        uint32_t ref = *name_bucket(names, (fresh + ahead) & names->mask);
-        for (uint32_t i = 0; i < pass && ref != REF_NONE; i++) {
-            ref = entry_at(l, ref)->next;
-        }
-        if (ref != REF_NONE) {
-            __builtin_prefetch(entry_at(l, ref), 1);
-        }
-    }
-}
-
-/* Adds a bucket if there is memory for it; otherwise chains grow longer. */
-static void
-grow(struct ledger *l)
-{
-    struct name_table *names = &l->names;
-    uint32_t fresh = names->buckets;
-
-    CHECK(fresh > 0 && fresh <= names->mask * 2 + 2);
-    if (fresh >> HEADS_SHIFT == names->segments) {
-        if (names->segments == names->segments_max) {
-            return;
-        }
-        uint32_t *segment = ledger_take(l, SEGMENT_BYTES);
-        if (segment == NULL) {
-            return;
-        }
-        names->segment[names->segments++] = segment;
-    }
-    if (fresh == names->mask * 2 + 2) {
-        names->mask = names->mask * 2 + 1;
-    }
-    names->buckets++;
-    prefetch_growth(l, fresh);
-    uint32_t *from = name_bucket(names, fresh & names->mask);
-    uint32_t *to = name_bucket(names, fresh);
-    *to = REF_NONE;
-    while (*from != REF_NONE) {
-        struct entry *entry = entry_at(l, *from);
-        if (((uint32_t)rng_mix(entry->name) & (names->mask * 2 + 1)) == fresh) {
-            *to = *from;
-            *from = entry->next;
-            to = &entry->next;
-            *to = REF_NONE;
-        } else {
-            from = &entry->next;
-        }
-    }
-}
-
-void
-ledger_names_insert(struct ledger *l, uint32_t ref)
-{
-    struct entry *entry = entry_at(l, ref);
-    uint32_t *head = name_head(&l->names, entry->name);
-
-    CHECK(ref != REF_NONE && entry->link != 0);
-    entry->next = *head;
-    *head = ref;
-    if (l->entries.used > l->names.buckets) {
-        grow(l);
-    }
-}
-
-void
-ledger_names_remove(struct ledger *l, uint32_t ref)
-{
-    uint32_t *at = name_head(&l->names, entry_at(l, ref)->name);
-
-    while (*at != ref) {
-        CHECK(*at != REF_NONE);
-        at = &entry_at(l, *at)->next;
-    }
-    *at = entry_at(l, ref)->next;
-}
-
-bool
-ledger_names_tidy(struct ledger *l)
-{
-    struct name_table *names = &l->names;
-
-    if (names->buckets == 1 || l->entries.used >= names->buckets / 4) {
-        return false;
-    }
-    uint32_t last = names->buckets - 1;
-    uint32_t *at = name_bucket(names, last & names->mask);
-    if (last == names->mask) { /* it is the last of its level */
-        names->mask /= 2;
-        at = name_bucket(names, last & names->mask);
-    }
-    while (*at != REF_NONE) {
-        at = &entry_at(l, *at)->next;
-    }
-    *at = *name_bucket(names, last);
-    *name_bucket(names, last) = REF_NONE;
-    names->buckets--;
-    if (last >> HEADS_SHIFT < names->segments - 1) {
-        names->segments--;
-        ledger_give(l, names->segment[names->segments], SEGMENT_BYTES);
-        names->segment[names->segments] = NULL;
-    }
-    return true;
-}
-
-#define FILL_AHEAD 16 /* entries */
-
-void
+int
 ledger_names_fill(struct ledger *l)
 {
-    uint32_t *soon[FILL_AHEAD];
     uint32_t fresh = l->entries.fresh;
-    uint32_t buckets = 0;
+    uint32_t lines = l->entries.used / NAME_SHARDS / NAME_SLOTS * 32 / FULL_32;
 
-    CHECK(l->names.buckets == 1);
-    do { /* adding a bucket is cheap while chains are empty */
-        buckets = l->names.buckets;
-        grow(l);
-    } while (l->names.buckets > buckets && buckets < l->entries.used);
+    for (uint32_t i = 0; i < NAME_SHARDS && lines > 0; i++) {
+        CHECK(l->names.shard[i].used == 0);
+        if (!resize(l, &l->names.shard[i], lines)) {
+            return l->refusal;
+        }
+    }
     for (uint32_t from = 1; from < fresh; from += FILL_AHEAD) {
         uint32_t count = fresh - from < FILL_AHEAD ? fresh - from : FILL_AHEAD;
         for (uint32_t i = 0; i < count; i++) {
-            soon[i] = name_head(&l->names, entry_at(l, from + i)->name);
-            __builtin_prefetch(soon[i], 1);
+            __builtin_prefetch(
+                home_line(&l->names, entry_at(l, from + i)->name), 1);
         }
         for (uint32_t i = 0; i < count; i++) {
-            struct entry *entry = entry_at(l, from + i);
-            if (entry->link != 0) {
-                entry->next = *soon[i];
-                *soon[i] = from + i;
+            if (entry_at(l, from + i)->link != 0 &&
+                !ledger_names_insert(l, from + i)) {
+                return l->refusal;
             }
         }
     }
+    return 0;
 }

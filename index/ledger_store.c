@@ -110,11 +110,12 @@ static uint32_t
 find(const struct plan *plan, uint64_t name, uint64_t key, uint32_t parent)
 {
     const struct ledger *l = plan->l;
-    uint32_t ref = *name_head(&l->names, name);
+    struct name_walk walk = name_walk(&l->names, name);
+    uint32_t ref;
     uint32_t same = REF_NONE;
 
     CHECK((parent & REF_PLANNED) == 0 || (parent & REF_MASK) != REF_NONE);
-    while (ref != REF_NONE) {
+    while ((ref = name_next(&walk)) != REF_NONE) {
         const struct entry *entry = entry_at(l, ref);
         if (entry->name == name) {
             if (holders_has(l, entry->holders, plan->stream)) {
@@ -125,14 +126,13 @@ find(const struct plan *plan, uint64_t name, uint64_t key, uint32_t parent)
                 same = ref;
             }
         }
-        ref = entry->next;
     }
     return same;
 }
 
-/* Claims room for a new entry below parent. */
+/* Claims room for a new entry of the i-th block below parent, and names it. */
 static bool
-claim_new(const struct plan *plan, uint32_t parent, uint32_t *ref)
+claim_new(const struct plan *plan, uint32_t i, uint32_t parent, uint32_t *ref)
 {
     struct ledger *l = plan->l;
 
@@ -144,7 +144,14 @@ claim_new(const struct plan *plan, uint32_t parent, uint32_t *ref)
     if (!ledger_pool_claim(l, &l->entries)) {
         return false;
     }
-    *ref = ledger_pool_take(&l->entries) | REF_PLANNED;
+    uint32_t fresh = ledger_pool_take(&l->entries);
+    *entry_at(l, fresh) =
+        (struct entry){.name = plan->run->hashes[i], .key = plan->keys[i]};
+    if (!ledger_names_insert(l, fresh)) {
+        ledger_pool_give(&l->entries, fresh);
+        return false;
+    }
+    *ref = fresh | REF_PLANNED;
     return true;
 }
 
@@ -177,7 +184,7 @@ plan_block(struct plan *plan, uint32_t i, uint32_t parent)
         return LEDGER_E_CONFLICT;
     }
     if (ref == REF_NONE) {
-        room = claim_new(plan, parent, &ref);
+        room = claim_new(plan, i, parent, &ref);
         if (!room) {
             return l->refusal;
         }
@@ -245,7 +252,9 @@ drop_plan(struct plan *plan)
     CHECK(plan->planned <= plan->run->count);
     for (uint32_t i = plan->planned; i-- > 0;) {
         if ((plan->refs[i] & REF_PLANNED) != 0) {
-            ledger_pool_give(&plan->l->entries, plan->refs[i] & REF_MASK);
+            uint32_t ref = plan->refs[i] & REF_MASK;
+            ledger_names_remove(plan->l, ref);
+            ledger_pool_give(&plan->l->entries, ref);
         }
     }
     unclaim(plan);
@@ -265,20 +274,16 @@ add_copy(struct ledger *l, uint32_t ref, uint32_t stream, enum tier tier)
     return count == 0;
 }
 
-/* The i-th block's entry, made when it was planned. */
+/* The i-th block's entry, hung below its parent when it was planned. */
 static uint32_t
 make(struct plan *plan, uint32_t i)
 {
     uint32_t ref = plan->refs[i] & REF_MASK;
-    struct entry *entry = entry_at(plan->l, ref);
 
     CHECK(i < plan->planned);
     if ((plan->refs[i] & REF_PLANNED) != 0) {
         uint32_t parent = i == 0 ? plan->parent : plan->refs[i - 1];
-        *entry =
-            (struct entry){.name = plan->run->hashes[i], .key = plan->keys[i]};
         ledger_kids_add(plan->l, parent & REF_MASK, ref);
-        ledger_names_insert(plan->l, ref);
         ledger_tell_block(plan->l, ref, parent & REF_MASK);
     }
     return ref;
