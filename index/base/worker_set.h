@@ -75,7 +75,9 @@ worker_set_count(const struct worker_set *set)
 {
     uint32_t count = 0;
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        count += (uint32_t)__builtin_popcountll(set->word[i]);
+        if (set->word[i] != 0) { /* some builds call a function to count */
+            count += (uint32_t)__builtin_popcountll(set->word[i]);
+        }
     }
     return count;
 }

@@ -254,7 +254,7 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
         choice->worker =
             choose(config, state, input, &plan, rng, &choice->hashed);
         choice->overlap = elect_overlap(input, choice->worker);
-        choice->most = elect_best_overlap(input, &input->candidates);
+        choice->most = plan.most;
         choice->load = input->load[choice->worker];
         choice->cost = plan.weighed ? plan.cost[choice->worker] : 0;
         elect_plan_settle(input, &plan, choice->worker);

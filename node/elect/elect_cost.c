@@ -33,6 +33,9 @@ elect_cost_weight(const struct elect_config *config, uint32_t heat_milli)
     uint64_t above = (config->recompute_weight - UINT64_C(1)) * 1000;
 
     CHECK_SLOW(config->recompute_weight > 0);
+    if (heat_milli == 0) { /* spares a division */
+        return (uint32_t)(1000 + above);
+    }
     return (uint32_t)(1000 + above * HALF_MILLI / (HALF_MILLI + heat_milli));
 }
 
@@ -44,21 +47,21 @@ units_cost(const struct elect_input *input, uint64_t units,
     return capped(units * input->unit_tokens * weight_milli / 1000, TOKENS_MAX);
 }
 
+/* What they cost beside their own time. */
+static uint32_t
+beyond_own(const struct elect_input *input, uint64_t units,
+           uint32_t weight_milli)
+{
+    CHECK_SLOW(weight_milli >= 1000);
+    return units_cost(input, units, weight_milli) -
+           capped(units * input->unit_tokens, TOKENS_MAX);
+}
+
 static uint32_t
 wait_cost(uint32_t queued, uint32_t requests)
 {
     return capped(queued, TOKENS_MAX) +
            capped(requests, REQUESTS_MAX) * ELECT_REQUEST_TOKENS;
-}
-
-/* A word of the set that is full: see elect_sets_internal.h. */
-static void
-fill_full(uint32_t *restrict cost, const uint32_t *restrict load,
-          const uint32_t *restrict queued, uint32_t unread)
-{
-    for (unsigned i = 0; i < 64; i++) {
-        cost[i] = unread + wait_cost(queued[i], load[i]);
-    }
 }
 
 static const uint32_t *
@@ -69,6 +72,15 @@ queued_of(const struct elect_input *input)
     return input->queued != NULL ? input->queued : nothing;
 }
 
+static void
+fill_some(uint32_t *restrict cost, const uint32_t *restrict load,
+          const uint32_t *restrict queued, uint32_t unread)
+{
+    for (unsigned i = 0; i < ELECT_SOME; i++) {
+        cost[i] = unread + wait_cost(queued[i], load[i]);
+    }
+}
+
 /* As if none of the prompt were held anywhere. */
 ELECT_WIDE static void
 fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
@@ -76,17 +88,9 @@ fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
     const uint32_t *queued = queued_of(input);
 
     CHECK_SLOW(unread <= TOKENS_MAX);
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        uint64_t bits = input->candidates.word[i];
-        const uint32_t at = i * 64;
-        if (bits == UINT64_MAX) {
-            fill_full(cost + at, input->load + at, queued + at, unread);
-            continue;
-        }
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t slot = at + (uint32_t)__builtin_ctzll(bits);
-            cost[slot] = unread + wait_cost(queued[slot], input->load[slot]);
-        }
+    ELECT_SOME_EACH(at, &input->candidates)
+    {
+        fill_some(cost + at, input->load + at, queued + at, unread);
     }
 }
 
@@ -124,16 +128,16 @@ uneven_wait(uint32_t queued, uint32_t requests)
 }
 
 static void
-fill_full_uneven(uint32_t *restrict cost, const uint32_t *restrict load,
+fill_some_uneven(uint32_t *restrict cost, const uint32_t *restrict load,
                  const uint32_t *restrict queued,
                  const uint32_t *restrict slowness, int32_t own, int32_t above)
 {
-    int32_t wait[64];
+    int32_t wait[ELECT_SOME];
 
-    for (unsigned i = 0; i < 64; i++) {
+    for (unsigned i = 0; i < ELECT_SOME; i++) {
         wait[i] = uneven_wait(queued[i], load[i]);
     }
-    for (unsigned i = 0; i < 64; i++) {
+    for (unsigned i = 0; i < ELECT_SOME; i++) {
         cost[i] = uneven_cost(own, wait[i], (int32_t)slowness[i], above);
     }
 }
@@ -144,20 +148,10 @@ fill_uneven(const struct elect_input *input, int32_t whole, int32_t above,
 {
     const uint32_t *queued = queued_of(input);
 
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        uint64_t bits = input->candidates.word[i];
-        const uint32_t at = i * 64;
-        if (bits == UINT64_MAX) {
-            fill_full_uneven(cost + at, input->load + at, queued + at,
-                             input->slowness + at, whole, above);
-            continue;
-        }
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t slot = at + (uint32_t)__builtin_ctzll(bits);
-            cost[slot] =
-                uneven_cost(whole, uneven_wait(queued[slot], input->load[slot]),
-                            (int32_t)input->slowness[slot], above);
-        }
+    ELECT_SOME_EACH(at, &input->candidates)
+    {
+        fill_some_uneven(cost + at, input->load + at, queued + at,
+                         input->slowness + at, whole, above);
     }
 }
 
@@ -219,6 +213,50 @@ elect_cost_fill(const struct elect_config *config,
     }
 }
 
+ELECT_WIDE static void
+fill_less(const struct worker_set *set, const uint32_t *restrict cost,
+          uint32_t less, uint32_t *restrict out)
+{
+    ELECT_SOME_EACH(at, set)
+    {
+        for (unsigned i = 0; i < ELECT_SOME; i++) {
+            out[at + i] = cost[at + i] - less;
+        }
+    }
+}
+
+void
+elect_cost_own(const struct elect_config *config,
+               const struct elect_input *input, const uint32_t *cost,
+               uint32_t *own)
+{
+    struct elect_config light = *config;
+    uint64_t total = input->total_blocks;
+    uint32_t weight = elect_cost_weight(config, input->heat_milli);
+    uint64_t most_ignored = config->cache_threshold_permille * total / 1000;
+
+    CHECK_SLOW(elect_weighs(config) && cost != own);
+    if (input->slowness != NULL || input->match == NULL) {
+        light.recompute_weight = 1;
+        elect_cost_fill(&light, input, own);
+        return;
+    }
+    fill_less(&input->candidates, cost, beyond_own(input, total, weight), own);
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits =
+            input->candidates.word[i] & input->match->workers.word[i];
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t held = input->match->depth[slot];
+            if (held > most_ignored) {
+                own[slot] =
+                    cost[slot] -
+                    beyond_own(input, held < total ? total - held : 0, weight);
+            }
+        }
+    }
+}
+
 /*
  * Requests that other nodes have sent since went where the cost was least, as
  * this one would. So among workers that hold as much of it as the cheapest,
@@ -251,7 +289,7 @@ void
 elect_cost_narrow(const struct elect_config *config,
                   const struct elect_input *input, struct elect_plan *plan)
 {
-    uint32_t least = elect_span_of(plan->cost, &plan->near).min;
+    uint32_t least = elect_least_of(plan->cost, &plan->near);
     uint32_t near = elect_add(least, least / NEAR_COST_DIVISOR);
     struct worker_set keep = elect_up_to(plan->cost, &plan->near, near);
 

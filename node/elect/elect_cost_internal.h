@@ -29,6 +29,11 @@ uint32_t elect_cost_unread(const struct elect_config *config,
 void elect_cost_fill(const struct elect_config *config,
                      const struct elect_input *input, uint32_t *cost);
 
+/* What each cost is with a weight of one, which is the request's own time. */
+void elect_cost_own(const struct elect_config *config,
+                    const struct elect_input *input, const uint32_t *cost,
+                    uint32_t *own);
+
 /* Keeps of plan->near those that cost the least, or nearly. */
 void elect_cost_narrow(const struct elect_config *config,
                        const struct elect_input *input,

@@ -21,7 +21,7 @@
 static void
 keep_least_load(const struct elect_input *input, struct elect_plan *plan)
 {
-    plan->load_max = elect_span_of(input->load, &plan->usable).min;
+    plan->load_max = elect_least_of(input->load, &plan->usable);
     plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
     CHECK_SLOW(!worker_set_empty(&plan->near));
 }
@@ -76,7 +76,7 @@ plan_composite(const struct elect_input *input, struct elect_plan *plan)
     WORKER_SET_EACH (slot, &plan->usable) {
         plan->cost[slot] = SCORE_FULL - score(input, most_load, slot);
     }
-    uint32_t least = elect_span_of(plan->cost, &plan->usable).min;
+    uint32_t least = elect_least_of(plan->cost, &plan->usable);
     CHECK_SLOW(least <= SCORE_FULL);
     if (SCORE_FULL - least <= SCORE_THRESHOLD) {
         keep_least_load(input, plan);
@@ -111,7 +111,7 @@ plan_dynamo(const struct elect_config *config, const struct elect_input *input,
     WORKER_SET_EACH (slot, &plan->usable) {
         plan->cost[slot] = dynamo_cost(input, slot);
     }
-    uint32_t least = elect_span_of(plan->cost, &plan->usable).min;
+    uint32_t least = elect_least_of(plan->cost, &plan->usable);
     plan->near = config->temperature_permille > 0
                      ? plan->usable
                      : elect_up_to(plan->cost, &plan->usable, least);

@@ -206,12 +206,23 @@ plan_shares(const struct elect_config *config, const struct elect_input *input,
                             : "no prefix known: least load";
 }
 
+/* Of all that are usable, which mostly are all candidates. */
+static uint32_t
+best_usable(const struct elect_input *input, const struct elect_plan *plan)
+{
+    struct worker_set left =
+        worker_set_minus(&input->candidates, &plan->usable);
+
+    return worker_set_empty(&left) ? plan->most
+                                   : elect_best_overlap(input, &plan->usable);
+}
+
 /* By tokens: elect_plan_settle() says what the draw made of it. */
 static void
 plan_costs(const struct elect_config *config, const struct elect_input *input,
            struct elect_plan *plan)
 {
-    uint32_t best = elect_best_overlap(input, &plan->usable);
+    uint32_t best = best_usable(input, plan);
 
     CHECK_SLOW(plan->weighed);
     plan->mode = ELECT_BALANCE;
@@ -230,39 +241,23 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
     elect_cost_narrow(config, input, plan);
 }
 
-/* By the cost with a weight of one, which is this request's own time: those
- * within half as much again as the soonest. */
-static struct worker_set
-soon(const struct elect_config *config, const struct elect_input *input,
-     const struct worker_set *set)
-{
-    struct elect_config own = *config;
-    uint32_t cost[WORKERS_MAX];
-
-    CHECK_SLOW(!worker_set_empty(set));
-    own.recompute_weight = 1;
-    elect_cost_fill(&own, input, cost);
-    uint32_t least = elect_span_of(cost, set).min;
-    return elect_up_to(cost, set, elect_add(least, least / 2));
-}
-
 /* Those that would miss the SLO, or, without one and where the cheapest would
  * do so, answer far later than the soonest; unless who does not costs too much. */
 static void
 leave_late(const struct elect_config *config, const struct elect_input *input,
            struct elect_plan *plan)
 {
-    struct worker_set timely = input->slo != NULL
-                                   ? elect_in_time(config, input, &plan->roomy)
-                                   : soon(config, input, &plan->roomy);
-    uint32_t least = elect_span_of(plan->cost, &plan->roomy).min;
+    struct worker_set timely;
 
     CHECK_SLOW(!worker_set_empty(&plan->roomy));
-    if (input->slo == NULL && elect_span_of(plan->cost, &timely).min == least) {
+    if (input->slo != NULL) {
+        timely = elect_in_time(config, input, &plan->roomy);
+    } else if (elect_soon(config, input, plan, &timely)) {
         return;
     }
+    uint32_t least = elect_least_of(plan->cost, &plan->roomy);
     if (!worker_set_empty(&timely) &&
-        elect_span_of(plan->cost, &timely).min / SOON_COST_MAX <= least) {
+        elect_least_of(plan->cost, &timely) / SOON_COST_MAX <= least) {
         plan->usable = timely;
     }
 }
@@ -333,6 +328,7 @@ begin(const struct elect_config *config, const struct elect_input *input,
 {
     plan->roomy = without_pressure(config, input);
     plan->usable = plan->roomy;
+    plan->most = elect_best_overlap(input, &input->candidates);
     worker_set_clear(&plan->near);
     worker_set_clear(&plan->equal);
     plan->mode = ELECT_POLICY;
@@ -350,7 +346,7 @@ plan_other(const struct elect_config *config, const struct elect_input *input,
 {
     switch (config->policy) {
     case ELECT_LEAST_LOAD:
-        plan->load_max = elect_span_of(input->load, &plan->usable).min;
+        plan->load_max = elect_least_of(input->load, &plan->usable);
         plan->load_max =
             least_up_to(input, &plan->usable, plan->load_max, plan->load_max);
         plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);

@@ -22,6 +22,7 @@ struct elect_plan {
     uint32_t load_max;    /* of a near-equal */
     uint32_t overlap_min; /* of a near-equal; 0: overlap did not matter. When
                              costs decided: what is as good as the longest */
+    uint32_t most;        /* blocks of the prompt that a candidate holds */
     const char *reason;   /* static text */
     uint32_t cost[WORKERS_MAX]; /* of candidates */
 };
@@ -38,6 +39,12 @@ void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
 struct worker_set elect_in_time(const struct elect_config *config,
                                 const struct elect_input *input,
                                 const struct worker_set *set);
+
+/* Whether one of the cheapest that are roomy is among the soon: those whose own
+ * time is within half as much again as the soonest's. Else fills in the soon. */
+bool elect_soon(const struct elect_config *config,
+                const struct elect_input *input, const struct elect_plan *plan,
+                struct worker_set *soon);
 
 /* Whether the loads of the set are too far apart. */
 bool elect_imbalanced(const struct elect_config *config,

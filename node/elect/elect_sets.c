@@ -41,6 +41,38 @@ elect_span_of(const uint32_t *values, const struct worker_set *set)
     return span;
 }
 
+static uint32_t
+least_full(const uint32_t values[64])
+{
+    uint32_t least = UINT32_MAX;
+
+    for (unsigned i = 0; i < 64; i++) {
+        least = values[i] < least ? values[i] : least;
+    }
+    return least;
+}
+
+ELECT_WIDE uint32_t
+elect_least_of(const uint32_t *values, const struct worker_set *set)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *some = &values[(size_t)i * 64];
+        uint64_t bits = set->word[i];
+        if (bits == UINT64_MAX) {
+            uint32_t full = least_full(some);
+            least = full < least ? full : least;
+            continue;
+        }
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t value = some[__builtin_ctzll(bits)];
+            least = value < least ? value : least;
+        }
+    }
+    return least;
+}
+
 #define SUMMAND_MAX (UINT32_C(1) << 24)
 
 ELECT_WIDE uint64_t

@@ -5,7 +5,8 @@
  * Numbers are arrays of WORKERS_MAX by slot. A full word of a set is processed
  * in a loop without branches over 64 neighbours, which compilers vectorise; in
  * a fleet of hundreds nearly all words are full. The other words are processed
- * bit by bit.
+ * bit by bit. What only fills in such an array takes sixteen neighbours at once
+ * if one of them is in the set.
  *
  * Role: core. Owns: nothing. Thread: any.
  */
@@ -26,6 +27,29 @@
 #define ELECT_WIDE
 #endif
 
+#define ELECT_SOME 16 /* neighbours, of one word */
+
+/* The first of some neighbours from `at`, a multiple of ELECT_SOME, of which
+ * one is in the set, or WORKERS_MAX. */
+static inline uint32_t
+elect_some_next(const struct worker_set *set, uint32_t at)
+{
+    while (at < WORKERS_MAX) {
+        uint64_t bits = set->word[at / 64] >> at % 64;
+        if ((uint16_t)bits != 0) {
+            return at;
+        }
+        at = bits != 0 ? at + ELECT_SOME : at / 64 * 64 + 64;
+    }
+    return WORKERS_MAX;
+}
+
+/* ELECT_SOME_EACH(at, &set) { ... } visits them in rising order, with those of
+ * them that are not in the set. */
+#define ELECT_SOME_EACH(at, set)                                      \
+    for (uint32_t at = elect_some_next((set), 0); (at) < WORKERS_MAX; \
+         (at) = elect_some_next((set), (at) + ELECT_SOME))
+
 struct elect_span {
     uint32_t min; /* UINT32_MAX of an empty set */
     uint32_t max;
@@ -34,6 +58,9 @@ struct elect_span {
 /* The least and the greatest number in a set. */
 struct elect_span elect_span_of(const uint32_t *values,
                                 const struct worker_set *set);
+
+/* The least number in a set; UINT32_MAX of an empty one. */
+uint32_t elect_least_of(const uint32_t *values, const struct worker_set *set);
 
 /* The sum of the numbers in a set, each of which counts as at most 2^24. */
 uint64_t elect_sum_of(const uint32_t *values, const struct worker_set *set);

@@ -18,15 +18,14 @@ is_late(uint32_t load, uint32_t queued, uint32_t own,
            (uint32_t)(load >= slo->requests[slot]);
 }
 
-/* A word of the set that is full: see elect_sets_internal.h. */
 static void
-fill_full(uint32_t *restrict late, const uint32_t *restrict load,
+fill_some(uint32_t *restrict late, const uint32_t *restrict load,
           const uint32_t *restrict queued, uint32_t own,
           const uint32_t *restrict tokens, const uint32_t *restrict requests)
 {
     const struct elect_slo slo = {.tokens = tokens, .requests = requests};
 
-    for (uint32_t i = 0; i < 64; i++) {
+    for (uint32_t i = 0; i < ELECT_SOME; i++) {
         late[i] = is_late(load[i], queued[i], own, &slo, i);
     }
 }
@@ -38,19 +37,10 @@ fill_late(const struct elect_input *input, const struct worker_set *set,
 {
     const struct elect_slo *slo = input->slo;
 
-    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t at = i * 64;
-        uint64_t bits = set->word[i];
-        if (bits == UINT64_MAX) {
-            fill_full(late + at, input->load + at, input->queued + at, own,
-                      slo->tokens + at, slo->requests + at);
-            continue;
-        }
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t slot = at + (uint32_t)__builtin_ctzll(bits);
-            late[slot] =
-                is_late(input->load[slot], input->queued[slot], own, slo, slot);
-        }
+    ELECT_SOME_EACH(at, set)
+    {
+        fill_some(late + at, input->load + at, input->queued + at, own,
+                  slo->tokens + at, slo->requests + at);
     }
 }
 
@@ -73,4 +63,24 @@ elect_in_time(const struct elect_config *config,
         }
     }
     return elect_up_to(late, set, 0);
+}
+
+bool
+elect_soon(const struct elect_config *config, const struct elect_input *input,
+           const struct elect_plan *plan, struct worker_set *soon)
+{
+    uint32_t own[WORKERS_MAX];
+    uint32_t least = elect_least_of(plan->cost, &plan->roomy);
+    struct worker_set cheapest = elect_up_to(plan->cost, &plan->roomy, least);
+
+    elect_cost_own(config, input, plan->cost, own);
+    uint32_t soonest = elect_least_of(own, &plan->roomy);
+    uint32_t most = elect_add(soonest, soonest / 2);
+    WORKER_SET_EACH (slot, &cheapest) {
+        if (own[slot] <= most) {
+            return true;
+        }
+    }
+    *soon = elect_up_to(own, &plan->roomy, most);
+    return false;
 }

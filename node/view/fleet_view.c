@@ -160,25 +160,19 @@ load_of(const struct fleet_board *board, uint32_t slot)
            gauge_read(&board->peers[slot]) + gauge_read(&board->foreign[slot]);
 }
 
-static uint16_t
-kv_usage_of(const struct fleet_board *board, uint32_t slot)
-{
-    return (uint16_t)gauge_read(&board->kv_usage_permille[slot]);
-}
+#define SOME 16 /* neighbours that are read if one of them is in the set */
 
-/* A word of the set that is full needs no search for its bits. */
-static void
-full_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
+static inline void
+some_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
            uint16_t *kv_usage)
 {
-    CHECK_SLOW(first % 64 == 0 && first < WORKERS_MAX);
-    for (uint32_t slot = first; slot < first + 64; slot += 4) {
+    for (uint32_t slot = first; slot < first + SOME; slot += 4) {
         gauge_four four = gauge_read_four(&board->inflight[slot]) +
                           gauge_read_four(&board->peers[slot]) +
                           gauge_read_four(&board->foreign[slot]);
         memcpy(&load[slot], &four, sizeof(four));
     }
-    for (uint32_t slot = first; slot < first + 64 && kv_usage != NULL;
+    for (uint32_t slot = first; slot < first + SOME && kv_usage != NULL;
          slot += 4) {
         gauge_four four = gauge_read_four(&board->kv_usage_permille[slot]);
         for (uint32_t i = 0; i < 4; i++) {
@@ -191,16 +185,11 @@ void
 fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
                   uint32_t *load, uint16_t *kv_usage)
 {
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        if (set->word[i] == UINT64_MAX) {
-            full_loads(board, i * 64, load, kv_usage);
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            load[slot] = load_of(board, slot);
-            if (kv_usage != NULL) {
-                kv_usage[slot] = kv_usage_of(board, slot);
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = set->word[i];
+        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
+            if ((bits & ((1 << SOME) - 1)) != 0) {
+                some_loads(board, at, load, kv_usage);
             }
         }
     }
@@ -214,23 +203,26 @@ queued_at(const struct fleet_board *board, uint32_t slot)
            gauge_read(&board->peers_queued_tokens[slot]);
 }
 
+static inline void
+some_queued(const struct fleet_board *board, uint32_t first, uint32_t *queued)
+{
+    for (uint32_t slot = first; slot < first + SOME; slot += 4) {
+        gauge_four four = gauge_read_four(&board->queued_tokens[slot]) +
+                          gauge_read_four(&board->peers_queued_tokens[slot]);
+        memcpy(&queued[slot], &four, sizeof(four));
+    }
+}
+
 void
 fleet_board_queued(const struct fleet_board *board,
                    const struct worker_set *set, uint32_t *queued)
 {
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        if (set->word[i] == UINT64_MAX) {
-            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
-                gauge_four four =
-                    gauge_read_four(&board->queued_tokens[slot]) +
-                    gauge_read_four(&board->peers_queued_tokens[slot]);
-                memcpy(&queued[slot], &four, sizeof(four));
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = set->word[i];
+        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
+            if ((bits & ((1 << SOME) - 1)) != 0) {
+                some_queued(board, at, queued);
             }
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            queued[slot] = queued_at(board, slot);
         }
     }
 }

@@ -384,7 +384,7 @@ struct worker_set fleet_view_candidates(const struct fleet_view *view,
 /*
  * The load (requests in flight on all nodes, as far as known) and the KV usage
  * of each worker of the set, into arrays of WORKERS_MAX by slot; other elements
- * stay as they are. kv_usage may be NULL.
+ * may be filled in, with those workers' own. kv_usage may be NULL.
  */
 void fleet_board_loads(const struct fleet_board *board,
                        const struct worker_set *set, uint32_t *load,
