@@ -65,6 +65,15 @@ def wait_until(predicate, what, timeout_s=IO_TIMEOUT_S):
         pause.wait(0.01)
 
 
+def decision(node, answer):
+    """What the node wrote down of the request that got this answer, which it does after the
+    answer's last byte."""
+    def find():
+        said = request(node.at("admin"), "GET", "/admin/decisions").json()
+        return [d for d in said if d["id"] == answer.headers["x-request-id"]]
+    return wait_until(find, "the decision is written down")[0]
+
+
 class Process:
     """A program that runs. `ready` is its ready line as a dictionary. `before`
     is a command that becomes it (exec)."""

@@ -513,7 +513,7 @@ class Bridge(Base):
         harness.wait_until(lambda: promised() == 192, "the node believes what it reads again")
         got = harness.request(node.at("serve"), "POST", "/v1/completions", question)
         self.assertEqual(got.status, 200)
-        said = harness.request(node.at("admin"), "GET", "/admin/decisions?count=1").json()[0]
+        said = harness.decision(node, got)
         self.assertEqual((said["predicted_tokens"], said["cached_tokens"]), (192, 192))
 
     @unittest.skipUnless(certs.FOUND, "no openssl command on this machine")

@@ -44,6 +44,7 @@ class Sidecar(harness.Case):
         got = harness.request(node.at("serve"), "POST", "/v1/completions",
                               {"model": "kvasir/stand-in", "prompt": prompt, "max_tokens": 1})
         self.assertEqual(got.status, 200, got.text)
+        return got
 
     def in_step(self, node):
         """Until the node knows as many blocks as the engine holds."""
@@ -52,14 +53,19 @@ class Sidecar(harness.Case):
             return len(+held) == harness.metric(node.at("admin"), "kvasir_mirror_worker_blocks")
         harness.wait_until(same, "all blocks are known, and no more")
 
+    def predicted(self, node, prompt):
+        told = harness.request(node.at("admin"), "POST", "/admin/explain",
+                               {"model": "kvasir/stand-in", "prompt": prompt}).json()
+        return told["candidates"][0].get("tokens")
+
     def work(self, node):
         for i in range(12):  # more than it can hold
-            self.complete(node, list(range(1000 * i, 1000 * i + 200)))
-        self.in_step(node)
-        last = list(range(11000, 11200))
-        self.complete(node, last + [1, 2, 3])
-        got = harness.request(node.at("admin"), "GET", "/admin/decisions?count=1").json()[0]
-        self.assertEqual((got["predicted_tokens"], got["cached_tokens"]), (192, 192))
+            last = list(range(1000 * i, 1000 * i + 200))
+            self.complete(node, last)
+        # A full cache holds as many blocks before its last change as after it.
+        harness.wait_until(lambda: self.predicted(node, last) == 192, "the last prompt is known")
+        said = harness.decision(node, self.complete(node, last + [1, 2, 3]))
+        self.assertEqual((said["predicted_tokens"], said["cached_tokens"]), (192, 192))
 
     def test_the_mirror_holds_what_the_engine_holds(self):
         _, url = self.sidecar()

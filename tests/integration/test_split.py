@@ -41,16 +41,6 @@ class SplitCase(harness.Case):
         label = "" if name == "split" else f'{{reason="{reason}"}}'
         return harness.metric(node.at("admin"), f"kvasir_{family}_total{label}")
 
-    def decisions(self, node):
-        return harness.request(node.at("admin"), "GET", "/admin/decisions").json()
-
-    def decision(self, node, answer):
-        """That of the request which was answered so."""
-        def find():
-            return [d for d in self.decisions(node)
-                    if d["id"] == answer.headers["x-request-id"]]
-        return harness.wait_until(find, "it is told")[0]
-
     def explain(self, node, prompt=LONG, **more):
         body = {"model": "m", "messages": [{"role": "user", "content": prompt}], **more}
         return harness.request(node.at("admin"), "POST", "/admin/explain", body).json()
@@ -102,7 +92,7 @@ class Engines(SplitCase):
         self.assertEqual(answer.headers["x-kvasir-worker"], "decode")
         self.assertEqual(answer.headers["x-kvasir-prefill-worker"], "prefill")
         self.assertEqual(self.count(node, "split"), 1)
-        told = self.decision(node, answer)
+        told = harness.decision(node, answer)
         self.assertEqual((told["worker"], told["prefill"]), ("decode", "prefill"))
         self.assertEqual(told["cached_tokens"], 0, "what was passed on was not cached")
         self.assertEqual(harness.metric(self.prefill.at("http"), self.generated(make)), 1)
@@ -157,7 +147,7 @@ class Engines(SplitCase):
         self.assertNotIn("x-kvasir-prefill-worker", again.headers)
         self.assertEqual(again.headers["x-kvasir-source"], "mirror")
         self.assertEqual(self.count(node, "split_short"), 2)
-        told = self.decision(node, again)
+        told = harness.decision(node, again)
         self.assertGreater(told["cached_tokens"], 500)
         self.assertEqual(told["cached_tokens"], told["predicted_tokens"])
 
@@ -177,7 +167,7 @@ class Engines(SplitCase):
         for turn in range(3):
             answer = self.ask(node, prompt=LONG + f"And then {turn}. " * 300)
             self.assertEqual(answer.headers["x-kvasir-prefill-worker"], home)
-            told = self.decision(node, answer)
+            told = harness.decision(node, answer)
             self.assertGreater(told["cached_tokens"], 500, "of the prefill worker")
 
     def test_others_than_chats_go_to_who_can_do_all_of_it(self):
@@ -212,7 +202,7 @@ class Engines(SplitCase):
         self.assertEqual(answers[0].status, 200, answers[0].text)
         self.assertEqual(len(answers[0].json()["choices"][0]["message"]["content"].split()), 6)
         self.assertEqual(self.count(node, "split_prefill"), 1)
-        self.assertEqual(self.decision(node, answers[0])["attempts"], 2)
+        self.assertEqual(harness.decision(node, answers[0])["attempts"], 2)
         self.nothing_is_left(node)
 
     def test_a_room_whose_prefill_worker_dies_is_left(self):
@@ -316,7 +306,7 @@ class Engines(SplitCase):
                                   self.worker(decode, "decode")])
                 answer = self.ask(node)
                 self.assertEqual(answer.status, 200, answer.text)
-                told = self.decision(node, answer)
+                told = harness.decision(node, answer)
                 tokens = told["prompt_tokens"]
                 # At 20 times the speed; on top of computing it.
                 self.assertGreaterEqual(told["first_byte_us"], tokens * 1000 / 20)
@@ -384,7 +374,7 @@ class Answers(SplitCase):
         node = self.start_node()
         answer = self.ask(node)
         self.assertEqual(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"], 899)
-        told = self.decision(node, answer)
+        told = harness.decision(node, answer)
         self.assertEqual((told["prompt_tokens"], told["cached_tokens"]), (900, 64))
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_cached_tokens_total"), 64)
 
