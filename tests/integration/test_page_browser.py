@@ -37,12 +37,20 @@ class Page(MeshCase):
         got = harness.request(node.at("serve"), "POST", CHAT, chat(text, model=MODEL, max_tokens=4))
         self.assertEqual(got.status, status)
 
+    def promised(self, node, text):
+        told = harness.request(node.at("admin"), "POST", "/admin/explain",
+                               chat(text, model=MODEL)).json()
+        return sum(row.get("tokens", 0) for row in told["candidates"])
+
     def test_it_tells_of_a_mesh_and_what_happens_to_it(self):
         engines, words = self.engines(2)
         nodes = self.three(*words)
         harness.wait_until(lambda: self.ready(nodes[0], 2), "both take requests")
-        for _ in range(3):
-            self.ask(nodes[0], "the same words, and a good many of them " * 20)
+        text = "the same words, and a good many of them " * 20
+        self.ask(nodes[0], text)
+        harness.wait_until(lambda: self.promised(nodes[0], text), "the engine's events came")
+        for _ in range(2):
+            self.ask(nodes[0], text)
         page = self.open(nodes[0])
         self.says(page, "#sentence", "3 nodes, 2 workers, all take requests")
         self.says(page, "#sentence", "of prompt tokens from cache, 100 % of what was possible; "
