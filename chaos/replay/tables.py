@@ -5,26 +5,31 @@
     chaos/replay/tables.py --trace TRACE --nodes 1,7 --seeds 5 --policy kvasir,dynamo
     chaos/replay/tables.py --workload rag --objectives
     chaos/replay/tables.py --everything TRACES --nodes 1,3,7 --policy all
+    chaos/replay/tables.py --everything TRACES --beside-one --seeds 16
     chaos/replay/tables.py --fleets
     chaos/replay/tables.py --islands
 
 --policy all is every one. --objectives plays kvasir with several weights of
-recomputation, and slo, instead of policies. --everything plays four workloads and the
+recomputation, and slo, instead of policies. --beside-one plays kvasir with one node and
+with several. --everything plays four workloads and the
 traces of that folder, each as the tables of README.md have it. --fleets has its tables of
 engines that come and go, --islands that of leaving an island. What ends in .zst is unpacked by
-zstd.
+zstd, and in .tar.zst by tar, too.
 
 The capacity is measured first: the requests a second that kvasir gets done when
-they come eight times as fast as the load has them, as the mean over the seeds.
+they come --flood times (8) as fast as the load has them, as the mean over the seeds.
 A cell has the cached share of prompt tokens, of the share that was promised, the 99th percentile of the time to
 the first token, and the share of requests within the SLO: means over the seeds,
 the time with half the width of its 95 % confidence interval (Student's t). A cell of
 --objectives has what somebody may want most, as means over the seeds: the mean of the median
 and of the 99th percentile of the time to the first token, the same of the whole answer's,
-output tokens a second, and the share within the SLO.
+output tokens a second, and the share within the SLO. A cell of --beside-one is the
+time of several nodes as a multiple of that of one with the same seed: the mean of its logarithms
+over the seeds, and the 95 % confidence interval. In its rows, peers hear of a decision after so long.
 """
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -36,10 +41,11 @@ T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 ALL = ("kvasir,slo,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,"
        "prefix_hash,consistent_hashing,cache_aware,composite,dynamo,all_seeing_greedy,soonest,sticky")
 WEIGHTS = (1, 2, 4, 6, 8, 12)
-EVERYTHING = (  # workload or trace, requests, tokens of a block
-    ("b2b", 800, 64), ("tiered", 700, 128), ("rag", 800, 64), ("chat", 600, 64),
-    ("mooncake_conversation_h1.jsonl.zst", 1200, 512), ("azure2023_conv.csv.zst", 1500, 64),
-    ("taubench_airline_trials_even.jsonl.zst", 500, 64))
+NEWS_US = (5000, 2000, 0)  # until peers hear of a decision
+EVERYTHING = (  # workload or trace, requests, tokens of a block, speed that fills the fleet
+    ("b2b", 800, 64, 8), ("tiered", 700, 128, 8), ("rag", 800, 64, 8), ("chat", 600, 64, 8),
+    ("mooncake_conversation_h1.jsonl.zst", 1200, 512, 8), ("azure2023_conv.csv.zst", 1500, 64, 128),
+    ("taubench_airline_trials_even.jsonl.zst", 500, 64, 8), ("lmcache_miniswe_a.tar.zst", 206, 64, 128))
 WAVES = (  # requests, seconds of a wave, its swing, fixed fleets
     (43200, 7200, 0.8, (6, 7, 8, 10)), (21600, 1800, 0.6, (5, 6, 7, 8)))
 APART = (  # workload, requests, load, conversations of each island, ms that leaving one counts
@@ -61,13 +67,12 @@ def rows_of(args, recorded, *options):
     return json.loads(done.stdout)["rows"]
 
 
-def play(args, nodes, seed, loads, policies, weight=None):
+def play(args, nodes, seed, loads, policies, *options):
     """The rows of one seed: {(policy, load as given): row}."""
-    weighed = ["--recompute-weight", weight] if weight else []
     load = ["--trace", "-"] if args.trace else ["--workload", args.workload]
     rows = rows_of(args, args.recorded, "--requests", args.requests, "--nodes", nodes, "--seed", seed,
                    "--policy", policies, "--load", ",".join(loads), "--block-tokens", args.block_tokens,
-                   *weighed, *load)
+                   *options, *load)
     names = policies.split(",")
     return {(row["policy"], loads[i // len(names)]): row for i, row in enumerate(rows)}
 
@@ -109,7 +114,8 @@ def table(args, nodes, rate, full):
     print("| of capacity | " + " | ".join(fractions) + " |")
     print("|---" * (len(fractions) + 1) + "|")
     if args.objectives:
-        played = [(f"weight {w}", "kvasir", [play(args, nodes, s, loads, "kvasir", w)
+        played = [(f"weight {w}", "kvasir", [play(args, nodes, s, loads, "kvasir",
+                                                   "--recompute-weight", w)
                                               for s in seeds]) for w in WEIGHTS]
         played.append(("slo", "slo", [play(args, nodes, s, loads, "slo") for s in seeds]))
     else:
@@ -120,6 +126,33 @@ def table(args, nodes, rate, full):
     for name, policy, rows in played:
         cells = [form([r[policy, load] for r in rows]) for load in loads]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    print(flush=True)
+
+
+def ratio(several, one):
+    logs = [math.log(a / b) for a, b in zip(several, one)]
+    middle, wide = statistics.mean(logs), interval(logs) or 0
+    return "%.2f (%.2f - %.2f)" % tuple(math.exp(middle + by) for by in (0, -wide, wide))
+
+
+def beside_one(args, nodes, full):
+    fractions = args.fractions.split(",")
+    loads = ["%.3f" % (float(f) * full) for f in fractions]
+
+    def times(count, news_us):
+        rows = [play(args, count, seed, loads, "kvasir", "--gossip-us", news_us)
+                for seed in range(1, args.seeds + 1)]
+        return lambda name, load: [r["kvasir", load][name] for r in rows]
+
+    print(f"| {(args.trace or args.workload).split('/')[-1]}, {nodes} nodes | " + " | ".join(fractions) + " |")
+    print("|---" * (len(fractions) + 1) + "|")
+    one = times(1, NEWS_US[0])
+    for news_us in NEWS_US:
+        several = times(nodes, news_us)
+        for name in ("ttft_p50_ms", "ttft_p99_ms"):
+            cells = [ratio(several(name, load), one(name, load)) for load in loads]
+            print(f"| {name[5:8]}, {news_us / 1000:.0f} ms | " +
+                  " | ".join(cells) + " |", flush=True)
     print(flush=True)
 
 
@@ -186,7 +219,9 @@ def main():
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--block-tokens", type=int, default=16)
     parser.add_argument("--nodes", default="3")
+    parser.add_argument("--flood", type=int, default=8)
     parser.add_argument("--objectives", action="store_true")
+    parser.add_argument("--beside-one", action="store_true")
     parser.add_argument("--everything", metavar="TRACES")
     parser.add_argument("--fleets", action="store_true")
     parser.add_argument("--islands", action="store_true")
@@ -194,7 +229,7 @@ def main():
     parser.add_argument("--fractions", default="0.5,0.75,1,1.25,1.5")
     args = parser.parse_args()
     if args.everything:
-        for name, args.requests, args.block_tokens in EVERYTHING:
+        for name, args.requests, args.block_tokens, args.flood in EVERYTHING:
             args.workload, args.trace = name, None
             if "." in name:
                 args.trace = f"{args.everything}/{name}"
@@ -210,7 +245,8 @@ def main():
 
 def recorded(path):
     if path.endswith(".zst"):
-        return subprocess.run(["zstd", "-dc", path], check=True, stdout=subprocess.PIPE).stdout
+        unpack = ["tar", "--zstd", "-xOf"] if path.endswith(".tar.zst") else ["zstd", "-dc"]
+        return subprocess.run([*unpack, path], check=True, stdout=subprocess.PIPE).stdout
     with open(path, "rb") as trace:
         return trace.read()
 
@@ -220,10 +256,14 @@ def tables(args):
     nodes = [int(n) for n in args.nodes.split(",")]
     rate = {load: statistics.mean(play(args, 3, seed, [load], "kvasir")["kvasir", load]
                                   ["requests_per_s"] for seed in range(1, args.seeds + 1))
-            for load in ("0.25", "8")}
-    full = rate["8"] / (rate["0.25"] * 4)  # as a multiple of the arrival rate
+            for load in ("0.25", str(args.flood))}
+    top = rate[str(args.flood)]
+    full = top / (rate["0.25"] * 4)  # as a multiple of the arrival rate
     for n in nodes:
-        table(args, n, rate["8"], full)
+        if args.beside_one:
+            beside_one(args, n, full)
+        else:
+            table(args, n, top, full)
 
 
 if __name__ == "__main__":

@@ -222,6 +222,18 @@ class Tables(unittest.TestCase):
             of = " of [0-9.]+" if name == "kvasir" else ""
             self.assertRegex(row, rf"^\| {name} (\| [0-9.]+{of} / [0-9.]+ ±[0-9.]+ / [0-9]+ ){{2}}\|$")
 
+    def test_one_node_beside_one_takes_as_long_and_three_take_another_time(self):
+        for nodes, alike in ("1", True), ("3", False):
+            told = subprocess.run(
+                [sys.executable, TABLES, "--replay", harness.program("kvasir-replay"), "--workload",
+                 "rag", "--requests", "60", "--seeds", "2", "--fractions", "1", "--beside-one",
+                 "--nodes", nodes], check=True, stdout=subprocess.PIPE, text=True).stdout
+            head, _, *rows = [line for line in told.splitlines() if line]
+            self.assertEqual(head, f"| rag, {nodes} nodes | 1 |")
+            names, cells = zip(*(row.strip("| ").split(" | ") for row in rows))
+            self.assertEqual(names, tuple(f"{p}, {ms} ms" for ms in (5, 2, 0) for p in ("p50", "p99")))
+            self.assertEqual(set(cells) == {"1.00 (1.00 - 1.00)"}, alike)
+
 
 class Timing(unittest.TestCase):
     """The presets of replay_timing.c, worked out again from the data."""
