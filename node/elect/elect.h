@@ -122,8 +122,11 @@
  * instead of 89 % of requests meet their times (rag, chaos/replay).
  *
  * Without one, where the cheapest would answer later than 1.5 times the soonest
- * (by the cost with a weight of 1, which is the request's own time), those that
- * would are left out, with the same bound.
+ * (by the cost with a weight of 1, which is the request's own time) and by more
+ * than 3,072 tokens, those that would are left out, with the same bound. An
+ * engine computes some thousand tokens in one step: without these a short
+ * prompt leaves its prefix for what it would not have waited for (chat: p99 83
+ * ms instead of 52).
  *
  * Other policies stand beside for comparison, for engines without a prefix
  * cache, and by the names people know (elect_named_internal.h); none ignores

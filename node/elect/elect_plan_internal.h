@@ -41,7 +41,8 @@ struct worker_set elect_in_time(const struct elect_config *config,
                                 const struct worker_set *set);
 
 /* Whether one of the cheapest that are roomy is among the soon: those whose own
- * time is within half as much again as the soonest's. Else fills in the soon. */
+ * time is within half as much again as the soonest's, or within 3,072 tokens.
+ * Else fills in the soon. */
 bool elect_soon(const struct elect_config *config,
                 const struct elect_input *input, const struct elect_plan *plan,
                 struct worker_set *soon);

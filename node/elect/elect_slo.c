@@ -8,6 +8,9 @@
 
 #define OWN_MAX (UINT32_C(1) << 30) /* a prompt and a queue fit in 32 bits */
 
+/* What waits less than a step of an engine is computed in the same one. */
+#define SOON_TOKENS UINT32_C(3072)
+
 static inline uint32_t
 is_late(uint32_t load, uint32_t queued, uint32_t own,
         const struct elect_slo *slo, uint32_t slot)
@@ -71,11 +74,15 @@ elect_soon(const struct elect_config *config, const struct elect_input *input,
 {
     uint32_t own[WORKERS_MAX];
     uint32_t least = elect_least_of(plan->cost, &plan->roomy);
-    struct worker_set cheapest = elect_up_to(plan->cost, &plan->roomy, least);
 
+    if (least <= SOON_TOKENS) { /* its own time is no more than that */
+        return true;
+    }
+    struct worker_set cheapest = elect_up_to(plan->cost, &plan->roomy, least);
     elect_cost_own(config, input, plan->cost, own);
     uint32_t soonest = elect_least_of(own, &plan->roomy);
-    uint32_t most = elect_add(soonest, soonest / 2);
+    uint32_t later = soonest / 2 > SOON_TOKENS ? soonest / 2 : SOON_TOKENS;
+    uint32_t most = elect_add(soonest, later);
     WORKER_SET_EACH (slot, &cheapest) {
         if (own[slot] <= most) {
             return true;

@@ -219,7 +219,8 @@ is_timely(const struct scene *s, uint32_t w, double soonest)
     double front = s->queued[w] + unread(s, w);
 
     if (s->input.slo == NULL) {
-        return cost_at(s, w, 1000) <= soonest + (double)((uint32_t)soonest / 2);
+        uint32_t half = (uint32_t)soonest / 2;
+        return cost_at(s, w, 1000) <= soonest + (half > 3072 ? half : 3072);
     }
     return front <= s->slo_tokens[w] && s->load[w] + 1.0 <= s->slo_requests[w];
 }

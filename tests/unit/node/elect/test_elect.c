@@ -344,22 +344,22 @@ Test(node_elect, a_prefix_is_waited_for_some_times_as_long_as_it_saves)
 
 Test(node_elect, a_text_prompt_is_weighed_in_tokens_too)
 {
-    set_up_tokens(2, 100);
+    set_up_tokens(2, 300);
     scene.input.unit_tokens = 32;
-    holds(0, 50);
-    scene.queued[0] = 3200; /* and 1,600, to the other's 3,200 */
+    holds(0, 150);
+    scene.queued[0] = 9600; /* and 4,800, to the other's 9,600 */
     cr_assert_eq(pick().worker, 0);
-    scene.queued[0] = 3201;
+    scene.queued[0] = 9601;
     cr_assert_eq(pick().worker, 1);
 }
 
 Test(node_elect, requests_in_flight_count_as_tokens)
 {
-    set_up_tokens(2, 1000);
-    holds(0, 500); /* so 1,000, as 3.9 requests, may come before */
-    scene.load[0] = 3;
+    set_up_tokens(2, 10000);
+    holds(0, 5000); /* so 10,000, as 39.06 requests, may come before */
+    scene.load[0] = 39;
     cr_assert_eq(pick().worker, 0);
-    scene.load[0] = 4;
+    scene.load[0] = 40;
     cr_assert_eq(pick().worker, 1);
 }
 

@@ -63,21 +63,34 @@ Test(node_elect_slo, a_prefix_is_left_where_waiting_for_it_is_too_late)
     cr_assert_eq(choice.late, 1);
 }
 
-/* Of a prompt of 2,000 that others compute in 2,000, half as much again may
- * come before the 1,000 that one has to compute. */
+/* Of a prompt of 8,000 that others compute in 8,000, half as much again may
+ * come before the 7,000 that one has to compute. */
 Test(node_elect_slo, without_one_a_prefix_is_left_where_another_is_far_sooner)
 {
     set_up_slo(4, 1, 1);
     input.slo = NULL;
+    input.total_blocks = 8000;
     holds(1, 1000);
-    queued[1] = 2000;
+    queued[1] = 5000;
     cr_assert_eq(pick().worker, 1);
-    queued[1] = 2001;
+    queued[1] = 5001;
     cr_assert_neq(pick().worker, 1);
     cr_assert_eq(pick().late, 0, "there is nothing to be late for");
-    holds(1, 1700); /* computing it all again costs 12,000, this 6,000 */
-    queued[1] = 4198;
+    holds(1, 7700); /* computing it all again costs 48,000, this 24,000 */
+    queued[1] = 22198;
     cr_assert_eq(pick().worker, 1);
+}
+
+/* Of one of 2,000 it is 3,072 that may come before the 1,000. */
+Test(node_elect_slo, without_one_a_short_prompt_waits_for_what_one_step_takes)
+{
+    set_up_slo(4, 1, 1);
+    input.slo = NULL;
+    holds(1, 1000);
+    queued[1] = 4072;
+    cr_assert_eq(pick().worker, 1);
+    queued[1] = 4073;
+    cr_assert_neq(pick().worker, 1);
 }
 
 /* Computing it all again costs 12,000; waiting, and computing the rest, 6,000. */
