@@ -218,20 +218,31 @@ on_answer(void *context, const struct token_answer *answer)
     inquiry_answer(context, answer);
 }
 
-/* A worker that could serve the request and can tokenize. */
+/* A worker that could serve the request and can tokenize; of this node's island,
+ * if there is one. */
 static uint32_t
 choose_engine(struct lane *lane, const struct route_world *world)
 {
+    const struct fleet_board *board = lane->node->board;
     struct worker_set foreign;
     struct worker_set able = route_servers(&lane->route, world, &foreign);
     uint32_t chosen = WORKER_NONE;
+    bool inside = false;
     uint64_t seen = 0;
 
     able = worker_set_and(&able, &world->view->eligible);
     WORKER_SET_EACH (slot, &able) {
-        if (token_ask_able(lane->token_ask, world->view->worker[slot],
-                           lane->route.scan.api) &&
-            rng_below(&lane->rng, ++seen) == 0) {
+        bool crosses = gauge_read(&board->crosses[slot]) != 0;
+        if ((crosses && inside) ||
+            !token_ask_able(lane->token_ask, world->view->worker[slot],
+                            lane->route.scan.api)) {
+            continue;
+        }
+        if (!crosses && !inside) {
+            inside = true;
+            seen = 0;
+        }
+        if (rng_below(&lane->rng, ++seen) == 0) {
             chosen = slot;
         }
     }

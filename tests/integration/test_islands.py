@@ -44,6 +44,35 @@ class IslandCase(Proxy):
                 for to in (HERE, THERE)]
 
 
+class Tokens(IslandCase):
+    def test_tokens_are_asked_of_an_engine_of_the_island(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                            "--model", "m", "--speed", "50")
+
+        def relay(peer, request):
+            got = harness.request(engine.at("http"), request.method, request.target,
+                                  request.json())
+            peer.json(got.json(), got.status)
+        workers = [FakeWorker(self, relay) for _ in range(4)]
+        events = f"events={engine.url('events')},replay={engine.url('replay')}"
+        node = self.serve(*(f"{worker.url},{events},island={island}" for worker, island in
+                            zip(workers, (THERE, HERE, THERE, HERE))),
+                          options=("--island.name", HERE, "--island.links", f"eu~us={LINK_MS}ms",
+                                   "--tokens.wait", "5s"), count=4)
+        self.admin = node.at("admin")
+        harness.wait_until(lambda: sum(row.get("link_ms", 0) == LINK_MS for row in
+                                       self.rows().values()) == 2, "lanes know who is far")
+        for i in range(20):
+            self.assertEqual(self.post(chat(f"{i} is a number. " * 40)).status, 200)
+
+        def asked(worker):
+            """Beside the one question whether it can."""
+            return sum(request.target.endswith(("/render", "/tokenize")) and
+                       b"is a number" in request.body for request in worker.requests)
+        self.assertGreater(min(asked(workers[1]), asked(workers[3])), 0)
+        self.assertEqual(asked(workers[0]) + asked(workers[2]), 0)
+
+
 class Islands(IslandCase):
     def test_requests_stay_and_explain_says_what_leaving_costs(self):
         self.islands()
