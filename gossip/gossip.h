@@ -617,6 +617,11 @@ void gossip_peer_down(struct gossip *g, uint64_t peer, uint64_t now_us);
 void gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
                          uint64_t now_us);
 
+/* away: the part of the fleet that the peer is in, as seen from this node, by any
+ * number; 0, as at first: this node's own. Pushes go into each other part once.
+ * A peer that is not up is ignored. */
+void gossip_peer_away(struct gossip *g, uint64_t peer, uint64_t away);
+
 /* The body of a frame from a peer. 0, GOSSIP_E_BAD or GOSSIP_E_STRANGER. */
 int gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;

@@ -42,6 +42,7 @@ enum gossip_frame_type {
 
 struct gossip_peer {
     uint64_t id; /* 0: the slot is free */
+    uint64_t away;
     bool suspect;
 };
 

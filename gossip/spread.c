@@ -10,6 +10,9 @@
  * must pass the frame on to, it leaves that peer to one of its receivers. A
  * suspect peer gets the frame directly, and need not pass it on.
  *
+ * Peers in another part of the fleet (gossip_peer_away()) share one frame across:
+ * the first of them gets it and passes it on to the others, by the same rule.
+ *
  * The order of the peers is drawn anew every TREE_US. So a link that is down,
  * or a node that passes nothing on, costs the same peers their frames for at
  * most that long. Lost pushes are repaired like any lost delta.
@@ -32,6 +35,8 @@ struct group {
     uint64_t ids[GOSSIP_PEERS_MAX];
     uint32_t count;
 };
+
+static const struct group nobody;
 
 static void
 add(struct group *group, uint64_t id)
@@ -74,50 +79,84 @@ send_to(struct gossip *g, uint64_t peer, uint64_t origin,
     g->build.failed = false;
 }
 
-/* Divides the peers: `good` are those that can get a frame and pass it on,
- * `unlinked` those that we have no link to. Suspect ones get their frame at
- * once. */
+/* Those that must get a push, by what is done about them. */
+struct sorted {
+    struct group near;               /* can get a frame and pass it on */
+    struct group away;               /* the same, in other parts of the fleet */
+    uint64_t part[GOSSIP_PEERS_MAX]; /* of each of those */
+    struct group unlinked;           /* we have no link to them */
+};
+
+/* Suspect ones get their frame at once. */
 static void
 sort_out(struct gossip *g, uint64_t origin, const struct group *all,
-         struct group *good, struct group *unlinked)
+         struct sorted *to)
 {
-    static const struct group nobody = {.count = 0};
-
     for (uint32_t i = 0; i < all->count; i++) {
         uint64_t id = all->ids[i];
         uint32_t at = id == g->self ? GOSSIP_PEER_NONE : gossip_peer_at(g, id);
         if (at == GOSSIP_PEER_NONE) {
-            add(unlinked, id);
+            add(&to->unlinked, id);
         } else if (g->peers[at].suspect) {
             send_to(g, id, origin, &nobody);
+        } else if (g->peers[at].away != 0) {
+            to->part[to->away.count] = g->peers[at].away;
+            add(&to->away, id);
         } else {
-            add(good, id);
+            add(&to->near, id);
         }
     }
-    CHECK(good->count + unlinked->count <= all->count);
+    CHECK(to->near.count + to->away.count + to->unlinked.count <= all->count);
 }
 
-/* Sends the DELTA in g->build to the first GOSSIP_FANOUT good peers, each with
+/* Sends the DELTA in g->build into each other part of the fleet once. `more` go
+ * with the first of these frames. True: there was one. */
+static bool
+spread_away(struct gossip *g, uint64_t origin, struct sorted *to,
+            const struct group *more)
+{
+    struct group rest = *more;
+
+    for (uint32_t head = 0; head < to->away.count; head++) {
+        uint64_t part = to->part[head];
+        if (part == 0) {
+            continue; /* another head passes it on */
+        }
+        for (uint32_t i = head + 1; i < to->away.count; i++) {
+            if (to->part[i] == part) {
+                add(&rest, to->away.ids[i]);
+                to->part[i] = 0;
+            }
+        }
+        send_to(g, to->away.ids[head], origin, &rest);
+        rest.count = 0;
+    }
+    return to->away.count > 0;
+}
+
+/* Sends the DELTA in g->build to the first GOSSIP_FANOUT near peers, each with
  * its share of the others. */
 static void
 spread(struct gossip *g, uint64_t origin, const struct group *all)
 {
-    struct group good = {.count = 0};
-    struct group others = {.count = 0};
+    struct sorted to = {.near = {.count = 0}};
 
-    sort_out(g, origin, all, &good, &others);
+    sort_out(g, origin, all, &to);
     uint32_t heads =
-        good.count < GOSSIP_FANOUT ? good.count : (uint32_t)GOSSIP_FANOUT;
-    for (uint32_t i = heads; i < good.count; i++) {
-        add(&others, good.ids[i]);
+        to.near.count < GOSSIP_FANOUT ? to.near.count : (uint32_t)GOSSIP_FANOUT;
+    struct group *others = &to.unlinked;
+    bool taken = spread_away(g, origin, &to, heads == 0 ? others : &nobody);
+
+    g->stats.relays_lost += heads == 0 && !taken ? others->count : 0;
+    for (uint32_t i = heads; i < to.near.count; i++) {
+        add(others, to.near.ids[i]);
     }
-    g->stats.relays_lost += heads == 0 ? others.count : 0;
     for (uint32_t head = 0; head < heads; head++) {
         struct group rest = {.count = 0};
-        for (uint32_t i = head; i < others.count; i += heads) {
-            add(&rest, others.ids[i]);
+        for (uint32_t i = head; i < others->count; i += heads) {
+            add(&rest, others->ids[i]);
         }
-        send_to(g, good.ids[head], origin, &rest);
+        send_to(g, to.near.ids[head], origin, &rest);
     }
 }
 
@@ -152,6 +191,16 @@ gossip_spread(struct gossip *g)
         }
     }
     spread(g, g->self, &all);
+}
+
+void
+gossip_peer_away(struct gossip *g, uint64_t peer, uint64_t away)
+{
+    uint32_t at = gossip_peer_at(g, peer);
+
+    if (at != GOSSIP_PEER_NONE) {
+        g->peers[at].away = away;
+    }
 }
 
 /* Reads the tail and removes it from the frame. False: it is malformed. */

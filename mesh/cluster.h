@@ -15,8 +15,9 @@
  * suspect member.
  *
  * Ownership is per worker: the same nodes read all ranks of a worker, namely
- * the first `replicas` nodes that are able to (all nodes, when there are no
- * more than replicas_all). CLUSTER_READ tells this node to begin or to stop
+ * the first `replicas` nodes that are able to, those of the worker's island
+ * before others (all nodes, when there are no more than replicas_all).
+ * CLUSTER_READ tells this node to begin or to stop
  * reading; owner.h and gossip perform the hand-over. A node that cannot reach a
  * worker's events tells all others (cluster_unable()), and is passed over while
  * another node can. While no node can, the worker's streams are stale
@@ -52,6 +53,7 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "mesh/discover.h"
+#include "mesh/island_path.h"
 #include "mesh/member.h"
 
 struct cluster;
@@ -140,11 +142,12 @@ void cluster_hint(struct cluster *cluster, const char *address,
 
 /* Adds a worker whose events the mesh follows, by identity
  * (event_stream.worker): each of ranks 0..ranks-1 is a stream. Adding it again
- * is harmless; with another count of ranks it changes the ranks. 0,
- * GOSSIP_E_FULL or -ENOMEM. A removed worker is no longer read, without a
+ * is harmless; with another count of ranks or another island it changes these.
+ * 0, GOSSIP_E_FULL or -ENOMEM. A removed worker is no longer read, without a
  * CLUSTER_READ. */
 int cluster_worker_add(struct cluster *cluster, uint64_t worker, uint32_t ranks,
-                       uint64_t now_us) MUST_CHECK;
+                       const struct island_path *island, uint64_t now_us)
+    MUST_CHECK;
 void cluster_worker_remove(struct cluster *cluster, uint64_t worker,
                            uint64_t now_us);
 
@@ -195,8 +198,10 @@ enum cluster_ready cluster_ready(const struct cluster *cluster);
 uint32_t cluster_readers(const struct cluster *cluster, uint64_t worker,
                          const char **names, uint32_t max);
 
-/* The name of the member with this peer id of gossip and roster, or NULL. */
+/* The name of the member with this peer id of gossip and roster, or NULL; its
+ * island likewise ("": it told none). */
 const char *cluster_peer_name(const struct cluster *cluster, uint64_t peer);
+const char *cluster_peer_island(const struct cluster *cluster, uint64_t peer);
 
 struct cluster_stats {
     uint64_t frames_in, frames_bad, frames_stranger, frames_unknown;

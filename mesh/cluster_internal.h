@@ -38,10 +38,12 @@ enum cluster_body { /* the first byte of a body */
 struct cluster_row {
     struct member_id id;
     uint64_t name_hash; /* owner_name() */
+    struct island_path island;
     enum member_state state;
     bool self;
     char name[MEMBER_NAME_MAX];
     char address[MEMBER_ADDRESS_MAX];
+    char label[MEMBER_ISLAND_MAX]; /* of its island */
 };
 
 struct cluster_link {
@@ -53,6 +55,7 @@ struct cluster_link {
 /* A peer that is up for gossip and the roster. */
 struct cluster_peer {
     uint64_t session; /* 0: the slot is free */
+    uint64_t away;    /* of it, as gossip was told */
     bool suspect;
     bool owed; /* must be sent our claims */
     char address[MEMBER_ADDRESS_MAX];
@@ -68,6 +71,7 @@ struct cluster_claims {
 
 struct cluster_worker {
     uint64_t id;
+    struct island_path island;
     uint32_t ranks;
     bool unable;  /* this node cannot reach it */
     bool reading; /* as CLUSTER_READ said last */

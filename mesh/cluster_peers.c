@@ -26,11 +26,13 @@ cluster_rows_load(struct cluster *c)
         *row = (struct cluster_row){
             .id = info.update.id,
             .name_hash = owner_name(info.update.name),
+            .island = island_path_of(slice_of(info.update.island)),
             .state = (enum member_state)info.update.state,
             .self = info.self,
         };
         memcpy(row->name, info.update.name, sizeof row->name);
         memcpy(row->address, info.update.address, sizeof row->address);
+        memcpy(row->label, info.update.island, sizeof row->label);
         c->counted += cluster_row_counts(row);
     }
     CHECK(c->rows_count >= 1 && c->counted <= c->rows_count);
@@ -53,6 +55,14 @@ cluster_peer_name(const struct cluster *c, uint64_t peer)
     const struct cluster_row *row = cluster_row_of(c, peer);
 
     return row != NULL ? row->name : NULL;
+}
+
+const char *
+cluster_peer_island(const struct cluster *c, uint64_t peer)
+{
+    const struct cluster_row *row = cluster_row_of(c, peer);
+
+    return row != NULL ? row->label : NULL;
 }
 
 static bool
@@ -153,6 +163,7 @@ cluster_member_event(struct cluster *c, enum member_event event,
     case MEMBER_JOINED:
     case MEMBER_CLEARED:
     case MEMBER_REFUTED:
+    case MEMBER_PLACED:
     case MEMBER_REFUSED:
     case MEMBER_FULL:
     case MEMBER_EVENTS:
@@ -298,9 +309,10 @@ sync_row(struct cluster *c, const struct cluster_row *row)
 {
     struct cluster_peer *peer = cluster_peer_of(c, row->id.word[0]);
     const struct cluster_link *link = link_to(c, row);
+    const struct cluster_row *self = cluster_row_of(c, c->self);
     bool suspect = row->state == MEMBER_SUSPECT;
 
-    CHECK(row->id.word[0] != 0);
+    CHECK(row->id.word[0] != 0 && self != NULL);
     if (row->self || !cluster_row_counts(row) || link == NULL) {
         return;
     }
@@ -311,6 +323,11 @@ sync_row(struct cluster *c, const struct cluster_row *row)
     if (peer != NULL && peer->suspect != suspect) {
         peer->suspect = suspect;
         gossip_peer_suspect(c->gossip, peer->session, suspect, c->now_us);
+    }
+    uint64_t away = island_path_apart(&self->island, &row->island);
+    if (peer != NULL && peer->away != away) {
+        peer->away = away;
+        gossip_peer_away(c->gossip, peer->session, away);
     }
 }
 

@@ -38,19 +38,23 @@ static uint32_t
 rank_rows(const struct cluster *c, uint64_t worker,
           const struct cluster_row *ranked[MEMBERS_MAX])
 {
+    static const struct cluster_worker unknown = {.id = 0};
     struct event_stream stream = {.worker =
                                       worker}; /* rank 0 stands for all ranks */
+    const struct cluster_worker *w = cluster_worker_of(c, worker);
     struct owner_member members[MEMBERS_MAX];
     uint32_t rows[MEMBERS_MAX];
     uint32_t order[MEMBERS_MAX];
     uint32_t count = 0;
 
+    w = w != NULL ? w : &unknown;
     for (uint32_t i = 0; i < c->rows_count; i++) {
         const struct cluster_row *row = &c->rows[i];
         if (cluster_row_counts(row)) {
             rows[count] = i;
             members[count++] = (struct owner_member){
                 .name = row->name_hash,
+                .near = island_path_shared(&row->island, &w->island),
                 .suspect = row->state == MEMBER_SUSPECT,
                 .unable = cluster_claims_say(c, row->id.word[0], worker),
             };
@@ -355,16 +359,32 @@ cluster_worker_told(struct cluster *c, const struct roster_entry *entry)
     }
 }
 
+/* A worker that is known is told of again. */
+static int
+change(struct cluster *c, struct cluster_worker *w, uint32_t ranks,
+       const struct island_path *island)
+{
+    bool moved = memcmp(&w->island, island, sizeof *island) != 0;
+    int rc = w->ranks != ranks ? change_ranks(c, w, ranks) : 0;
+
+    w->island = *island;
+    if (moved && !c->left) {
+        rank_one(c, w);
+        count_handing(c);
+    }
+    return rc;
+}
+
 int
 cluster_worker_add(struct cluster *c, uint64_t worker, uint32_t ranks,
-                   uint64_t now_us)
+                   const struct island_path *island, uint64_t now_us)
 {
     struct cluster_worker *known = cluster_worker_of(c, worker);
 
-    CHECK(ranks > 0);
+    CHECK(ranks > 0 && island != NULL);
     c->now_us = now_us > c->now_us ? now_us : c->now_us;
     if (known != NULL) {
-        return known->ranks != ranks ? change_ranks(c, known, ranks) : 0;
+        return change(c, known, ranks, island);
     }
     if (!grow(c)) {
         return -ENOMEM;
@@ -380,7 +400,7 @@ cluster_worker_add(struct cluster *c, uint64_t worker, uint32_t ranks,
     CHECK(at == c->workers_count || w->id > worker);
     memmove(w + 1, w, (c->workers_count - at) * sizeof *w);
     *w = (struct cluster_worker){
-        .id = worker, .ranks = ranks, .rank = OWNER_NO_RANK};
+        .id = worker, .island = *island, .ranks = ranks, .rank = OWNER_NO_RANK};
     c->workers_count++;
     c->seen_at_add = seen(c);
     if (!c->left) {

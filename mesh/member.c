@@ -24,6 +24,7 @@ static const char *const event_names[MEMBER_EVENTS] = {
     [MEMBER_DEPARTED] = "member_departed",
     [MEMBER_REPLACED] = "member_replaced",
     [MEMBER_REFUTED] = "member_refuted",
+    [MEMBER_PLACED] = "member_placed",
     [MEMBER_REFUSED] = "member_refused",
     [MEMBER_DUPLICATE] = "member_duplicate",
     [MEMBER_FULL] = "member_full",
@@ -69,6 +70,7 @@ member_new(struct member_table **out, const struct member_config *config,
     CHECK(!member_id_zero(self->id) && self->name[0] != '\0');
     CHECK(strnlen(self->name, MEMBER_NAME_MAX) < MEMBER_NAME_MAX);
     CHECK(strnlen(self->address, MEMBER_ADDRESS_MAX) < MEMBER_ADDRESS_MAX);
+    CHECK(strnlen(self->island, MEMBER_ISLAND_MAX) < MEMBER_ISLAND_MAX);
     CHECK(config->probe_timeout_ms > 0 && config->probes > 0);
     CHECK(config->probe_ms > config->probe_timeout_ms);
     CHECK(config->confirmed_probes > 0 &&
@@ -80,6 +82,7 @@ member_new(struct member_table **out, const struct member_config *config,
     }
     memcpy(me.name, self->name, sizeof me.name);
     memcpy(me.address, self->address, sizeof me.address);
+    memcpy(me.island, self->island, sizeof me.island);
     t->config = *config;
     t->now_us = now_us;
     t->up_since_us = now_us;

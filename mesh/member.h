@@ -59,6 +59,7 @@
 #define MEMBERS_MAX        64U
 #define MEMBER_NAME_MAX    64U /* with its NUL */
 #define MEMBER_ADDRESS_MAX 64U /* numeric HOST:PORT, with its NUL */
+#define MEMBER_ISLAND_MAX  64U /* with its NUL */
 #define MEMBER_UPDATES_MAX 16U /* piggybacked on one message at most */
 #define MEMBER_HEALTH_MAX  7U
 #define MEMBER_GAP_MS      2000U /* without a call: we were stopped */
@@ -87,6 +88,7 @@ struct member_update {
     uint8_t state;   /* enum member_state */
     char name[MEMBER_NAME_MAX];
     char address[MEMBER_ADDRESS_MAX];
+    char island[MEMBER_ISLAND_MAX]; /* "": not told */
 };
 
 enum member_kind {
@@ -146,6 +148,7 @@ struct member_self {
     struct member_id id;
     char name[MEMBER_NAME_MAX];       /* not empty, printable ASCII */
     char address[MEMBER_ADDRESS_MAX]; /* as others reach it */
+    char island[MEMBER_ISLAND_MAX];   /* likewise printable ASCII; "": none */
 };
 
 enum member_event {
@@ -158,6 +161,8 @@ enum member_event {
                          process that is gone */
     MEMBER_REFUTED,   /* about: ourselves; we were suspected or considered
                          dead */
+    MEMBER_PLACED,    /* about: a member that told no island before, as news by
+                         an older version leave it out */
     MEMBER_REFUSED,   /* about: a process that was told to stop, because its
                          name is in use */
     MEMBER_DUPLICATE, /* `about`, a living process, uses our own name: stop, or

@@ -224,13 +224,26 @@ claim_self(struct member_table *t, const struct member_update *u)
     }
 }
 
+/* A process stays where it is: what was told once holds. */
+static void
+place(struct member_table *t, uint32_t slot, const struct member_update *u)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    CHECK(slot != SELF && entry_used(e));
+    if (e->is.island[0] == '\0' && u->island[0] != '\0') {
+        memcpy(e->is.island, u->island, sizeof e->is.island);
+        member_notify(t, MEMBER_PLACED, &e->is);
+    }
+}
+
 static void
 claim_known(struct member_table *t, uint32_t slot,
             const struct member_update *u)
 {
     struct member_entry *e = &t->entries[slot];
 
-    CHECK(slot != SELF && entry_used(e));
+    place(t, slot, u);
     if (u->incarnation < e->is.incarnation) {
         return;
     }

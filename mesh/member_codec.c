@@ -22,6 +22,14 @@ put_id(struct pack_map *map, const char *key, struct member_id id)
 }
 
 static void
+put_unless_empty(struct pack_map *map, const char *key, const char *text)
+{
+    if (text[0] != '\0') {
+        pack_put_text(map, key, slice_of(text));
+    }
+}
+
+static void
 put_record(struct buf *out, const struct member_update *u)
 {
     struct pack_map map = pack_open(out);
@@ -33,6 +41,7 @@ put_record(struct buf *out, const struct member_update *u)
     pack_put_uint(&map, "s", u->state);
     pack_put_text(&map, "n", slice_of(u->name));
     pack_put_text(&map, "a", slice_of(u->address));
+    put_unless_empty(&map, "l", u->island);
     pack_close(&map);
 }
 
@@ -45,9 +54,7 @@ put_head(struct buf *out, const struct member_message *m)
     pack_put_uint(&map, "n", m->number);
     pack_put_uint(&map, "up", m->up_ms);
     put_id(&map, "t", m->target);
-    if (m->target_address[0] != '\0') {
-        pack_put_text(&map, "at", slice_of(m->target_address));
-    }
+    put_unless_empty(&map, "at", m->target_address);
     pack_put_uint(&map, "u", m->updates_count);
     pack_close(&map);
 }
@@ -99,6 +106,7 @@ get_record(struct unpack *in, struct member_update *u)
     };
     unpack_word(in, "n", u->name, sizeof u->name);
     unpack_word(in, "a", u->address, sizeof u->address);
+    unpack_word(in, "l", u->island, sizeof u->island);
     in->failed |=
         member_id_zero(u->id) || u->name[0] == '\0' || u->address[0] == '\0';
 }

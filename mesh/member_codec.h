@@ -5,10 +5,11 @@
  * then as many records as the head says.
  *
  *   head    k kind, n number, up up_ms, t target, at target_address, u records
- *   record  id, by, i incarnation, age age_ms, s state, n name, a address
+ *   record  id, by, i incarnation, age age_ms, s state, n name, a address,
+ *           l island
  *
- * An id is a bin of its two words, little endian. An id of zeros and an empty
- * target_address are left out. Unknown keys are skipped, and so are maps after
+ * An id is a bin of its two words, little endian. An id of zeros and empty
+ * texts are left out. Unknown keys are skipped, and so are maps after
  * the last record. An unknown kind is no error (MEMBER_CODEC_UNKNOWN), so
  * members one version apart understand each other.
  *
@@ -19,7 +20,8 @@
 
 #include "mesh/member.h"
 
-#define MEMBER_CODEC_RECORD_MAX (72U + MEMBER_NAME_MAX + MEMBER_ADDRESS_MAX)
+#define MEMBER_CODEC_RECORD_MAX \
+    (76U + MEMBER_NAME_MAX + MEMBER_ADDRESS_MAX + MEMBER_ISLAND_MAX)
 #define MEMBER_CODEC_MAX \
     (128U + (MEMBERS_MAX + 1U) * MEMBER_CODEC_RECORD_MAX) /* bytes */
 

@@ -8,11 +8,11 @@ member_notify(struct member_table *t, enum member_event event,
               const struct member_update *about)
 {
     CHECK(event < MEMBER_EVENTS && about != NULL);
-    /* One claim makes at most three events (a member is cleared, suspected and
-     * declared dead), one message has MEMBERS_MAX + 1 claims, a tick ends each
+    /* One claim makes at most four events (a member is placed, cleared, suspected
+     * and declared dead), one message has MEMBERS_MAX + 1 claims, a tick ends each
      * member and question once, and outputs are pulled after each call. */
     _Static_assert(
-        3 * (MEMBERS_MAX + 1) + 2 * (MEMBERS_MAX + QUESTIONS_MAX) < EVENTS_MAX,
+        4 * (MEMBERS_MAX + 1) + 2 * (MEMBERS_MAX + QUESTIONS_MAX) < EVENTS_MAX,
         "all events of a call have room");
     CHECK(t->events_count < EVENTS_MAX);
     uint32_t at = (t->events_first + t->events_count) % EVENTS_MAX;

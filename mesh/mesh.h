@@ -13,6 +13,7 @@
 #include "mesh/cluster.h"      /* IWYU pragma: export */
 #include "mesh/discover.h"     /* IWYU pragma: export */
 #include "mesh/frame.h"        /* IWYU pragma: export */
+#include "mesh/island_path.h"  /* IWYU pragma: export */
 #include "mesh/link.h"         /* IWYU pragma: export */
 #include "mesh/member.h"       /* IWYU pragma: export */
 #include "mesh/member_codec.h" /* IWYU pragma: export */

@@ -20,12 +20,16 @@ owner_weight(uint64_t name, const struct event_stream *stream)
 /* Whether a is before b. Equal weights go by name, so that the order of the
  * members does not matter. */
 static bool
-before(const struct event_stream *stream, uint64_t a, uint64_t b)
+before(const struct event_stream *stream, const struct owner_member *a,
+       const struct owner_member *b)
 {
-    uint64_t weight_a = owner_weight(a, stream);
-    uint64_t weight_b = owner_weight(b, stream);
+    uint64_t weight_a = owner_weight(a->name, stream);
+    uint64_t weight_b = owner_weight(b->name, stream);
 
-    return weight_a != weight_b ? weight_a > weight_b : a > b;
+    if (a->near != b->near) {
+        return a->near > b->near;
+    }
+    return weight_a != weight_b ? weight_a > weight_b : a->name > b->name;
 }
 
 static bool
@@ -55,7 +59,7 @@ owner_rank(const struct event_stream *stream,
         }
         uint32_t at = len;
         while (at > 0 &&
-               before(stream, members[i].name, members[ranked[at - 1]].name)) {
+               before(stream, &members[i], &members[ranked[at - 1]])) {
             at--;
         }
         if (at >= wanted) {

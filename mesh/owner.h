@@ -4,10 +4,12 @@
  *
  * Rendezvous hashing (Thaler and Ravishankar 1998): each member's weight for a
  * stream is a hash of its name and the stream. The first `replicas` members by
- * weight read it, and the very first one pushes. All nodes that see the same
- * members choose alike, without a message. A member's death moves only what it
- * owned, and the next in rank reads it already. The hash is of names, not boot
- * ids, so a restart moves nothing.
+ * weight read it, and the very first one pushes. Members of the worker's island
+ * come before all others, so that its events cross to another island as pushes
+ * alone (island_path.h). All nodes that see the same members choose alike,
+ * without a message. A member's death moves only what it owned, and the next in
+ * rank reads it already. The hash is of names, not boot ids, so a restart moves
+ * nothing.
  *
  * Alive and suspect members count (a suspect that recovers moves nothing),
  * except those that say that they cannot reach the worker.
@@ -39,6 +41,7 @@
 /* A member that counts for one stream. */
 struct owner_member {
     uint64_t name; /* owner_name() */
+    uint32_t near; /* parts of its island that are the worker's, too */
     bool suspect;
     bool unable; /* it says that it cannot reach the worker */
 };

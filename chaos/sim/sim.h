@@ -75,7 +75,8 @@ struct fault_script;
     X(QUEUE, queue, "workers have few places, so requests wait")            \
     X(STREAM, stream, "requests stream, and go on when an engine ends")     \
     X(SCALE, scale, "engines are asked for and given back")                 \
-    X(SPEED, speed, "nodes tell engines' speeds, and take turns")
+    X(SPEED, speed, "nodes tell engines' speeds, and take turns")           \
+    X(ISLAND, island, "nodes and engines are on islands")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,

@@ -304,7 +304,8 @@ is_event(enum sim_fault fault)
         UINT64_C(1) << SIM_SICK | UINT64_C(1) << SIM_SKEW |
         UINT64_C(1) << SIM_LIE | UINT64_C(1) << SIM_LIMIT |
         UINT64_C(1) << SIM_QUEUE | UINT64_C(1) << SIM_STREAM |
-        UINT64_C(1) << SIM_SCALE | UINT64_C(1) << SIM_SPEED;
+        UINT64_C(1) << SIM_SCALE | UINT64_C(1) << SIM_SPEED |
+        UINT64_C(1) << SIM_ISLAND;
 
     return (others >> fault & 1) == 0;
 }

@@ -16,6 +16,10 @@
 #define LOOK_US     UINT64_C(1000000)
 #define BUDGET      4096U
 
+/* Kinds of what is on islands. */
+#define ISLANDS_OF_NODES   UINT64_C(0x100)
+#define ISLANDS_OF_ENGINES UINT64_C(0x200)
+
 static uint32_t
 number_of(const struct sim_node *n)
 {
@@ -289,6 +293,18 @@ open_index(struct sim_world *w, struct sim_node *n)
     CHECK(n->ingest != NULL);
 }
 
+/* Where a node or an engine is, alike in all of its lives; some tell nothing. */
+static const char *
+island_of(const struct sim_world *w, uint64_t what, uint32_t which)
+{
+    static const char *const labels[] = {"", "eu/fra", "eu/par", "us", "us"};
+    uint64_t drawn = rng_mix(w->options.seed ^ rng_mix(what + which));
+
+    return sim_has(w, SIM_ISLAND)
+               ? labels[drawn % (sizeof labels / sizeof *labels)]
+               : "";
+}
+
 static void
 open_cluster(struct sim_world *w, uint32_t node)
 {
@@ -307,6 +323,8 @@ open_cluster(struct sim_world *w, uint32_t node)
     n->id = self.id;
     memcpy(self.name, n->name, sizeof n->name);
     memcpy(self.address, n->address, sizeof n->address);
+    (void)snprintf(self.island, sizeof self.island, "%s",
+                   island_of(w, ISLANDS_OF_NODES, node));
     CHECK(hub_new(&n->hub, &w->config, &self, &network, sim_now(w, node),
                   rng_next(&w->draw)) == 0);
     n->cluster = hub_cluster(n->hub);
@@ -322,7 +340,8 @@ static void
 add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_node *n = &w->nodes[node];
-
+    const struct island_path island =
+        island_path_of(slice_of(island_of(w, ISLANDS_OF_ENGINES, engine)));
     const struct ingest_source source = {
         .identity = w->engines[engine].stream.worker,
         .generation = 1,
@@ -334,7 +353,7 @@ add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
     role_is_control();
     CHECK(ingest_streams_add(n->ingest, engine, &source) == 0);
     CHECK(cluster_worker_add(n->cluster, w->engines[engine].stream.worker, 1,
-                             sim_now(w, node)) == 0);
+                             &island, sim_now(w, node)) == 0);
 }
 
 void

@@ -11,7 +11,6 @@
 #include "node/config/config_scale.h"
 #include "node/control/control.h"
 #include "node/control/control_roster.h"
-#include "node/peers/scale_places.h"
 #include "node/text/prom_out.h"
 
 _Static_assert(SCALE_MODEL_MAX >= FACT_MODEL_MAX, "a group's name fits");
@@ -302,11 +301,6 @@ control_scale_turn(struct control *control)
 
     control_scale_calls_look(control);
     uint64_t now_us = control_now_us(control);
-    if (control->node->scale.mode != CONFIG_SCALE_OFF &&
-        control->node->scale.within_ms != 0) {
-        scale_places_tell(control_cluster(control), control->node->island.name,
-                          now_us);
-    }
     if (control->node->scale.mode != CONFIG_SCALE_ACT) {
         control_scale_stop(control);
         return;

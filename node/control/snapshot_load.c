@@ -99,12 +99,17 @@ is_wanted(const struct snapshot_parts *parts,
     struct fleet_status status;
     uint32_t slot = find_worker(parts, stream->name.worker);
 
-    return stream->slot < WORKERS_MAX && slot != WORKER_NONE &&
-           fleet_status(parts->fleet, slot, &status) &&
-           ingest_has_events(status.worker) &&
-           stream->name.rank < status.worker->ranks &&
-           cluster_worker_add(cluster, status.worker->identity,
-                              status.worker->ranks, probe_now_us()) == 0;
+    if (stream->slot >= WORKERS_MAX || slot == WORKER_NONE ||
+        !fleet_status(parts->fleet, slot, &status) ||
+        !ingest_has_events(status.worker) ||
+        stream->name.rank >= status.worker->ranks) {
+        return false;
+    }
+    struct island_path island = island_path_of(slice_of(status.worker->island));
+
+    return cluster_worker_add(cluster, status.worker->identity,
+                              status.worker->ranks, &island,
+                              probe_now_us()) == 0;
 }
 
 /* Those that are wanted go first; how many they are. */

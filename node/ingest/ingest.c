@@ -61,7 +61,7 @@ follow(struct ingest *ingest, struct ingest_worker *w)
     int outcome = ingest_streams_add(&ingest->streams, worker->slot, &source);
     w->present = outcome == 0;
     hub_worker_add(ingest->streams.hub, worker->identity, worker->ranks,
-                   probe_now_us());
+                   slice_of(worker->island), probe_now_us());
     if (outcome != 0) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
                   KV_FAULT("error", outcome),

@@ -10,7 +10,7 @@
 /* Work that had to wait until the outputs were pulled. */
 enum task_kind {
     TASK_READ, /* number: on; for the streams' consumer */
-    TASK_ADD,  /* number: ranks */
+    TASK_ADD,  /* number: ranks; island */
     TASK_REMOVE,
     TASK_UNABLE,    /* number: 1 or 0 */
     TASK_NO_LOOKUP, /* subject: the ticket of one that was not begun */
@@ -20,6 +20,7 @@ struct task {
     enum task_kind kind;
     uint32_t number;
     uint64_t subject; /* the worker, unless said otherwise */
+    struct island_path island;
 };
 
 struct hub {
@@ -43,7 +44,7 @@ struct hub {
 /* Deferred work */
 
 static void
-put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
+put_off_task(struct hub *hub, const struct task *task)
 {
     uint32_t at = (hub->tasks_first + hub->tasks_count) % HUB_TASKS_MAX;
 
@@ -51,12 +52,18 @@ put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
     CHECK(hub->tasks_count <= HUB_TASKS_MAX);
     if (hub->tasks_count == HUB_TASKS_MAX) {
         hub->network.fault(hub->network.context, HUB_TASKS_FULL,
-                           kind != TASK_NO_LOOKUP ? subject : 0);
+                           task->kind != TASK_NO_LOOKUP ? task->subject : 0);
         return;
     }
-    hub->tasks[at] =
-        (struct task){.kind = kind, .number = number, .subject = subject};
+    hub->tasks[at] = *task;
     hub->tasks_count++;
+}
+
+static void
+put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
+{
+    put_off_task(hub, &(struct task){
+                          .kind = kind, .number = number, .subject = subject});
 }
 
 /* A doubt that finds no room is raised again later. */
@@ -74,7 +81,7 @@ add_worker(struct hub *hub, const struct task *task)
 {
     CHECK(task->kind == TASK_ADD && task->number > 0);
     int rc = cluster_worker_add(hub->cluster, task->subject, task->number,
-                                hub->now_us);
+                                &task->island, hub->now_us);
 
     if (rc != 0) {
         hub->network.fault(hub->network.context,
@@ -293,10 +300,13 @@ hub_local_doubted(struct hub *hub, struct event_stream stream, uint64_t now_us)
 
 void
 hub_worker_add(struct hub *hub, uint64_t worker, uint32_t ranks,
-               uint64_t now_us)
+               struct slice island, uint64_t now_us)
 {
     CHECK(ranks > 0);
-    put_off(hub, TASK_ADD, worker, ranks);
+    put_off_task(hub, &(struct task){.kind = TASK_ADD,
+                                     .number = ranks,
+                                     .subject = worker,
+                                     .island = island_path_of(island)});
     hub_pull(hub, now_us);
 }
 

@@ -146,10 +146,10 @@ void hub_local_lost(struct hub *hub, struct event_stream stream,
 void hub_local_doubted(struct hub *hub, struct event_stream stream,
                        uint64_t now_us) ON_CONTROL;
 
-/* Workers whose events some node reads: cluster_worker_add(),
+/* Workers whose events some node reads: cluster_worker_add() (island: its label),
  * cluster_worker_remove(), cluster_unable(). Also from within a consumer. */
 void hub_worker_add(struct hub *hub, uint64_t worker, uint32_t ranks,
-                    uint64_t now_us) ON_CONTROL;
+                    struct slice island, uint64_t now_us) ON_CONTROL;
 /* No node reads the worker any more; unknown workers are ignored. */
 void hub_worker_remove(struct hub *hub, uint64_t worker, uint64_t now_us)
     ON_CONTROL;

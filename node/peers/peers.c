@@ -483,6 +483,8 @@ make_cluster(struct peers *peers)
     (void)snprintf(
         self.address, sizeof self.address, "%s",
         peers->link != NULL ? mesh_link_address(peers->link) : ALONE_ADDRESS);
+    (void)snprintf(self.island, sizeof self.island, "%s",
+                   peers->config->island.name);
     int rc = hub_new(&peers->hub, &config, &self, &network, now_us(),
                      seed_of_system());
 

@@ -1,11 +1,10 @@
 /*
- * Where nodes get requests, for scale.within: each tells its peers the name of its
- * island, as gauges of its own, in pieces; how many requests it sends out per
- * second hints tell already (hints.h).
+ * Where nodes get requests, for scale.within: members tell their islands
+ * (member.h), and how many requests a node sends out per second hints tell
+ * (hints.h).
  *
  * Role: core. Owns: nothing. Thread: control. Limits: SCALE_PLACES_MAX islands;
- * further ones are left out. Errors: none; a row without room is told by the
- * next call.
+ * further ones are left out. Errors: none.
  */
 #ifndef NODE_SCALE_PLACES_H
 #define NODE_SCALE_PLACES_H
@@ -26,12 +25,7 @@ struct scale_places {
     } place[SCALE_PLACES_MAX];
 };
 
-/* Tells peers where this node is. */
-void scale_places_tell(struct cluster *cluster, const char *island,
-                       uint64_t now_us);
-
-/* This node's own and what its peers told. A peer that has told no island yet
- * is left out. requests: per second, of this node. */
+/* This node's own and its peers'. requests: per second, of this node. */
 void scale_places_hear(struct cluster *cluster, const char *island,
                        uint64_t requests, struct scale_places *places);
 

@@ -132,8 +132,10 @@ receive(struct node *node, const uint8_t *data, size_t len)
 static void
 meet(struct node *node)
 {
-    static const struct member_self self = {
-        .id = {{PEER, 1}}, .name = "peer", .address = "10.0.0.2:7946"};
+    static const struct member_self self = {.id = {{PEER, 1}},
+                                            .name = "peer",
+                                            .address = "10.0.0.2:7946",
+                                            .island = "eu/fra"};
 
     message = (struct member_message){
         .kind = MEMBER_PING,
@@ -143,6 +145,7 @@ meet(struct node *node)
     };
     memcpy(message.from.name, self.name, sizeof message.from.name);
     memcpy(message.from.address, self.address, sizeof message.from.address);
+    memcpy(message.from.island, self.island, sizeof message.from.island);
     bytes[0] = 1;
     size_t size = member_codec_write(&message, bytes + 1);
     receive(node, bytes, size + 1);
@@ -153,8 +156,11 @@ meet(struct node *node)
 static void
 start(struct node *node)
 {
-    static const struct member_self self = {
-        .id = {{1, 1}}, .name = "node-0", .address = "10.0.0.0:7946"};
+    static const struct member_self self = {.id = {{1, 1}},
+                                            .name = "node-0",
+                                            .address = "10.0.0.0:7946",
+                                            .island = "us/east"};
+    const struct island_path island = island_path_of(SLICE("eu"));
     struct cluster_config config = cluster_config_default();
     struct discover_join join;
 
@@ -165,7 +171,7 @@ start(struct node *node)
     CHECK(discover_parse(SLICE("dns:mesh.example:7946"), &join) == NULL);
     CHECK(cluster_join(node->cluster, &join, node->now_us) == 0);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        CHECK(cluster_worker_add(node->cluster, stream_of(i).worker, 1,
+        CHECK(cluster_worker_add(node->cluster, stream_of(i).worker, 1, &island,
                                  node->now_us) == 0);
     }
     pull(node);

@@ -104,6 +104,23 @@ class Events(EventsCase):
             overlap, _ = self.ask(node, prompts[3])
             self.assertGreaterEqual(overlap, 3)
 
+    def test_an_engine_is_read_on_its_island_and_known_everywhere(self):
+        engines = [self.engine("m"), self.engine("m")]
+        flags = self.workers(engines)
+        for i, island in enumerate(("west", "east/a")):
+            at = 2 * i + 1
+            flags[at] += f",island={island}"
+        nodes = [self.node("w1", *flags, "--island.name", "west")]
+        seed = nodes[0].ready["mesh"]
+        nodes += [self.node(name, *flags, "--island.name", island, join=[seed])
+                  for name, island in (("w2", "west"), ("e1", "east/a"), ("e2", "east/b"))]
+        self.together(nodes)
+        self.ready(nodes, engines)
+        self.assertEqual(self.readers(nodes), {"e0": ["w1", "w2"], "e1": ["e1", "e2"]})
+        for prompt in self.prompts(1, 12):
+            self.ask(nodes[2], prompt)
+        self.same(nodes, engines)
+
     def test_another_node_reads_what_a_dead_one_read(self):
         engines = [self.engine("m"), self.engine("m")]
         flags = self.workers(engines)

@@ -2,7 +2,8 @@
  * A reader's pushes reach all nodes, however many there are, in a few hops, and
  * cost it a constant number of frames: 3, 7, 20 and 64 nodes on a quiet
  * network, and then on one that loses frames, whose links break, and whose
- * nodes freeze and die. There everybody has everything in the end.
+ * nodes freeze and die. There everybody has everything in the end. Where nodes
+ * know which half of the fleet they are in, a push crosses once.
  *
  *   property_spread SEEDS [FIRST]
  */
@@ -57,7 +58,9 @@ struct world {
     uint32_t loss_permille;
     struct frame *flight;
     uint32_t flight_count;
-    uint64_t across; /* bytes between nodes of even and of odd numbers */
+    uint32_t parts;     /* of the fleet, as nodes know: by number; 1: none */
+    uint64_t across;    /* bytes between nodes of even and of odd numbers */
+    uint64_t crossings; /* ... and frames of the bulk channel */
     uint64_t born_us[BATCHES];
     uint32_t *delays_us;
     uint32_t delays_count;
@@ -87,6 +90,7 @@ send_frame(uint32_t from, const struct gossip_out *out)
 
     w.nodes[from].pushes += out->channel == GOSSIP_BULK;
     w.across += from % 2 != to % 2 ? out->len : 0;
+    w.crossings += from % 2 != to % 2 && out->channel == GOSSIP_BULK;
     if (lost || w.severed[from][to] || w.nodes[to].dead ||
         w.flight_count == FLIGHT_MAX) {
         return;
@@ -288,13 +292,26 @@ run_until(uint64_t end_us, uint64_t seed)
 }
 
 static void
-begin(uint32_t count, uint64_t seed)
+meet(uint32_t node, uint32_t peer)
+{
+    struct gossip *g = w.nodes[node].g;
+    uint32_t part = peer % w.parts;
+
+    if (gossip_peer_up(g, id_of(peer), w.now_us) != 0) {
+        abort();
+    }
+    gossip_peer_away(g, id_of(peer), part != node % w.parts ? 1 + part : 0);
+}
+
+static void
+begin(uint32_t count, uint32_t parts, uint64_t seed)
 {
     struct gossip_config config = gossip_config_default();
 
     rng_init(&w.rng, seed);
     w.now_us = 1;
     w.count = count;
+    w.parts = parts;
     w.delays_us = calloc((size_t)count * BATCHES, sizeof *w.delays_us);
     w.flight = calloc(FLIGHT_MAX, sizeof *w.flight);
     for (uint32_t i = 0; i < count; i++) {
@@ -306,9 +323,8 @@ begin(uint32_t count, uint64_t seed)
     }
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < count; k++) {
-            if (k != i &&
-                gossip_peer_up(w.nodes[i].g, id_of(k), w.now_us) != 0) {
-                abort();
+            if (k != i) {
+                meet(i, k);
             }
         }
         gossip_role(w.nodes[i].g, stream, i == 0 ? 0 : GOSSIP_RANK_NONE,
@@ -354,17 +370,19 @@ cpu_us(void)
 }
 
 static void
-run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
+run_quiet(uint32_t count, uint32_t parts, uint32_t period_us, bool named,
+          uint64_t seed)
 {
     struct gossip_stats before;
     struct gossip_stats after;
 
-    begin(count, seed);
+    begin(count, parts, seed);
     w.named = named;
     run_until(100 * MS, seed);
     gossip_stats(w.nodes[0].g, &before);
     uint64_t pushes = w.nodes[0].pushes;
     uint64_t across = w.across;
+    uint64_t crossings = w.crossings;
     double cpu = cpu_us();
     for (uint32_t i = 0; i < BATCHES; i++) {
         publish(i, seed);
@@ -374,6 +392,7 @@ run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
     gossip_stats(w.nodes[0].g, &after);
     pushes = w.nodes[0].pushes - pushes;
     across = w.across - across;
+    crossings = w.crossings - crossings;
     run_until(w.now_us + QUIET_MS * MS, seed);
     for (uint32_t i = 0; i < count; i++) {
         if (w.nodes[i].seen != BATCHES) {
@@ -384,19 +403,24 @@ run_quiet(uint32_t count, uint32_t period_us, bool named, uint64_t seed)
     uint32_t p99_us = w.delays_us[(size_t)w.delays_count * 99 / 100];
     double seconds = BATCHES * (double)period_us / 1e6;
     printf("%2u nodes, %4.0f batches/s, names %-3s: %.1f kB/s and %.1f pushes "
-           "out of the reader per batch, %.1f kB/s between two halves, "
+           "out of the reader per batch, %.1f kB/s between two halves%s, "
            "%.1f us of CPU per batch and node; "
            "seen after p50 %.1f p99 %.1f max %.1f ms\n",
            count, 1e6 / period_us, named ? "yes" : "no",
            (double)(after.bytes_out - before.bytes_out) / seconds / 1e3,
            (double)pushes / BATCHES, (double)across / seconds / 1e3,
-           cpu / BATCHES / count, w.delays_us[w.delays_count / 2] / 1e3,
-           p99_us / 1e3, w.delays_us[w.delays_count - 1] / 1e3);
+           parts > 1 ? " that are known" : "", cpu / BATCHES / count,
+           w.delays_us[w.delays_count / 2] / 1e3, p99_us / 1e3,
+           w.delays_us[w.delays_count - 1] / 1e3);
     if (p99_us > SEEN_P99_US) {
         fail("it is late, in us", seed, p99_us);
     }
-    if (pushes > (uint64_t)(FANOUT + 1) * BATCHES) {
+    if (pushes > (uint64_t)(FANOUT + parts) * BATCHES) {
         fail("the reader sends too many pushes", seed, pushes);
+    }
+    if (parts > 1 &&
+        crossings > BATCHES + BATCHES / 20) { /* few are no pushes */
+        fail("pushes cross more than once", seed, crossings);
     }
     end();
 }
@@ -419,10 +443,9 @@ tell_link(uint32_t a, uint32_t b)
     if (w.nodes[a].dead) {
         return;
     }
-    if (up && gossip_peer_up(w.nodes[a].g, id_of(b), w.now_us) != 0) {
-        abort();
-    }
-    if (!up) {
+    if (up) {
+        meet(a, b);
+    } else {
         gossip_peer_down(w.nodes[a].g, id_of(b), w.now_us);
     }
 }
@@ -508,7 +531,7 @@ run_bad(uint64_t seed)
     uint32_t deaths = 0;
 
     rng_init(&w.rng, seed);
-    begin(counts[rng_below(&w.rng, 4)], seed);
+    begin(counts[rng_below(&w.rng, 4)], 1 + (uint32_t)(seed % 3), seed);
     w.loss_permille = (uint32_t)rng_below(&w.rng, 3) * 10;
     while (batch < BATCHES) {
         switch (rng_below(&w.rng, 4)) {
@@ -547,7 +570,9 @@ main(int argc, char **argv)
     const uint32_t counts[] = {3, 7, 20, 64};
     for (uint32_t i = 0; i < 4; i++) {
         for (uint32_t kind = 0; kind < 4; kind++) {
-            run_quiet(counts[i], kind < 2 ? PERIOD_US : PERIOD_US / 5,
+            run_quiet(counts[i], 1, kind < 2 ? PERIOD_US : PERIOD_US / 5,
+                      kind % 2 == 1, first);
+            run_quiet(counts[i], 2, kind < 2 ? PERIOD_US : PERIOD_US / 5,
                       kind % 2 == 1, first);
         }
     }

@@ -113,6 +113,56 @@ Test(gossip_spread, a_suspect_gets_its_frame_and_nothing_to_pass_on)
     cr_assert_not(lab.nodes[3].held[5]);
 }
 
+/* Frames of node 1 that wait for the wire, to that node. */
+static uint32_t
+sent_to(uint32_t node)
+{
+    uint32_t count = 0;
+
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < lab.frames_count; i++) {
+        count += lab.frames[i].from == lab.nodes[1].id &&
+                 lab.frames[i].to == lab.nodes[node].id;
+    }
+    return count;
+}
+
+Test(gossip_spread, another_part_of_the_fleet_gets_one_frame)
+{
+    gossip_peer_away(lab.nodes[1].g, lab.nodes[2].id, 9);
+    gossip_peer_away(lab.nodes[1].g, lab.nodes[3].id, 9);
+    cr_assert_eq(relay((uint32_t[]){2, 3}, 2, 2), 0);
+    cr_assert_eq(sent_to(2), 1);
+    cr_assert_eq(sent_to(3), 0);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[2].held[5]);
+    cr_assert(lab.nodes[3].held[5]);
+}
+
+Test(gossip_spread, each_other_part_gets_a_frame_of_its_own)
+{
+    gossip_peer_away(lab.nodes[1].g, lab.nodes[2].id, 9);
+    gossip_peer_away(lab.nodes[1].g, lab.nodes[3].id, 8);
+    cr_assert_eq(relay((uint32_t[]){2, 3}, 2, 2), 0);
+    cr_assert_eq(sent_to(2), 1);
+    cr_assert_eq(sent_to(3), 1);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[2].held[5]);
+    cr_assert(lab.nodes[3].held[5]);
+}
+
+Test(gossip_spread, who_has_no_link_is_left_to_another_part_if_need_be)
+{
+    gossip_peer_away(lab.nodes[1].g, lab.nodes[2].id, 9);
+    lab_unlink(&lab, 1, 3);
+    lab_lose(&lab);
+    cr_assert_eq(relay((uint32_t[]){3, 2}, 2, 2), 0);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[2].held[5]);
+    cr_assert(lab.nodes[3].held[5]);
+    cr_assert_eq(lab_stats(&lab, 1).relays_lost, 0);
+}
+
 Test(gossip_spread, a_tail_that_does_not_fit_is_refused)
 {
     cr_assert_eq(relay((uint32_t[]){2}, 1, 200), GOSSIP_E_BAD);

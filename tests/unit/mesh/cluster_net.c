@@ -102,8 +102,11 @@ change_worker(struct net *net, uint32_t host, uint32_t worker)
         memset(h->reader[worker], 0, sizeof h->reader[worker]);
         memset(h->replica[worker], 0, sizeof h->replica[worker]);
     } else if (!h->removed[worker]) {
+        struct island_path island =
+            island_path_of(slice_of(net->worker_island[worker]));
+
         CHECK(cluster_worker_add(h->cluster, net_worker_id(worker), net->ranks,
-                                 net->now_us) == 0);
+                                 &island, net->now_us) == 0);
     }
     h->knows[worker] = !h->removed[worker];
 }
@@ -478,6 +481,10 @@ net_start(struct net *net, uint32_t host)
     reset_host(h);
     memcpy(self.name, h->name, sizeof self.name);
     memcpy(self.address, h->address, sizeof self.address);
+    if (net->host_island[host] != NULL) {
+        (void)snprintf(self.island, sizeof self.island, "%s",
+                       net->host_island[host]);
+    }
     h->session = self.id.word[0];
     h->born_us = net->now_us;
     CHECK(cluster_new(&h->cluster, &net->config, &self, net->now_us,

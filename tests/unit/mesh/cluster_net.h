@@ -111,6 +111,8 @@ struct net {
     bool configured[NET_HOSTS][NET_WORKERS]; /* by the host's own file */
     uint32_t dns; /* bit i: the name has host i's address */
     bool joins;   /* hosts look the name up */
+    const char *host_island[NET_HOSTS]; /* NULL: none is told */
+    const char *worker_island[NET_WORKERS];
     bool severed[NET_HOSTS][NET_HOSTS]; /* from, to */
     struct net_host host[NET_HOSTS];
     struct net_pair pair[NET_HOSTS][NET_HOSTS];

@@ -436,6 +436,33 @@ Test(cluster, replicas_all_lets_small_meshes_read_everywhere)
     cr_assert(net_all_read(&net), "%x", net_readers(&net, 0));
 }
 
+Test(cluster, a_worker_is_read_on_its_island)
+{
+    static const char *const islands[] = {"eu/fra", "eu/fra", "eu/par",
+                                          "us",     "us",     NULL};
+
+    memcpy(net.host_island, islands, sizeof islands);
+    net.worker_island[0] = "eu/fra/a";
+    net.worker_island[1] = "us";
+    net.worker_island[2] = "eu/par";
+    net_mesh(&net, 6, 4);
+    cr_assert_neq(net_until(&net, net_all_met, 5000), NET_NEVER);
+    net_run(&net, 3000);
+    cr_assert_eq(net_readers(&net, 0), 1 << 0 | 1 << 1);
+    cr_assert_eq(net_readers(&net, 1), 1 << 3 | 1 << 4);
+    cr_assert_neq(net_readers(&net, 2) & 1 << 2, 0, "its own island first");
+    cr_assert_eq(net_readers(&net, 2) & (1 << 3 | 1 << 4 | 1 << 5), 0,
+                 "then eu");
+    cr_assert_eq(
+        cluster_peer_island(net.host[0].cluster, net.host[2].session)[0], 'e');
+    net_crash(&net, 3);
+    net_crash(&net, 4);
+    net_run(&net, 15000);
+    cr_assert_eq(__builtin_popcount(net_readers(&net, 1)), 2, "elsewhere then");
+    net.batch_ms = 0;
+    cr_assert_neq(net_until(&net, net_all_equal, 5000), NET_NEVER);
+}
+
 Test(cluster, all_ranks_of_a_worker_are_read_by_the_same_nodes)
 {
     struct gossip_status status;

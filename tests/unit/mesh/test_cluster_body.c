@@ -8,6 +8,7 @@
 #define MS   UINT64_C(1000)
 #define PEER UINT64_C(2)
 
+static const struct island_path nowhere;
 static const char peer_address[] = "10.0.0.2:7946";
 static struct cluster *cluster;
 static struct cluster_config config;
@@ -282,7 +283,7 @@ Test(cluster_body, of_claims_the_newest_holds)
 Test(cluster_body, own_claims_go_to_peers_now_at_link_up_and_again)
 {
     meet();
-    cr_assert_eq(cluster_worker_add(cluster, 9, 1, now_us), 0);
+    cr_assert_eq(cluster_worker_add(cluster, 9, 1, &nowhere, now_us), 0);
     pull();
     forget();
     cluster_unable(cluster, 9, true, now_us);
@@ -325,7 +326,7 @@ Test(cluster_body, while_the_first_is_suspect_the_second_pushes)
     meet();
     uint64_t worker = worker_of_peer();
     struct event_stream stream = {.worker = worker};
-    cr_assert_eq(cluster_worker_add(cluster, worker, 1, now_us), 0);
+    cr_assert_eq(cluster_worker_add(cluster, worker, 1, &nowhere, now_us), 0);
     pull();
     gossip_local_begin(cluster_gossip(cluster), stream, 7, true, 0, now_us);
     pull();
@@ -341,11 +342,11 @@ Test(cluster_body, while_the_first_is_suspect_the_second_pushes)
 
 Test(cluster_body, a_worker_added_again_is_no_news)
 {
-    cr_assert_eq(cluster_worker_add(cluster, 9, 1, now_us), 0);
-    cr_assert_eq(cluster_worker_add(cluster, 9, 1, now_us), 0);
+    cr_assert_eq(cluster_worker_add(cluster, 9, 1, &nowhere, now_us), 0);
+    cr_assert_eq(cluster_worker_add(cluster, 9, 1, &nowhere, now_us), 0);
     pull();
     cr_assert_eq(reads_begun, 1);
-    cr_assert_eq(cluster_worker_add(cluster, 9, 3, now_us), 0);
+    cr_assert_eq(cluster_worker_add(cluster, 9, 3, &nowhere, now_us), 0);
     pull();
     cr_assert_eq(reads_begun, 1);
     struct gossip_stats stats;
@@ -362,10 +363,11 @@ Test(cluster_body, workers_past_the_bound_are_refused_whole)
 {
     struct gossip_stats stats;
 
-    cr_assert_eq(
-        cluster_worker_add(cluster, 9, config.gossip.streams_max - 1, now_us),
-        0);
-    cr_assert_eq(cluster_worker_add(cluster, 8, 2, now_us), GOSSIP_E_FULL);
+    cr_assert_eq(cluster_worker_add(cluster, 9, config.gossip.streams_max - 1,
+                                    &nowhere, now_us),
+                 0);
+    cr_assert_eq(cluster_worker_add(cluster, 8, 2, &nowhere, now_us),
+                 GOSSIP_E_FULL);
     pull();
     gossip_stats(cluster_gossip(cluster), &stats);
     cr_assert_eq(stats.streams, config.gossip.streams_max - 1);

@@ -4,6 +4,8 @@
 #include "mesh/mesh.h"
 #include "tests/unit/failing_alloc.h"
 
+static const struct island_path nowhere;
+
 /* A cluster with a worker; 0 or -ENOMEM. */
 static int
 make(struct cluster **out)
@@ -15,7 +17,7 @@ make(struct cluster **out)
     int rc = cluster_new(out, &config, &self, 0, 1);
 
     for (uint64_t worker = 0; worker < 20 && rc == 0; worker++) {
-        rc = cluster_worker_add(*out, worker, 2, 0);
+        rc = cluster_worker_add(*out, worker, 2, &nowhere, 0);
         cr_assert(cluster_check(*out, &reason), "%s", reason);
     }
     return rc;

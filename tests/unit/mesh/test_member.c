@@ -90,6 +90,32 @@ Test(mesh_member, a_hint_that_leads_to_ourselves_is_dropped)
     cr_assert_eq(member_count_alive(table), 1);
 }
 
+/* An older version passes news on without the island. */
+Test(mesh_member, an_island_that_is_told_late_is_known_from_then_on)
+{
+    struct member_info info;
+    struct member_message message = {
+        .kind = MEMBER_PING,
+        .number = 1,
+        .from = {.id = {{77, 7}}, .name = "far", .address = "10.9.0.1:7946"},
+    };
+
+    net_mesh(&net, 2, 5 * NET_S);
+    net_deliver(&net, 0, &message);
+    cr_assert(net_sees(&net, 0, "far", &info));
+    cr_assert_str_eq(info.update.island, "");
+    cr_assert_eq(net_count(&net, 0, MEMBER_PLACED, NULL), 0);
+    (void)snprintf(message.from.island, MEMBER_ISLAND_MAX, "eu/fra");
+    net_deliver(&net, 0, &message);
+    cr_assert(net_sees(&net, 0, "far", &info));
+    cr_assert_str_eq(info.update.island, "eu/fra");
+    cr_assert_eq(net_count(&net, 0, MEMBER_PLACED, "far"), 1);
+    message.from.island[0] = '\0';
+    net_deliver(&net, 0, &message);
+    cr_assert(net_sees(&net, 0, "far", &info));
+    cr_assert_str_eq(info.update.island, "eu/fra");
+}
+
 Test(mesh_member, a_death_is_known_everywhere_within_two_seconds)
 {
     net_mesh(&net, 5, 5 * NET_S);

@@ -27,6 +27,7 @@ fill(uint32_t updates)
         u->state = (uint8_t)(i % 4);
         memset(u->name, 'a' + (int)(i % 26), MEMBER_NAME_MAX - 1);
         memset(u->address, '1', MEMBER_ADDRESS_MAX - 1);
+        memset(u->island, 'e', i % 2 == 0 ? MEMBER_ISLAND_MAX - 1 : 0);
     }
 }
 

@@ -50,6 +50,29 @@ Test(mesh_owner, order_of_members_does_not_matter)
     }
 }
 
+Test(mesh_owner, who_is_nearer_comes_first)
+{
+    uint32_t ranked[MEMBERS];
+    uint32_t first = 0;
+
+    members[3].near = 1;
+    members[5].near = 2;
+    members[6].near = 2;
+    for (uint32_t i = 0; i < 100; i++) {
+        struct event_stream s = stream(i);
+        cr_assert_eq(owner_rank(&s, members, MEMBERS, ranked, MEMBERS),
+                     MEMBERS);
+        cr_assert_eq(ranked[0] + ranked[1], 5 + 6);
+        cr_assert_eq(ranked[2], 3);
+        first += ranked[0] == 5;
+    }
+    cr_assert(first > 20 && first < 80, "%u", first);
+    members[6].unable = true;
+    struct event_stream s = stream(0);
+    cr_assert_eq(owner_rank(&s, members, MEMBERS, ranked, 2), 2);
+    cr_assert(ranked[0] == 5 && ranked[1] == 3);
+}
+
 Test(mesh_owner, each_member_owns_about_the_same)
 {
     uint32_t owned[MEMBERS] = {0};

@@ -81,9 +81,10 @@ cluster_join(struct cluster *cluster, const struct discover_join *join,
 
 int
 cluster_worker_add(struct cluster *cluster, uint64_t worker, uint32_t ranks,
-                   uint64_t now_us)
+                   const struct island_path *island, uint64_t now_us)
 {
     (void)now_us;
+    (void)island;
     note(cluster, FAKE_ADD, worker, ranks);
     return cluster->add_outcome;
 }

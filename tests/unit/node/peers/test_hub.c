@@ -103,7 +103,7 @@ on_worker(void *context, const struct roster_entry *entry)
     if (entry->removed) {
         hub_worker_remove(rig.hub, WORKER, NOW_US);
     } else {
-        hub_worker_add(rig.hub, WORKER, 4, NOW_US);
+        hub_worker_add(rig.hub, WORKER, 4, SLICE("eu"), NOW_US);
     }
 }
 
@@ -153,7 +153,7 @@ Test(node_hub, nothing_is_told_before_the_start_nor_after_the_stop)
     role_is_control();
     push(CLUSTER_READY);
     hub_pull(rig.hub, NOW_US);
-    hub_worker_add(rig.hub, WORKER, 1, NOW_US);
+    hub_worker_add(rig.hub, WORKER, 1, SLICE("eu"), NOW_US);
     cr_assert_eq(rig.outs, 0);
     cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_ADD), 0);
     hub_start(rig.hub, NOW_US);
@@ -308,10 +308,10 @@ Test(node_hub, a_worker_whose_streams_find_no_room_is_a_fault)
     role_is_control();
     hub_start(rig.hub, NOW_US);
     rig.cluster->add_outcome = GOSSIP_E_FULL;
-    hub_worker_add(rig.hub, WORKER, 2, NOW_US);
+    hub_worker_add(rig.hub, WORKER, 2, SLICE("eu"), NOW_US);
     cr_assert_eq(rig.fault, HUB_STREAMS_FULL);
     rig.cluster->add_outcome = -12;
-    hub_worker_add(rig.hub, WORKER, 2, NOW_US);
+    hub_worker_add(rig.hub, WORKER, 2, SLICE("eu"), NOW_US);
     cr_assert_eq(rig.faults, 2);
     cr_assert_eq(rig.fault, HUB_STREAMS_NO_MEMORY);
 }
