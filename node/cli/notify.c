@@ -97,10 +97,11 @@ notify_open(struct notify *notify, char *const *environment, int64_t pid)
         }
     }
     if (error != 0) {
-        LOG_WARNING("notify_failed", KV("socket", where),
-                    KV_FAULT("error", error),
-                    KV("hint", "systemd does not hear of this node's state; it "
-                               "serves all the same"));
+        LOG_WARNING(
+            "notify_failed", KV("socket", where), KV_FAULT("error", error),
+            KV("hint", "systemd does not hear of this node's state, and may "
+                       "take it for stuck: compare the unit with "
+                       "deploy/kvasir.service"));
         notify_close(notify);
         return;
     }

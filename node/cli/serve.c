@@ -533,9 +533,11 @@ say_what_was_cut_off(const struct serve *serve)
     uint64_t count = count_cut_off(serve);
 
     if (count != 0) {
-        LOG_WARNING("requests_cut_off", KV("count", count),
-                    KV("hint", "they outlasted timeouts.drain, or a second "
-                               "signal came"));
+        LOG_WARNING(
+            "requests_cut_off", KV("count", count),
+            KV("hint",
+               "they outlasted timeouts.drain, or a second signal came: raise "
+               "it if answers take longer, and send one signal alone"));
     }
     return is_good(serve);
 }
@@ -560,7 +562,9 @@ serve_run(const struct config_sources *sources, const struct config *config,
     if (serve == NULL) {
         LOG_ERROR(
             "out_of_memory",
-            KV("hint", "limits and mirror.* say how much memory a node takes"));
+            KV("hint",
+               "give the node more memory, or lower limits.*, mirror.bytes_max "
+               "and belief.bytes_max"));
         return 1;
     }
     memset(serve, 0, sizeof(*serve));

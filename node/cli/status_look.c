@@ -213,4 +213,8 @@ status_put_looks(struct buf *out, const struct json_value *root)
         buf_printf(out, "  and %u more: --json\n",
                    looks.count - STATUS_LOOKS_MAX);
     }
+    if (looks.count > 0) {
+        buf_add_text(out, "  kvasir doctor tries the engines; the page of the "
+                          "admin port says what to do\n");
+    }
 }

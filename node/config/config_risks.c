@@ -96,16 +96,18 @@ config_risks(const struct config *config, struct buf *out)
         lent += config_lends_key(config, config->workers[i].api_key);
     }
     if (lent != 0) {
-        buf_printf(out,
-                   "workers: %u of %u have an api_key, and listen is open to "
-                   "everybody who can reach %s: each request is sent with "
-                   "that key, whoever sent it\n",
-                   lent, config->workers_count, config->listen.host);
+        buf_printf(
+            out,
+            "workers: %u of %u have an api_key, and listen is open to "
+            "everybody who can reach %s: each request is sent with that key, "
+            "whoever sent it. Set keys.file, or listen on loopback\n",
+            lent, config->workers_count, config->listen.host);
     }
     add_gateways(config, out);
     if (config->jwt.jwks[0] != '\0' && config->jwt.audience[0] == '\0') {
         buf_printf(out, "jwt.audience: missing: tokens that were made for "
-                        "other services are good here\n");
+                        "other services are good here; name the one that "
+                        "stands in yours\n");
     }
     if (config->workers_count == 0 && config->mesh.join.count == 0) {
         buf_printf(out, "workers: none, so requests are refused until one is "
@@ -117,20 +119,23 @@ config_risks(const struct config *config, struct buf *out)
     }
     if (strstr(config->paths, "/v1/*") != NULL) {
         buf_printf(out, "paths: /v1/* forwards the administration of engines, "
-                        "such as /v1/load_lora_adapter\n");
+                        "such as /v1/load_lora_adapter: name the paths that "
+                        "clients need\n");
     }
     if (strcmp(config->cors.origins, "*") == 0 &&
         config->keys.file[0] == '\0') {
         buf_printf(out,
                    "cors.origins: *: every page that somebody opens who "
-                   "can reach %s may send requests, and needs no key\n",
+                   "can reach %s may send requests, and needs no key: name the "
+                   "pages' origins, or set keys.file\n",
                    config->listen.host);
     }
     if (config->answer_cache.bytes_max != 0 && config->keys.file[0] == '\0' &&
         !config_is_loopback(config->listen.host)) {
         buf_printf(out, "answer_cache: without keys.file all clients share "
                         "answers: who sends what another one sent learns that "
-                        "he did, unless each sends a key of its engine's\n");
+                        "he did, unless each sends a key of its engine's; "
+                        "keys.file keeps tenants apart\n");
     }
     add_halves(config, out);
     add_isolation(config, out);

@@ -37,11 +37,13 @@ read_tokens(struct admin_access *access)
     access->stamp = stamp_of(path);
     int error = http_tokens_load(path, &access->tokens, &want);
     if (error != 0) {
-        LOG_ERROR("admin_tokens_unread", KV("file", path),
-                  KV("expected", want != NULL ? want : "a file"),
-                  KV_FAULT("error", error),
-                  KV("hint", "the tokens read before stay in force; the file "
-                             "is looked at again every second"));
+        LOG_ERROR(
+            "admin_tokens_unread", KV("file", path),
+            KV("expected", want != NULL ? want : "a file"),
+            KV_FAULT("error", error),
+            KV("hint",
+               "mend it: the tokens read before stay in force, and the file "
+               "is looked at again every second"));
         return error;
     }
     error = shared_publish_operators(access->node, &access->tokens);
@@ -77,7 +79,8 @@ admin_access_init(struct admin_access *access, struct node_shared *node)
         LOG_WARNING("admin_without_tokens", KV("host", config->admin.host),
                     KV("what", "whoever reaches the admin port can change this "
                                "node (admin.insecure)"),
-                    KV("hint", "admin.token_file has a token in each line"));
+                    KV("hint", "give admin.token_file, a file with a token in "
+                               "each line, or listen on loopback"));
     }
     return 0;
 }

@@ -73,9 +73,12 @@ admit(struct control *control, uint32_t slot, uint64_t blocks_max)
     int outcome = radix_worker_add(control->node->belief, slot, blocks_max,
                                    (enum radix_eviction)belief->eviction);
     if (outcome != 0) {
-        LOG_WARNING("belief_slot_refused", KV("slot", slot),
-                    KV("hint", "this worker's prompts are placed by load until "
-                               "the next one comes or goes"));
+        LOG_WARNING(
+            "belief_slot_refused", KV("slot", slot),
+            KV("hint",
+               "there was no memory: this worker's prompts are placed by load "
+               "until the next one comes or goes; lower belief.bytes_max, or "
+               "give the node memory"));
     }
 }
 

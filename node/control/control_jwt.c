@@ -130,10 +130,12 @@ on_answer(void *context, const struct httpc_answer *answer)
     if (why != NULL) {
         jwt->failures++;
         jwt->due_us = jwt->asked_us + CONTROL_JWT_AGAIN_US;
-        LOG_WARNING("jwks_unread", KV("from", jwt->node->config->jwt.jwks),
-                    KV("why", why),
-                    KV("hint", "the last good keys stay; it is asked again "
-                               "in 5 s"));
+        LOG_WARNING(
+            "jwks_unread", KV("from", jwt->node->config->jwt.jwks),
+            KV("why", why),
+            KV("hint",
+               "the last good keys stay; it is asked again in 5 s. If it "
+               "lasts, look at the server of jwt.jwks"));
     }
 }
 

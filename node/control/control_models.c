@@ -148,8 +148,10 @@ begin(struct control_models *models)
 {
     models->again = false;
     if (models->dying_count > LOCAL_MODELS_MAX) {
-        LOG_WARNING("models_still_used", KV("models", models->dying_count),
-                    KV("hint", "the files were not read again"));
+        LOG_WARNING(
+            "models_still_used", KV("models", models->dying_count),
+            KV("hint", "requests still use files read before, so they were "
+                       "not read again: reload once more in a while"));
         return false;
     }
     models->wanted = models->next;

@@ -171,7 +171,8 @@ put_worker(struct control *control, const struct config_worker *worker)
     if (outcome != 0) {
         LOG_WARNING(
             "worker_refused", KV("worker", worker->id), KV("outcome", outcome),
-            KV("hint", "there is no room for another worker: remove one"));
+            KV("hint", "there is no room for another worker: remove one, or "
+                       "raise workers.slots and restart"));
     }
     return outcome == 0;
 }

@@ -48,11 +48,10 @@ add_configured(struct control *control)
         int outcome = fleet_add(control->fleet, &config->workers[i],
                                 control_now_us(control), NULL);
         if (outcome != 0) {
-            LOG_ERROR(
-                "worker_refused", KV("worker", config->workers[i].id),
-                KV("outcome", outcome),
-                KV("hint",
-                   "two workers have one id or url, or there are too many"));
+            LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
+                      KV("outcome", outcome),
+                      KV("hint", "two workers have one id or url, or there are "
+                                 "too many: raise workers.slots"));
             return outcome < 0 ? outcome : -EINVAL;
         }
     }

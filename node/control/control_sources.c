@@ -44,10 +44,12 @@ note(struct control_source *source, enum source_outcome outcome,
                      KV("workers", source->list_count));
         }
     } else if (news) {
-        LOG_WARNING("worker_source_not_good", KV("from", source->like.from),
-                    KV("outcome", source_outcome_name(outcome)),
-                    KV("why", source->why), KV("kept", source->list_count),
-                    KV("hint", "its last good list stays in force"));
+        LOG_WARNING(
+            "worker_source_not_good", KV("from", source->like.from),
+            KV("outcome", source_outcome_name(outcome)), KV("why", source->why),
+            KV("kept", source->list_count),
+            KV("hint",
+               "its last good list stays in force: mend what why names"));
     }
     begin_next(source);
 }

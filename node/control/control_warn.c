@@ -31,11 +31,13 @@ control_warn_of_engine(struct control *control,
 
     if (keys != NULL && keys_isolates(keys) &&
         !engine_kind_salts(worker->kind)) {
-        LOG_WARNING("isolation_incomplete", KV("worker", worker->id),
-                    KV("engine", engine_kind_name(worker->kind)),
-                    KV("hint", "the engine knows no cache_salt: tenants with "
-                               "isolation: strict share its cache; only what "
-                               "this node knows of it is kept apart"));
+        LOG_WARNING(
+            "isolation_incomplete", KV("worker", worker->id),
+            KV("engine", engine_kind_name(worker->kind)),
+            KV("hint",
+               "the engine knows no cache_salt: tenants with isolation: strict "
+               "share its cache, and only what this node knows of it is kept "
+               "apart; bind such tenants to models of other engines"));
     }
 }
 

@@ -133,7 +133,9 @@ snapshot_open(struct snapshot **out, const struct config *config)
     if (snapshot == NULL) {
         LOG_ERROR(
             "out_of_memory",
-            KV("hint", "limits and mirror.* say how much memory a node takes"));
+            KV("hint",
+               "give the node more memory, or lower limits.*, mirror.bytes_max "
+               "and belief.bytes_max"));
         return -ENOMEM;
     }
     snapshot->config = config;
@@ -511,10 +513,9 @@ snapshot_finish(struct snapshot *snapshot)
     }
     bool over = !snapshot->take.asked && !snapshot->take.status.running;
     if (!over && probe_now_us() >= snapshot->finish_us) {
-        LOG_WARNING(
-            "snapshot_late", KV("waited_us", FINISH_US),
-            KV("hint",
-               "the next start reads what came since from peers and engines"));
+        LOG_WARNING("snapshot_late", KV("waited_us", FINISH_US),
+                    KV("hint", "nothing is to be done: the next start reads "
+                               "what came since from peers and engines"));
         over = true;
     }
     return over;

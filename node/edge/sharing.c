@@ -45,9 +45,11 @@ on_changed(void *context, bool open, const char *why)
     if (open) {
         LOG_INFO("redis_open", KV("lane", lane->number));
     } else {
-        LOG_WARNING("redis_away", KV("lane", lane->number), KV("why", why),
-                    KV("hint", "answers are kept in this node's memory alone "
-                               "until it is back"));
+        LOG_WARNING(
+            "redis_away", KV("lane", lane->number), KV("why", why),
+            KV("hint",
+               "answers are kept in this node's memory alone until it is back: "
+               "look at answer_cache.redis, and at that server"));
     }
 }
 

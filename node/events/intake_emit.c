@@ -79,10 +79,12 @@ note(void *context, enum decoder_note what, uint64_t seq)
                "this rank's cache is not followed: fewer workers, or ranks"));
         break;
     case DECODER_DO_NOT_FIT:
-        LOG_WARNING("events_do_not_fit", KV("worker", id), KV("rank", number),
-                    KV("seq", seq),
-                    KV("hint", "the engine's events contradict each other; the "
-                               "reading goes on without what it cannot place"));
+        LOG_WARNING(
+            "events_do_not_fit", KV("worker", id), KV("rank", number),
+            KV("seq", seq),
+            KV("hint", "the engine's events contradict each other; the reading "
+                       "goes on without what it cannot place. If it repeats, "
+                       "is the engine newer than this node?"));
         break;
     case DECODER_TOO_LONG:
         LOG_WARNING("events_batch_too_long", KV("worker", id),

@@ -258,7 +258,8 @@ see_the_time(struct intake *intake)
         LOG_WARNING("events_thread_slept",
                     KV("ms", (intake->now_us - intake->turn_us) / 1000),
                     KV("hint", "the process stood still; engines are connected "
-                               "anew and asked for what was missed"));
+                               "anew and asked for what was missed. If it "
+                               "repeats, give the node more of the processor"));
         each_rank(intake, intake_rank_suspend);
     }
     intake->turn_us = intake->now_us;

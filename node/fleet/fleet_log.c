@@ -7,7 +7,7 @@
 #include "node/base/log.h"
 
 /* The event, the worker and its details. */
-#define FIELDS_MAX 6
+#define FIELDS_MAX 7
 
 static enum log_level
 level_of(enum fleet_event event)
@@ -29,6 +29,22 @@ take_down(const struct fleet_out *out, struct log_field *fields)
     fields[2] = KV("worker_url", (const char *)out->worker->url);
     fields[3] = KV("path", (const char *)out->target);
     return 4;
+}
+
+/* What an operator may do about it; NULL: nothing. */
+static const char *
+hint_of(const struct fleet_out *out)
+{
+    if (out->event == FLEET_CIRCUIT_OPEN) {
+        return "its requests failed one after the other: look at the engine's "
+               "log; it is tried again after open_ms";
+    }
+    return out->event != FLEET_DOWN ? NULL
+           : out->number != 0
+               ? "look at the engine's log, and whether health.path is a path "
+                 "of its; it is used again once that answers 2xx"
+               : "is the engine running, and within reach? kvasir doctor tries "
+                 "it; it is used again once it answers";
 }
 
 /* The part of the line that depends on the event; how many fields it has. */
@@ -63,6 +79,7 @@ fleet_log_event(const struct fleet_out *out)
 {
     static struct log_site sites[FLEET_EVENTS];
     struct log_field fields[FIELDS_MAX];
+    const char *hint = hint_of(out);
     size_t count = 2;
 
     /* All workers may start, or fail, at once. */
@@ -72,6 +89,9 @@ fleet_log_event(const struct fleet_out *out)
     fields[0] = KV("event", fleet_event_name(out->event));
     fields[1] = KV("worker", (const char *)out->worker->id);
     count += take_details(out, &fields[2]);
+    if (hint != NULL) {
+        fields[count++] = KV("hint", hint);
+    }
     if (log_enabled(level_of(out->event))) {
         log_write(&sites[out->event], level_of(out->event), fields, count);
     }

@@ -121,10 +121,12 @@ keep_key(struct roster_apply *apply, const struct config_worker *worker)
     CHECK(worker->id[0] != '\0');
     if (!apply->secrets && worker->api_key[0] != '\0' &&
         !roster_keys_keep(&apply->keys, worker)) {
-        LOG_WARNING("worker_key_not_kept", KV("worker", worker->id),
-                    KV("keys_max", WORKERS_MAX),
-                    KV("hint", "it may be asked without its api_key: as many "
-                               "are kept as can be"));
+        LOG_WARNING(
+            "worker_key_not_kept", KV("worker", worker->id),
+            KV("keys_max", WORKERS_MAX),
+            KV("hint",
+               "it may be asked without its api_key: remove workers that "
+               "are gone, then add it again"));
     }
 }
 

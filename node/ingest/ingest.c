@@ -65,7 +65,8 @@ follow(struct ingest *ingest, struct ingest_worker *w)
     if (outcome != 0) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
                   KV_FAULT("error", outcome),
-                  KV("hint", "its requests are routed by their text"));
+                  KV("hint", "its requests are routed by their text: remove "
+                             "and add it once the node has memory"));
     }
 }
 
@@ -103,7 +104,8 @@ say_no_room(const struct ingest_worker *w)
     LOG_WARNING("events_left_out", KV("worker", w->id), KV("ranks", w->ranks),
                 KV("ranks_max", WORKERS_MAX),
                 KV("hint", "the workers before it by id have all places; its "
-                           "requests are routed by their text"));
+                           "requests are routed by their text: raise "
+                           "workers.slots, or remove workers"));
 }
 
 /* A worker came or went: follows those that have room now, and no others. */
@@ -154,7 +156,8 @@ ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
     if (w->worker == NULL) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
                   KV_FAULT("error", -ENOMEM),
-                  KV("hint", "its requests are routed by their text"));
+                  KV("hint", "its requests are routed by their text: remove "
+                             "and add it once the node has memory"));
         return;
     }
     *w->worker = *worker;

@@ -155,7 +155,8 @@ open_source(struct ingest *ingest, struct ingest_worker *w)
         LOG_ERROR("events_refused", KV("worker", w->id),
                   KV_FAULT("error", outcome),
                   KV("hint", "its requests are routed by their text, unless "
-                             "another node reads it"));
+                             "another node reads it; it is tried again with "
+                             "the next change of workers"));
     }
     w->refused = outcome != 0;
     return outcome;
@@ -238,7 +239,8 @@ say_unable(struct ingest *ingest, struct ingest_worker *w, bool unable)
     if (unable) {
         LOG_WARNING("events_unreachable", KV("worker", w->id),
                     KV("hint", "this node cannot reach its events; a peer "
-                               "that can reads them instead"));
+                               "that can reads them instead. kvasir doctor, "
+                               "run here, tries them"));
     } else {
         LOG_INFO("events_reachable", KV("worker", w->id));
     }

@@ -23,10 +23,11 @@ static const char *
 why_silent(const struct kv_counters *kv)
 {
     if (counter_read(&kv->connects) == 0) {
-        return "there is no answer at its events address";
+        return "there is no answer at its events address: kvasir doctor tries "
+               "it";
     }
     if (counter_read(&kv->other_topic) != 0) {
-        return "its KV events have another topic than the one configured";
+        return "its KV events have another topic than the worker's topic= here";
     }
     return "it serves requests and publishes no KV events; see its "
            "--kv-events-config, unless all prompts were shorter than a block";
@@ -100,17 +101,18 @@ say_changes(struct ingest_worker *w, const struct unused *now)
     if (w->left_out != now->left_out) {
         say_change(w, "block size", now->left_out,
                    "over 4 block sizes in the fleet: its requests are routed "
-                   "by their text");
+                   "by their text; give the engines one block size");
     }
     if (w->unruled != now->unruled) {
         say_change(w, "kind of cache", now->unruled,
                    "its model keeps more than full attention and sliding "
                    "windows of one size: its requests are routed by their "
-                   "text");
+                   "text, and nothing is to be done");
     }
     if (w->lost != now->lost) {
         say_change(w, "events lost here", now->lost,
-                   "mirror.bytes_max reached, or events that make no sense: "
+                   "mirror.bytes_max is reached (then raise it), or events "
+                   "make no sense: "
                    "it is read again");
     }
     w->contested = now->contested;

@@ -23,9 +23,16 @@ member_hint_text(enum member_event event)
                ? "another living node has this name and keeps it: give each "
                  "node a name of its own (--name)"
            : event == MEMBER_REFUSED
-               ? "its name is in use, so it was told to stop"
-           : event == MEMBER_FULL ? "there is no room for further members"
-                                  : NULL;
+               ? "its name is in use, so it was told to stop: give it a name "
+                 "of its own (--name)"
+           : event == MEMBER_FULL
+               ? "a mesh has 64 living members at most: this one stays out "
+                 "until one leaves"
+           : event == MEMBER_DIED
+               ? "if nobody stopped it, look at its log, its machine and the "
+                 "network to it; others do its work, and it is taken in again "
+                 "once it answers"
+               : NULL;
 }
 
 void
@@ -59,8 +66,47 @@ peers_log_news(const struct discover_out *news)
     } else {
         LOG_WARNING("discovery", KV("name", news->name), KV("outcome", outcome),
                     KV("hint", "this node knows the members it had; the name "
-                               "is looked up again"));
+                               "is looked up again. Does a name of mesh.join "
+                               "resolve on this machine?"));
     }
+}
+
+static const char *
+refusal_hint(enum mesh_refusal reason)
+{
+    static const char *const hints[MESH_REFUSALS] = {
+        [MESH_REFUSED_GARBAGE] =
+            "does something else than a node connect to mesh.listen? Let only "
+            "nodes reach that port",
+        [MESH_REFUSED_VERSION] =
+            "bring both nodes to the same version: deploy/CHANGELOG.md says "
+            "which ones can be mixed",
+        [MESH_REFUSED_CLUSTER] =
+            "mesh.cluster differs there: mend it, or the name that leads from "
+            "one mesh to the other",
+        [MESH_REFUSED_HELLO] =
+            "does something else than a node connect to mesh.listen? If it is "
+            "a node, look at its version and its log",
+        [MESH_REFUSED_SELF] = "this node's own address: nothing is wrong",
+        [MESH_REFUSED_ADDRESS] =
+            "mesh.advertise of that node must be an address that it connects "
+            "from, or give the mesh TLS or a secret",
+        [MESH_REFUSED_SEQUENCE] =
+            "it connects anew by itself; if this goes on, do two processes "
+            "share that address?",
+        [MESH_REFUSED_SILENT] =
+            "it hangs, or the network lost it; it is dialled again by itself",
+        [MESH_REFUSED_PEERS] = "a mesh has 64 nodes at most: stop some",
+        [MESH_REFUSED_PIPES] =
+            "who opens so many connections to mesh.listen? Let only nodes "
+            "reach that port",
+        [MESH_REFUSED_TRANSPORT] =
+            "have both nodes mesh.tls_* of one authority, or the same "
+            "mesh.secret_file? deploy/README.md: a node is not in the mesh",
+    };
+
+    CHECK(hints[reason] != NULL);
+    return hints[reason];
 }
 
 void
@@ -68,18 +114,20 @@ peers_log_refused(enum mesh_refusal reason, const char *from, const char *what,
                   uint64_t count)
 {
     static struct log_site sites[MESH_REFUSALS];
+
+    CHECK(reason < MESH_REFUSALS);
     const struct log_field fields[] = {
         KV("event", "mesh_refused"),
         KV("reason", mesh_refusal_name(reason)),
         KV("from", from),
         KV("what", what),
         KV("count", count),
+        KV("hint", refusal_hint(reason)),
     };
     /* Our own hello came back: a peer's address is our own. */
     enum log_level level =
         reason == MESH_REFUSED_SELF ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING;
 
-    CHECK(reason < MESH_REFUSALS);
     if (log_enabled(level)) {
         log_write(&sites[reason], level, fields,
                   sizeof fields / sizeof fields[0]);
@@ -103,20 +151,25 @@ peers_log_certificate(enum mesh_certificate what, int64_t expiry_s,
         return;
     case MESH_CERTIFICATE_BAD:
         LOG_ERROR("mesh_certificate_bad", KV("reason", why),
-                  KV("hint", "the one before it stays in use"),
+                  KV("hint", "the one before it stays in use: mend the files "
+                             "of mesh.tls_*, they are read again"),
                   KV("ends", (const char *)ends));
         return;
     case MESH_SECRET_BAD:
         LOG_ERROR("mesh_secret_bad", KV("reason", why),
-                  KV("hint", "the one before it stays in use"));
+                  KV("hint", "the one before it stays in use: mend the file "
+                             "mesh.secret_file, it is read again"));
         return;
     case MESH_CERTIFICATE_ENDS:
-        LOG_WARNING("mesh_certificate_ends", KV("ends", (const char *)ends),
-                    KV("hint", "replace the files: they are read again"));
+        LOG_WARNING(
+            "mesh_certificate_ends", KV("ends", (const char *)ends),
+            KV("hint", "replace the files of mesh.tls_*: they are read again"));
         return;
     case MESH_CERTIFICATE_ENDED:
-        LOG_ERROR("mesh_certificate_ended", KV("ends", (const char *)ends),
-                  KV("hint", "other nodes refuse new connections of this one"));
+        LOG_ERROR(
+            "mesh_certificate_ended", KV("ends", (const char *)ends),
+            KV("hint", "other nodes refuse new connections of this one: "
+                       "replace the files of mesh.tls_*, they are read again"));
         return;
     }
 }

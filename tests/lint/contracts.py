@@ -22,6 +22,7 @@ FUNCTION = re.compile(r"\b([a-z_]\w*)\s*\((?!\()[^;{]*\)[\w\s(),]*[;{]")
 NO_FUNCTION = re.compile(r"typedef\b|_Static_assert\b|extern\b(?!.*\()|struct \w+ \{|enum\b.*\{|union \w+ \{")
 CHECK = re.compile(r"\bCHECK(?:_SLOW)?\(")
 LOUD = re.compile(r"\bLOG_(?:WARNING|ERROR)\((?!\.)")
+COMPUTED = re.compile(r"^ +log_write\((?!.*(?:LOG_LEVEL_INFO|\\$))", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -74,6 +75,9 @@ def without_hint(text):
             at += 1
         if 'KV("hint"' not in text[call.start():at]:
             yield text.count("\n", 0, call.start()) + 1
+    for call in COMPUTED.finditer(text):  # its fields are put together before it
+        if 'KV("hint"' not in text[:call.start()]:
+            yield text.count("\n", 0, call.start()) + 1
 
 
 def faults(root):
@@ -118,6 +122,8 @@ def selftest():
         "no contract": {"node/a.h": good + "\nint bare(void);\n"},
         "what it is for": {"node/a.c": '#include "node/a.h"\n'},
         "without a hint": {"node/a.c": '/* x */\nvoid\nf(void)\n{\n    LOG_ERROR("bad", KV("n", 1));\n}\n'},
+        "a warning without a hint": {
+            "node/a.c": "/* x */\nvoid\nf(void)\n{\n    log_write(&s, level, f, 1);\n}\n"},
         "named as": {"node/a.h": good, "mesh/a.h": good},
     }
     fine = {"node/a.h": good + "\nstruct s {\n    int (*f)(int); /* of */\n\n    int n;\n};\n",

@@ -233,7 +233,9 @@ Test(status, workers_with_the_same_trouble_share_a_line)
     cr_assert(says("look at\n"
                    "  gpu-0 and 1 other take no requests: unhealthy (0)\n"
                    "  gpu-1 and 1 other take no requests: unhealthy (1)\n"
-                   "  gpu-2 takes no requests: unhealthy (2)\n"));
+                   "  gpu-2 takes no requests: unhealthy (2)\n"
+                   "  kvasir doctor tries the engines; the page of the admin "
+                   "port says what to do\n"));
     add_workers(256, "gpu", 1);
     (void)show(text.ptr);
     cr_assert(says("look at\n"
