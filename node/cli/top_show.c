@@ -367,6 +367,27 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
                count_text(n[TOP_QUEUED_TOKENS], text[5]));
 }
 
+/* Where not all have room, those that take no requests come first. */
+static void
+put_rows(const struct pair *pair, uint32_t shown, int width, struct buf *out)
+{
+    const struct top_sample *now = pair->now;
+    bool all = shown == now->workers_count;
+
+    CHECK(shown <= now->workers_count);
+    for (unsigned turn = all ? 1 : 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < now->workers_count && shown > 0; i++) {
+            const struct top_worker *worker = &now->workers[i];
+            const struct top_figure *takes = &worker->number[TOP_ELIGIBLE];
+            bool first = takes->known && takes->value == 0;
+            if (all || first == (turn == 0)) {
+                put_worker(pair, worker, width, out);
+                shown--;
+            }
+        }
+    }
+}
+
 static void
 put_workers(const struct pair *pair, uint32_t lines, struct buf *out)
 {
@@ -383,9 +404,7 @@ put_workers(const struct pair *pair, uint32_t lines, struct buf *out)
                "REQ/S", "FAIL/S", "MINE", "PEERS");
     buf_printf(out, " %4s %4s %6s %7s %5s %7s\n", "RUN", "WAIT", "KV", "BLOCKS",
                "OTHER", "QUEUED");
-    for (uint32_t i = 0; i < shown; i++) {
-        put_worker(pair, &now->workers[i], width, out);
-    }
+    put_rows(pair, shown, width, out);
     if (shown < all) {
         buf_printf(out, "... and %u more\n", (unsigned)(all - shown));
     }

@@ -259,6 +259,26 @@ Test(top, it_stays_within_the_room)
     cr_assert(strstr(show(NULL, 0, 0), "\n... and 20 more\n") != NULL);
 }
 
+Test(top, who_takes_no_requests_is_seen_where_not_all_have_room)
+{
+    struct buf many;
+
+    buf_init(&many, 1 << 20);
+    for (unsigned i = 0; i < 300; i++) {
+        buf_printf(&many, "kvasir_worker_eligible{worker=\"w-%03u\"} %d\n", i,
+                   i != 133 && i != 299);
+    }
+    top_read(&now, buf_slice(&many), SECOND);
+    buf_fini(&many);
+    const char *out = strstr(show(NULL, 24, 0), "\nw-133");
+    cr_assert(out != NULL && strstr(out, "\nw-299") < strstr(out, "\nw-000"),
+              "%s", shown.ptr);
+    cr_assert(strstr(out, "\nw-000") < strstr(out, "\nw-001"));
+    cr_assert(strstr(out, "\n... and 286 more\n") != NULL, "%s", shown.ptr);
+    out = strstr(show(NULL, 0, 0), "\nw-132");
+    cr_assert(out < strstr(shown.ptr, "\nw-133"), "as the page has them");
+}
+
 /* Two nodes: each has two requests open at a, and a peer's are the other's. */
 Test(top, nodes_of_a_mesh_are_one_page)
 {
