@@ -4,9 +4,9 @@ events, people who talk. README.md says how to read it; mesh/README.md has a run
 
     endure.py --build BUILD [--minutes 30] [--rate 40]
 
-Prints a row for each quarter. Nothing fails because it was slow. Each of the 16 engines is
-16 workers, by as many addresses: what a node keeps and follows for a worker is there 256
-times, and one machine can play it.
+Prints a row for each quarter, and then what holds the memory of the first node. Nothing
+fails because it was slow. Each of the 16 engines is 16 workers, by as many addresses: what
+a node keeps and follows for a worker is there 256 times, and one machine can play it.
 """
 import argparse
 import os
@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 
+import growth
 import mesh
 import rig as rigs
 
@@ -24,6 +25,8 @@ QUARTERS = 4
 THINK_S, ANSWER_S = 2.0, 0.1  # the second one about; users follow from both and the rate
 LOAD = {"turns": 6, "groups": 64, "system-bytes": 2000, "user-bytes": 300, "max-tokens": 16,
         "think-ms": int(THINK_S * 1000)}
+# What fills while a node runs, each up to a bound of its own.
+HELD = ("mirror", "ledger", "gossip_names", "gossip_log", "belief", "tokens_cache")
 
 
 def engines(b):
@@ -98,11 +101,18 @@ def main():
         print("| minutes | requests | /s | failed | sent again | cached, % | TTFT p50, p99, ms "
               "| whole p99, ms | CPU of a node, % of a core | RSS, MB | descriptors |")
         print("|" + "---|" * 11, flush=True)
+        held = []
         for at in range(QUARTERS):
             row = quarter(b, nodes, f"http://mesh.test:{port}", ("--resolver", server.address),
                           {**LOAD, "users": users, "conversations": conversations,
                            "seed": at + 1})
             print("| " + " | ".join(map(str, row)) + " |", flush=True)
+            held.append(growth.metrics(nodes[0], *(f"kvasir_{name}_bytes" for name in HELD),
+                                       'kvasir_process_heap_bytes{state="used"}'))
+        print("\nMB at the end of each quarter, of the first node\n\n| "
+              + " | ".join((*HELD, "heap in use")) + " |\n" + "|---" * (len(HELD) + 1) + "|")
+        for row in held:
+            print("| " + " | ".join(f"{size / 1e6:.1f}" for size in row) + " |")
         for node in nodes:
             told = b.rig.said(node.name)
             if told:
