@@ -149,16 +149,28 @@ config_access_check(const struct config *config, struct config_errors *errors)
     check_workers(config, errors);
 }
 
+/* Of a path that depends on where the program was started, that is told, too. */
+static void
+add_unread(const char *key, const char *path, int error,
+           struct config_errors *errors)
+{
+    struct config_place place = {.source = key};
+    char folder[CONFIG_FILE_MAX] = "";
+    size_t size = sizeof folder;
+    char text[128];
+
+    bool told = path[0] != '/' && uv_cwd(folder, &size) == 0;
+    config_error(errors, &place, "%s cannot be read: %s%s%s", path,
+                 uv_strerror_r(error, text, sizeof text),
+                 told ? ", looked for in " : "", told ? folder : "");
+}
+
 void
 config_check_file(const char *key, const char *path,
                   struct config_errors *errors)
 {
-    struct config_place place = {.source = key};
-    char text[128];
-
     if (path[0] != '\0' && access(path, R_OK) != 0) {
-        config_error(errors, &place, "%s cannot be read: %s", path,
-                     uv_strerror_r(-errno, text, sizeof text));
+        add_unread(key, path, -errno, errors);
     }
 }
 
@@ -197,7 +209,6 @@ check_token_file(const char *path, struct config_errors *errors)
     struct config_place place = {.source = "admin.token_file"};
     struct http_tokens tokens;
     const char *want;
-    char text[128];
 
     if (path[0] == '\0') {
         return;
@@ -206,8 +217,7 @@ check_token_file(const char *path, struct config_errors *errors)
     if (want != NULL) {
         config_error(errors, &place, "%s: expected %s", path, want);
     } else if (error != 0) {
-        config_error(errors, &place, "%s cannot be read: %s", path,
-                     uv_strerror_r(error, text, sizeof text));
+        add_unread(place.source, path, error, errors);
     }
 }
 

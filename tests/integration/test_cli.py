@@ -157,6 +157,16 @@ class Check(unittest.TestCase):
         self.assertEqual(huge.stderr.splitlines()[0],
                          f"{self.file}: over 1048576 bytes")
 
+    def test_a_file_that_is_missing_is_said_with_where_it_was_looked_for(self):
+        told = run("check", "--admin.token_file", "none", "--tls.cert_file", "/none/cert",
+                   "--tls.key_file", "key")
+        self.assertEqual(told.returncode, 2)
+        missing, here = "cannot be read: no such file or directory", f", looked for in {os.getcwd()}"
+        self.assertEqual(told.stderr.splitlines(), [
+            f"tls.cert_file: /none/cert {missing}", f"tls.key_file: key {missing}{here}",
+            f"admin.token_file: none {missing}{here}",
+            "kvasir check: 3 errors in the configuration"])
+
     def test_a_file_that_nodes_share_needs_no_address_of_one(self):
         self.file.write_text("mesh: {join: 'dns:router.example:7946', insecure: true}\n"
                              "workers: ['http://a:1']\n")
