@@ -224,7 +224,7 @@ tell_failure(const struct url *url, const struct answer *answer,
     if (answer->outcome == HTTPC_CONNECT || answer->outcome == HTTPC_RESOLVE) {
         buf_printf(fault,
                    "cannot reach a node at %s: %s (--admin HOST:PORT names its "
-                   "admin port)",
+                   "admin port; is it open to this machine?)",
                    authority,
                    answer->error != 0
                        ? uv_strerror_r(answer->error, reason, sizeof reason)

@@ -398,7 +398,7 @@ class Asking(unittest.TestCase):
         self.assertEqual(told.stderr,
                          f"kvasir status: cannot reach a node at {address}: "
                          "connection refused (--admin HOST:PORT names its "
-                         "admin port)\n")
+                         "admin port; is it open to this machine?)\n")
 
     def test_a_bad_address_is_bad_usage(self):
         for args, env, source in [(["--admin", "x"], {}, "--admin"),
