@@ -51,7 +51,8 @@ class Pictures(MeshCase):
         rows = [f"- url: {e.url('http')}\n  id: gpu-{i:03}\n  events: {e.ready['events']}\n"
                 f"  replay: {e.ready['replay']}\n" for i, e in enumerate(engines)]
         listed.write_text("".join(rows))
-        nodes = self.three("--worker", f"file:{listed}", "--timeouts.drain", "1h")
+        nodes = self.three("--worker", f"file:{listed}", "--timeouts.drain", "1h",
+                           "--workers.slots", str(max(count, 256)))
         harness.wait_until(lambda: harness.metric(nodes[0].at("admin"), "kvasir_worker_eligible")
                            == count, "all workers take requests")
         for node in nodes:
