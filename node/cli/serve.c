@@ -552,12 +552,11 @@ ignore_signals(void)
     (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
 }
 
-int
-serve_run(const struct config_sources *sources, const struct config *config,
-          const char *commit)
+/* NULL, and a line that says so: there is no memory. */
+static struct serve *
+make_serve(const char *commit)
 {
     struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
-    int error;
 
     if (serve == NULL) {
         LOG_ERROR(
@@ -565,10 +564,23 @@ serve_run(const struct config_sources *sources, const struct config *config,
             KV("hint",
                "give the node more memory, or lower limits.*, mirror.bytes_max "
                "and belief.bytes_max"));
-        return 1;
+        return NULL;
     }
     memset(serve, 0, sizeof(*serve));
     serve->node.commit = commit;
+    return serve;
+}
+
+int
+serve_run(const struct config_sources *sources, const struct config *config,
+          const char *commit)
+{
+    struct serve *serve = make_serve(commit);
+    int error;
+
+    if (serve == NULL) {
+        return 1;
+    }
     ignore_signals();
     if (snapshot_open(&serve->snapshot, config) < 0) {
         free(serve);

@@ -51,8 +51,8 @@ void config_apply_unknown(const struct config_schema *schema,
                           struct config_errors *errors);
 
 /* Appends a worker, whose url is set, to the list; without an id, it gets the
- * url's host:port. A duplicate url or id, and a worker beyond CONFIG_WORKERS_MAX, are
- * faults. */
+ * url's host:port. A duplicate url or id, and a worker beyond
+ * CONFIG_WORKERS_MAX, are faults. */
 void config_apply_worker(struct config *config,
                          const struct config_worker *worker,
                          const struct config_place *place,
