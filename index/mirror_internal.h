@@ -340,6 +340,13 @@ line_hits(const struct mirror_line *line, uint64_t key)
 
 _Static_assert(MIRROR_LINE_ENTRIES == 4, "line_hits() counts on it");
 
+/* Whether a search that did not end in this line goes on in the next one. */
+static inline bool
+line_full(const struct mirror_line *line)
+{
+    return word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) != WORD_EMPTY;
+}
+
 /* The live entry from this line on and its word, or NULL. Bounded by the
  * size of the table. */
 static inline struct mirror_entry *
@@ -361,7 +368,7 @@ mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
                 return entry;
             }
         }
-        if (word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) == WORD_EMPTY) {
+        if (!line_full(line)) {
             break;
         }
         at = at + 1 < lines ? at + 1 : 0;

@@ -38,10 +38,19 @@ struct interval {
     struct worker_set slots;
 };
 
+/* The same of one slot. */
+struct lone {
+    uint32_t low;
+    uint32_t high;
+    uint32_t slot;
+};
+
 struct search {
     const struct mirror *mirror;
     const uint64_t *keys;
     struct mirror_match *match;
+    uint32_t lone_count;
+    struct lone lone[WORKERS_MAX];
     uint32_t count; /* of intervals; their slots are disjoint */
     struct interval interval[WORKERS_MAX];
 };
@@ -52,6 +61,7 @@ struct probes {
     uint32_t at[PROBES];
     uint64_t hash[PROBES];
     const char *handle[PROBES];
+    const struct mirror_line *line[PROBES]; /* NULL: there is no table */
     struct worker_set holders[PROBES];
 };
 
@@ -66,8 +76,60 @@ probe_fetch(const struct mirror *mirror, const uint64_t *keys,
             mirror_handle_get(mirror, MIRROR_HOLDERS, mirror_shard(hash));
         probes->hash[i] = hash;
         probes->handle[i] = handle;
+        probes->line[i] = NULL;
         if (LIKELY(handle != NULL)) {
-            __builtin_prefetch(mirror_line_at(mirror, handle, hash));
+            probes->line[i] = mirror_line_at(mirror, handle, hash);
+            __builtin_prefetch(probes->line[i]);
+        }
+    }
+}
+
+/* Reads the words that lie in the lines that were fetched. Where a search goes
+ * on, fetches the next line, and notes the probe as late. How many are. */
+static uint32_t
+probe_lines(const uint64_t *keys, const struct probes *probes, uint64_t *word,
+            uint32_t *late)
+{
+    uint32_t count = 0;
+
+    CHECK_SLOW(probes->count <= PROBES);
+    for (uint32_t i = 0; i < probes->count; i++) {
+        struct mirror_wanted wanted = {.key = keys[probes->at[i]]};
+        const struct mirror_line *line = probes->line[i];
+        word[i] = WORD_EMPTY;
+        if (UNLIKELY(line == NULL)) {
+            continue;
+        }
+        uint32_t hits = line_hits(line, wanted.key);
+        if (hits != 0) {
+            word[i] =
+                mirror_word_of(&line->entry[__builtin_ctz(hits)], &wanted);
+        }
+        if (word[i] == WORD_EMPTY && (hits != 0 || line_full(line))) {
+            __builtin_prefetch(line + 1);
+            late[count++] = i;
+        }
+    }
+    return count;
+}
+
+/* The words of the probes' keys. */
+static void
+probe_words(const struct mirror *mirror, const uint64_t *keys,
+            const struct probes *probes, uint64_t *word)
+{
+    uint32_t late[PROBES];
+    uint32_t count = probe_lines(keys, probes, word, late);
+
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t i = late[n];
+        word[i] = mirror_find_holders(mirror, probes->handle[i],
+                                      probes->hash[i], keys[probes->at[i]]);
+    }
+    for (uint32_t i = 0; i < probes->count; i++) {
+        if ((word[i] & WORD_TAG) == WORD_HOLDER_SET) {
+            __builtin_prefetch(
+                mirror_holder_set_at(mirror, word_holder_set(word[i])));
         }
     }
 }
@@ -78,15 +140,7 @@ probe_read(const struct mirror *mirror, const uint64_t *keys,
 {
     uint64_t word[PROBES];
 
-    CHECK_SLOW(probes->count <= PROBES);
-    for (uint32_t i = 0; i < probes->count; i++) {
-        word[i] = mirror_find_holders(mirror, probes->handle[i],
-                                      probes->hash[i], keys[probes->at[i]]);
-        if ((word[i] & WORD_TAG) == WORD_HOLDER_SET) {
-            __builtin_prefetch(
-                mirror_holder_set_at(mirror, word_holder_set(word[i])));
-        }
-    }
+    probe_words(mirror, keys, probes, word);
     for (uint32_t i = 0; i < probes->count; i++) {
         mirror_holders(mirror, word[i], &probes->holders[i]);
     }
@@ -291,7 +345,29 @@ split(struct search *search, const struct interval *interval,
     settle(search, low, interval->high, &slots);
 }
 
-/* Does one round: splits each of the last few intervals at some points. */
+/* Takes those of one slot out of these intervals, and returns how many are
+ * left. */
+static uint32_t
+set_lone_apart(struct search *search, struct interval *now, uint32_t count)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (worker_set_count(&now[i].slots) > 1) {
+            now[left++] = now[i];
+            continue;
+        }
+        CHECK_SLOW(search->lone_count < WORKERS_MAX);
+        search->lone[search->lone_count++] =
+            (struct lone){.low = now[i].low,
+                          .high = now[i].high,
+                          .slot = worker_set_next(&now[i].slots, 0)};
+    }
+    return left;
+}
+
+/* Does one round: splits each of the last few intervals at some points. Of
+ * many, those of one slot wait for halve_lone(). */
 static void
 round_of(struct search *search)
 {
@@ -306,6 +382,11 @@ round_of(struct search *search)
     probes.count = 0;
     for (uint32_t i = 0; i < count; i++) {
         now[i] = search->interval[search->count + i];
+    }
+    if (share == 1) {
+        count = set_lone_apart(search, now, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
         points[i] = ask(&probes, &now[i], share);
     }
     probe_fetch(search->mirror, search->keys, &probes);
@@ -315,6 +396,44 @@ round_of(struct search *search)
         from += points[i];
     }
     CHECK_SLOW(from == probes.count);
+}
+
+/* Halves the last few intervals of one slot until each is a depth: of one slot
+ * it is enough to know whether it is among a block's holders. */
+static void
+halve_lone(struct search *search)
+{
+    uint32_t count = search->lone_count < PROBES ? search->lone_count : PROBES;
+    struct lone *lone = &search->lone[search->lone_count - count];
+    struct probes probes;
+    uint64_t word[PROBES];
+
+    search->lone_count -= count;
+    while (count > 0) {
+        uint32_t left = 0;
+        probes.count = count;
+        for (uint32_t i = 0; i < count; i++) {
+            probes.at[i] = lone[i].low + (lone[i].high - lone[i].low) / 2;
+        }
+        probe_fetch(search->mirror, search->keys, &probes);
+        probe_words(search->mirror, search->keys, &probes, word);
+        for (uint32_t i = 0; i < count; i++) {
+            struct lone now = lone[i];
+            bool holds = mirror_word_has(search->mirror, word[i], now.slot);
+            now.low = holds ? probes.at[i] + 1 : now.low;
+            now.high = holds ? now.high : probes.at[i];
+            if (now.low < now.high) {
+                lone[left++] = now;
+            } else if (now.low > 0) {
+                worker_set_add(&search->match->slots, now.slot);
+                search->match->depth[now.slot] = now.low;
+                search->match->best = now.low > search->match->best
+                                          ? now.low
+                                          : search->match->best;
+            }
+        }
+        count = left;
+    }
 }
 
 /* The first and the last block decide most questions. */
@@ -386,6 +505,7 @@ mirror_match(const struct mirror *mirror, const struct worker_set *asked,
     search.keys = keys;
     search.match = match;
     search.count = 0;
+    search.lone_count = 0;
     worker_set_clear(&match->slots);
     match->best = 0;
     slots = worker_set_and(&slots, asked);
@@ -395,6 +515,9 @@ mirror_match(const struct mirror *mirror, const struct worker_set *asked,
         first_round(&search, (uint32_t)count, &slots);
         while (search.count > 0) {
             round_of(&search);
+        }
+        while (search.lone_count > 0) {
+            halve_lone(&search);
         }
         struct worker_set late = opened_since(mirror, opened, slots);
         if (!worker_set_empty(&late)) {
