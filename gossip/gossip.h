@@ -32,12 +32,15 @@
  * larger number. A reader that finds a new process mints the next number after
  * all that it ever saw. A node that does not read, and learns of a higher epoch
  * from a living reader of it, drops the old epoch's state at once, so it does not
- * credit a dead process's cache while it fetches the new state. If it learns of
- * that epoch from another node, and has a complete state and its names, it waits
- * 3 judge_ms: who begins to read meanwhile may go on where it is. (They begin anew
- * when the old epoch's number is raised.) So does who read the old epoch to the
- * last, but asks a living reader of the new one for proof (WHO): that reader's
- * connection may be to a process that is gone. Of two complete
+ * credit a dead process's cache while it fetches the new state. Only if it has a
+ * complete state, and the new epoch is not whole, so that it may be of the same
+ * process, does it keep its state until the first records or the first page of
+ * the new one are there, or for 4 judge_ms: that reader may die first. If it
+ * learns of the new epoch from another node, and has a complete state and its
+ * names, it waits 3 judge_ms: who begins to read meanwhile may go on where it is.
+ * (They begin anew when the old epoch's number is raised.) So does who read the
+ * old epoch to the last, but asks a living reader of the new one for proof (WHO):
+ * that reader's connection may be to a process that is gone. Of two complete
  * epochs of one process that nobody reads, the one that goes further stays, and
  * takes the higher number.
  *

@@ -272,6 +272,12 @@ void gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
 bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                         const struct gossip_met *met);
 
+/* The state of the rival with this id was asked for, and is there: goes over to
+ * its epoch. False: the rival is another one by now, or not above the stream's
+ * epoch. */
+bool gossip_stream_follow(struct gossip *g, struct gossip_stream *s,
+                          uint64_t id);
+
 /* The gate: takes a sound record of the stream's epoch that covers (prev, pos],
  * if it follows on. */
 enum gossip_took gossip_stream_take(struct gossip *g, struct gossip_stream *s,
@@ -399,6 +405,11 @@ void gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer);
 /* A random peer that is up; 0: none is. */
 uint64_t gossip_some_peer(struct gossip *g);
 
+/* Asks the peer that showed the rival for its records from the first on, unless
+ * another question is open. If they are in no log any more, its state is asked
+ * for. */
+void gossip_pull_rival(struct gossip *g, struct gossip_stream *s);
+
 /* Asks another peer when an answer is overdue. */
 void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
 
@@ -427,6 +438,11 @@ int gossip_recv_vector(struct gossip *g, uint64_t peer, struct codec_in in);
 /* Begins to transfer the stream's state from a peer, or notes that it is wanted
  * while transfers_max others run. */
 void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
+                           uint64_t peer);
+
+/* Asks the peer for the rival's state, unless a transfer runs, or transfers_max
+ * others do. */
+void gossip_transfer_rival(struct gossip *g, struct gossip_stream *s,
                            uint64_t peer);
 
 /* Ends a transfer, whatever became of it; does nothing without one. */

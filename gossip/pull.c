@@ -2,21 +2,21 @@
 #include "gossip/gossip_internal.h"
 
 static void
-ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+ask(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+    struct gossip_epoch epoch, uint64_t from)
 {
-    CHECK(peer != 0 && !s->pull.open && s->epoch.no != 0);
-    CHECK(gossip_need(s) < s->known);
+    CHECK(peer != 0 && !s->pull.open && epoch.no != 0);
     s->pull = (struct gossip_pull){
         .open = true,
         .peer = peer,
-        .id = s->epoch.id,
-        .from = gossip_need(s),
+        .id = epoch.id,
+        .from = from,
         .due_us = g->now_us + gossip_us(g->config.question_ms),
     };
     gossip_frame_begin(g, GOSSIP_FRAME_PULL);
     gossip_put_stream(g, s);
-    codec_put_varint(&g->build, s->epoch.no);
-    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_varint(&g->build, epoch.no);
+    codec_put_u64(&g->build, epoch.id);
     codec_put_varint(&g->build, s->pull.from);
     gossip_frame_send(g, peer, GOSSIP_CTL);
     gossip_wake_at(g, s->pull.due_us);
@@ -32,7 +32,18 @@ gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     CHECK(peer != 0 && !s->removed);
     if (!s->pull.open && !asked && s->epoch.no != 0 &&
         gossip_need(s) < s->known) {
-        ask(g, s, peer);
+        ask(g, s, peer, s->epoch, gossip_need(s));
+    }
+}
+
+void
+gossip_pull_rival(struct gossip *g, struct gossip_stream *s)
+{
+    CHECK(s->rival.epoch.no != 0 && !s->removed);
+    if (!s->pull.open && !s->transfer.active &&
+        gossip_peer_at(g, s->rival.peer) != GOSSIP_PEER_NONE) {
+        s->rival.asked = true;
+        ask(g, s, s->rival.peer, s->rival.epoch, 0);
     }
 }
 
@@ -133,12 +144,20 @@ gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in)
     }
     struct gossip_stream *s = gossip_find(g, q.name);
     if (s == NULL || !s->pull.open || s->pull.peer != peer ||
-        s->pull.id != q.epoch.id || s->epoch.id != q.epoch.id ||
-        s->pull.from != q.from || gossip_need(s) != q.from) {
+        s->pull.id != q.epoch.id || s->pull.from != q.from) {
+        return 0;
+    }
+    bool own = s->epoch.id == q.epoch.id && gossip_need(s) == q.from;
+    bool rival = s->rival.epoch.no != 0 && s->rival.epoch.id == q.epoch.id;
+    if (!own && !rival) {
         return 0;
     }
     s->pull.open = false;
     g->stats.pulls_lost++;
-    gossip_transfer_start(g, s, peer);
+    if (own) {
+        gossip_transfer_start(g, s, peer);
+    } else {
+        gossip_transfer_rival(g, s, peer);
+    }
     return 0;
 }

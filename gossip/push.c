@@ -287,6 +287,7 @@ recv_section(struct gossip *g, struct from from, struct codec_in *in)
                        .complete = section.complete,
                        .lives = from.origin != 0,
                        .records = true,
+                       .from_start = section.prev == 0,
                    })) {
         g->stats.dropped_epoch++;
         s = NULL;

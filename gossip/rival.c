@@ -488,6 +488,64 @@ keeps_part(struct gossip *g, struct gossip_stream *s,
            waits_for_readers(g, s, met, 3 * g->config.judge_ms);
 }
 
+/* Whether this node's complete state stays for now beside one that nobody is known
+ * to read, or that only a proof may take its place: whoever has just read it may
+ * know better than who reads the other one. */
+static bool
+doubts_rival(struct gossip *g, struct gossip_stream *s,
+             const struct gossip_met *met)
+{
+    bool answers =
+        met->from_start && s->rival.asked && s->rival.epoch.id == met->epoch.id;
+    bool doubts = !answers && (!met->lives || s->led == s->epoch.id);
+
+    return doubts && s->pos != 0 && gossip_names_fresh(s) &&
+           waits_for_readers(g, s, met, patience_ms(g, s)) &&
+           !(met->lives && is_proved(g, s));
+}
+
+/* Whether this node's state stays until the first of the other one is there: it
+ * leads neither epoch, so if the peer dies first, nobody may be left who knows
+ * either. Asks for it. An epoch that is whole is another process's. */
+static bool
+awaits_state(struct gossip *g, struct gossip_stream *s,
+             const struct gossip_met *met)
+{
+    if (met->whole || met->from_start || s->pos == 0 || gossip_is_torn(s) ||
+        s->lost || gossip_rival_is_same(s, met)) {
+        return false;
+    }
+    (void)meet_rival(g, s, met);
+    if (!may_wait(g, s, 4 * g->config.judge_ms)) {
+        return false;
+    }
+    gossip_pull_rival(g, s);
+    return true;
+}
+
+/* Whether a node that does not lead its own epoch goes over to a higher one that is
+ * complete. mine: so is its own. */
+static bool
+follows(struct gossip *g, struct gossip_stream *s, const struct gossip_met *met,
+        bool mine)
+{
+    if (!mine) {
+        return !keeps_part(g, s, met);
+    }
+    if (is_behind(s, met)) {
+        raise_above(g, s, met->peer, s->no_max); /* who is there follows */
+        return false;
+    }
+    return !doubts_rival(g, s, met) && !awaits_state(g, s, met);
+}
+
+bool
+gossip_rival_is_awaited(const struct gossip_stream *s)
+{
+    return s->rival.epoch.no != 0 && is_above(s, s->rival.epoch) &&
+           !gossip_leads(s);
+}
+
 bool
 gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met)
@@ -521,21 +579,10 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
                : leads ? yields_to_part(g, s, met)
                        : yields_part_to_less(g, s, met);
     }
-    if (!leads && mine && is_behind(s, met)) {
-        raise_above(g, s, met->peer, s->no_max); /* who is there follows */
-        return false;
+    if (!leads) {
+        return follows(g, s, met, mine);
     }
-    if (!leads && !mine && keeps_part(g, s, met)) {
-        return false;
-    }
-    /* Whoever has just read it may know better than who reads the other one. */
-    bool doubts = !met->lives || s->led == s->epoch.id;
-    if (!leads && mine && doubts && s->pos != 0 && gossip_names_fresh(s) &&
-        waits_for_readers(g, s, met, patience_ms(g, s)) &&
-        !(met->lives && is_proved(g, s))) {
-        return false;
-    }
-    if (!leads || !mine || (!s->whole && goes_on(s, met))) {
+    if (!mine || (!s->whole && goes_on(s, met))) {
         return true;
     }
     /* Two processes, or one that the peer's epoch does not go on with: ours must

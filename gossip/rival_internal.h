@@ -22,6 +22,7 @@ struct gossip_rival {
     uint64_t since_us;         /* it was met first, by gossip_awake() */
     uint64_t turns_us;         /* ... or the first of those that take turns */
     bool told;                 /* readers were, of what is known here */
+    bool asked;                /* its peer was, for its records or state */
     bool smaller;              /* its vector said so, of the same process */
     uint64_t pos;              /* of the replica, at that time */
     uint32_t proofs;           /* that were asked for because of it */
@@ -36,11 +37,12 @@ struct gossip_met {
     uint64_t peer;
     struct gossip_epoch epoch;
     bool whole;
-    bool complete;  /* the peer's replica is */
-    bool lives;     /* the peer has a live reading that leads it */
-    bool has_print; /* of the batch at pos */
-    bool counts;    /* count is known */
-    bool records;   /* it was records that told, not a vector */
+    bool complete;   /* the peer's replica is */
+    bool lives;      /* the peer has a live reading that leads it */
+    bool has_print;  /* of the batch at pos */
+    bool counts;     /* count is known */
+    bool records;    /* it was records that told, not a vector */
+    bool from_start; /* ... and they are there from the epoch's first on */
     uint32_t print;
     uint64_t pos;
     uint64_t names; /* the position of the peer's names; 0: it has none, or
@@ -60,6 +62,9 @@ bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
  * peer's last batch is one of ours. */
 bool gossip_rival_is_same(const struct gossip_stream *s,
                           const struct gossip_met *met);
+
+/* Whether the stream would go over to its rival, were the rival's state there. */
+bool gossip_rival_is_awaited(const struct gossip_stream *s);
 
 /* The reading that leads proved, after it was asked to, that its process is the
  * living one. */

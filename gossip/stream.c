@@ -153,6 +153,21 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     return true;
 }
 
+bool
+gossip_stream_follow(struct gossip *g, struct gossip_stream *s, uint64_t id)
+{
+    struct gossip_met met = {.epoch = s->rival.epoch};
+
+    if (met.epoch.id != id || !gossip_rival_is_awaited(s)) {
+        return false;
+    }
+    g->stats.epochs_adopted++;
+    adopt(g, s, &met);
+    gossip_local_met(g, s);
+    CHECK(s->epoch.id == id && s->pos == 0);
+    return true;
+}
+
 /* Compares the replica's position with what is known to exist. */
 void
 gossip_stream_moved(struct gossip *g, struct gossip_stream *s)

@@ -86,8 +86,10 @@ struct gossip_pull {
 
 struct gossip_transfer {
     bool active;
-    bool begun;  /* the first page arrived: the replica is torn */
-    bool wanted; /* from wanted_from, as soon as a transfer is free */
+    bool begun;     /* the first page arrived: the replica is torn */
+    uint64_t epoch; /* the id of the state's: the stream's own, or, until the
+                       first page, that of the rival */
+    bool wanted;    /* from wanted_from, as soon as a transfer is free */
     uint64_t wanted_from;
     uint64_t peer;
     uint64_t token;

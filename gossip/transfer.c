@@ -25,11 +25,23 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     t->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_ASK);
     codec_put_ask(&g->build, &(struct codec_ask){.name = s->name,
-                                                 .epoch_id = s->epoch.id,
+                                                 .epoch_id = t->epoch,
                                                  .token = t->token,
                                                  .cursor = t->cursor});
     gossip_frame_send(g, t->peer, GOSSIP_CTL);
     gossip_wake_at(g, t->due_us);
+}
+
+static void
+start(struct gossip *g, struct gossip_stream *s, uint64_t peer, uint64_t epoch)
+{
+    CHECK(!s->transfer.active && g->transfers < g->config.transfers_max);
+    s->transfer =
+        (struct gossip_transfer){.active = true, .epoch = epoch, .peer = peer};
+    s->pull.open = false;
+    g->transfers++;
+    g->stats.transfers++;
+    send_ask(g, s);
 }
 
 void
@@ -51,11 +63,18 @@ gossip_transfer_start(struct gossip *g, struct gossip_stream *s, uint64_t peer)
         gossip_wake_at(g, t->again_us);
         return;
     }
-    *t = (struct gossip_transfer){.active = true, .peer = peer};
-    s->pull.open = false;
-    g->transfers++;
-    g->stats.transfers++;
-    send_ask(g, s);
+    start(g, s, peer, s->epoch.id);
+}
+
+void
+gossip_transfer_rival(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
+    CHECK(s->rival.epoch.no != 0);
+    CHECK(s->transfer.active || !s->transfer.begun);
+    if (!s->transfer.active && g->transfers < g->config.transfers_max &&
+        g->now_us >= s->transfer.again_us) {
+        start(g, s, peer, s->rival.epoch.id);
+    }
 }
 
 /* Ends a transfer, whatever became of it. */
@@ -316,6 +335,23 @@ end_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     gossip_pull(g, s, peer);
 }
 
+/* The state of the rival is there: the stream goes over to its epoch. False: it
+ * has no use for that any more. */
+static bool
+follow(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_transfer kept = s->transfer;
+
+    if (kept.epoch == s->epoch.id) {
+        return true;
+    }
+    CHECK(kept.active && !kept.begun);
+    s->transfer.active = false; /* a reset must not end this transfer */
+    bool follows = gossip_stream_follow(g, s, kept.epoch);
+    s->transfer = kept;
+    return follows;
+}
+
 static void
 take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
@@ -359,10 +395,10 @@ gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in)
     if (s == NULL || !s->transfer.active || s->transfer.peer != peer ||
         s->transfer.token != page.ask.token ||
         s->transfer.cursor != page.ask.cursor ||
-        s->epoch.id != page.ask.epoch_id) {
+        s->transfer.epoch != page.ask.epoch_id) {
         return 0;
     }
-    if (page.status != PAGE_OK) {
+    if (page.status != PAGE_OK || !follow(g, s)) {
         fail(g, s);
     } else {
         take_page(g, s, &page);

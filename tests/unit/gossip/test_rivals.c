@@ -676,3 +676,82 @@ Test(gossip_rivals, a_part_that_nothing_compares_with_proves_itself)
         cr_assert_eq(lab_status(&lab, i).epoch.id, 400);
     }
 }
+
+/* Node 2 reads nothing and has all of epoch 77. Node 0 goes on alone in an epoch of
+ * its own, complete since a CLEAR that its log no longer has, and shows it to node
+ * 2, with no page yet. */
+static void
+show_another_complete_epoch(void)
+{
+    lab_end(&lab);
+    config.log_records = 20;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_stop(&lab, 1);
+    lab_run(&lab, 10);
+    lab_unlink(&lab, 0, 2);
+    lab_begin_reading(&lab, 0, 400, false);
+    lab_read(&lab, 0, 100, EVENT_CLEAR, 0);
+    for (uint32_t i = 101; i < 131; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    cr_assert(lab_status(&lab, 0).complete);
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 2), 20);
+    cr_assert(lab.nodes[2].complete);
+}
+
+Test(gossip_rivals, a_state_is_kept_until_the_other_one_is_there)
+{
+    show_another_complete_epoch();
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 400);
+    cr_assert_eq(lab_held(&lab, 2), 30);
+    cr_assert(lab.nodes[2].complete);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+Test(gossip_rivals, who_dies_before_its_state_is_there_takes_nothing_with_it)
+{
+    show_another_complete_epoch();
+    lab_stop(&lab, 0);
+    lab_run(&lab, 10 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 2), 20);
+    cr_assert(lab.nodes[2].complete);
+}
+
+Test(gossip_rivals, a_state_that_does_not_come_is_not_waited_for_for_ever)
+{
+    show_another_complete_epoch();
+    lab_run(&lab, 10 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 400);
+    cr_assert_eq(lab_held(&lab, 2), 0);
+    lab.nodes[0].halts = false;
+    lab_export(&lab, 0);
+    lab_run(&lab, 10 * config.judge_ms);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+Test(gossip_rivals, records_from_the_first_on_are_as_good_as_the_state)
+{
+    lab_stop(&lab, 1);
+    lab_unlink(&lab, 0, 2);
+    lab_begin_reading(&lab, 0, 400, false);
+    lab_read(&lab, 0, 100, EVENT_CLEAR, 0);
+    lab_read(&lab, 0, 101, EVENT_STORE, 101);
+    lab.nodes[0].halts = true; /* no page comes */
+    lab_link(&lab, 0, 2);
+    lab_pull(&lab);
+    cr_assert_eq(lab_held(&lab, 2), 20);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 400);
+    cr_assert(lab_same(&lab, 0, 2));
+}
