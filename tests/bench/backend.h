@@ -55,6 +55,7 @@ struct conn {
     size_t out_len;
 
     bool is_streaming;
+    bool tells_usage; /* of the stream, as its request asked */
     bool is_queued;
     uint32_t stream;
     uint32_t seq;
@@ -62,7 +63,7 @@ struct conn {
     uint64_t due_us;
     struct conn *next; /* in the pace queue */
     struct conn *prev;
-    char piece[SSE_EVENT_BYTES + SSE_TAIL_BYTES + 160];
+    char piece[SSE_EVENT_BYTES + SSE_USAGE_BYTES + SSE_TAIL_BYTES + 160];
 };
 
 struct backend {

@@ -173,7 +173,9 @@ stream_compose(struct conn *conn, size_t offset, uint64_t now_us)
         conn->seq++;
         return;
     }
-    n = sprintf(at, "%zx\r\n%s\r\n0\r\n\r\n", SSE_TAIL_BYTES, SSE_TAIL);
+    const char *usage = conn->tells_usage ? SSE_USAGE : "";
+    n = sprintf(at, "%zx\r\n%s%s\r\n0\r\n\r\n", strlen(usage) + SSE_TAIL_BYTES,
+                usage, SSE_TAIL);
     conn_put(conn, conn->piece, offset + (size_t)n);
     conn->is_streaming = false;
 }
@@ -250,6 +252,7 @@ static bool
 answer_post(struct backend *b, struct conn *conn, struct slice hint)
 {
     static const char flag[] = "\"stream\":true";
+    static const char asks[] = "\"include_usage\":true";
     uint64_t events;
 
     if (memmem(hint.ptr, hint.len, flag, sizeof(flag) - 1) == NULL) {
@@ -260,6 +263,8 @@ answer_post(struct backend *b, struct conn *conn, struct slice hint)
     if (events > EVENTS_MAX) {
         events = EVENTS_MAX;
     }
+    conn->tells_usage =
+        memmem(hint.ptr, hint.len, asks, sizeof(asks) - 1) != NULL;
     return stream_begin(b, conn,
                         (uint32_t)hint_number(hint, "\"user\":\"s", 16, 0),
                         (uint32_t)events);

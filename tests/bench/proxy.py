@@ -22,6 +22,7 @@ WORKERS = 4  # engines, all in one backend process
 OPPONENTS = ("nginx", "haproxy")
 RETRIES_MAX = 2  # of a measurement that others disturbed
 STREAM_TRIES = 3
+FULL_EVENTS = 150000  # a second and more, of all streams at full speed
 LISTEN_S = 0.25  # to hear whether the machine is quiet
 
 
@@ -40,8 +41,8 @@ def arguments():
                         "may use before a measurement is repeated")
     parser.add_argument("--patience", type=float, default=60, help="seconds in all "
                         "that may be spent waiting for others to be quiet")
-    parser.add_argument("--only", default="one,two,sse,many",
-                        help="one: one CPU, two: two threads, sse, many")
+    parser.add_argument("--only", default="one,two,sse,full,many",
+                        help="one: one CPU, two: two threads, sse, full, many")
     parser.add_argument("--aa", action="store_true",
                         help="nginx against a second nginx: the noise")
     parser.add_argument("--json", help="write every single measurement there")
@@ -196,18 +197,23 @@ class Bench:
 
     # Streams.
 
-    def streams(self, table, counts):
-        """Paced streams; the proxy with one thread on a CPU of its own, engines
-        and client on another."""
+    def streams(self, table, counts, interval_us=20000):
+        """Streams with so long between two events, 0: as fast as they are taken;
+        the proxy with one thread on a CPU of its own, engines and client on
+        another."""
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
-            print("skipped: paced streams need two CPUs")
+            print("skipped: streams need two CPUs")
             return
         proxy_cpu, rest = {cpus[-1]}, {cpus[0]}
-        backends = r.start_backend(self.rig, self.args.build, WORKERS, cpus=rest)
+        backends = r.start_backend(self.rig, self.args.build, WORKERS, interval_us,
+                                   cpus=rest)
         servers = self.subjects(backends, 1, proxy_cpu)
         for count in counts:
-            events = 50 * (self.args.seconds + 1) + count // 8
+            if interval_us == 0:
+                events = min(100000, FULL_EVENTS * self.args.seconds // count)
+            else:
+                events = 50 * (self.args.seconds + 1) + count // 8
             for turn in range((self.args.rounds + 1) // 2):
                 for server in servers[turn % len(servers):] + \
                         servers[:turn % len(servers)]:
@@ -250,9 +256,11 @@ class Bench:
                  for k in ("rate", "cpu_us", "delay_p50_us", "delay_p99_us",
                            "gap_p99_us", "others")}
             lost = sum(x["lost"] for x in rows[name])
+            failed = {k: v for x in rows[name] for k, v in x["failed"].items() if v}
             print(f"{count:6} {name:8} {m['rate']:9.0f} {m['cpu_us']:8.2f} "
                   f"{m['delay_p50_us']:8.0f} {m['delay_p99_us']:8.0f} "
-                  f"{m['gap_p99_us']:8.0f} {lost:5} {m['others']:7.2f}", flush=True)
+                  f"{m['gap_p99_us']:8.0f} {lost:5} {m['others']:7.2f}"
+                  + (f"  {failed}" if failed else ""), flush=True)
         self.print_ratios(rows, count, (("cpu_us", "CPU", min),
                                         ("delay_p50_us", "delay p50", min),
                                         ("delay_p99_us", "delay p99", min)))
@@ -318,6 +326,10 @@ def run(args, rig):
         title("Streams of one event (220 B) per 20 ms; the proxy alone on one CPU",
               STREAM_COLUMNS)
         bench.streams("sse", [int(n) for n in args.streams.split(",")])
+    if "full" in only:
+        title("Streams of 220 B events as fast as they are taken; the proxy alone on "
+              "one CPU", STREAM_COLUMNS)
+        bench.streams("full", [int(n) for n in args.connections.split(",")], 0)
     if "many" in only:
         title("Streams of one event per 500 ms, two threads; memory (RSS) with all "
               "open, less before", MANY_COLUMNS)

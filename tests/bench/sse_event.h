@@ -24,14 +24,19 @@
 
 #define SSE_EVENT_BYTES (sizeof(SSE_EVENT_TEMPLATE) - 1)
 
-/* After the last event of a stream. */
-#define SSE_TAIL                                                             \
+/* After the last event of a stream whose client asked for its usage, alone or by
+ * a proxy. */
+#define SSE_USAGE                                                            \
     "data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\"," \
     "\"created\":1700000000,\"model\":\"bench\",\"choices\":[],"             \
     "\"usage\":{\"prompt_tokens\":1000,\"completion_tokens\":50,"            \
-    "\"total_tokens\":1050}}\n\ndata: [DONE]\n\n"
+    "\"total_tokens\":1050}}\n\n"
 
-#define SSE_TAIL_BYTES (sizeof(SSE_TAIL) - 1)
+/* After that, in every stream. */
+#define SSE_TAIL "data: [DONE]\n\n"
+
+#define SSE_USAGE_BYTES (sizeof(SSE_USAGE) - 1)
+#define SSE_TAIL_BYTES  (sizeof(SSE_TAIL) - 1)
 
 struct sse_event {
     uint32_t stream;   /* as the client numbered it */
