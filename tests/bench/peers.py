@@ -6,9 +6,10 @@
 index: the same chains of blocks through Dynamo's radix tree (PyPI
 ai-dynamo-runtime) and through ours. gain: the same seeded conversations with the
 same stand-in engines behind nginx; one SMG (PyPI smg), three, and three with their
-mesh; one node and three. README.md beside this file says how to read it.
-Packages that are not in DIR are installed there with pip; what cannot be had is
-skipped with a word. Nothing fails because it was slow.
+mesh; one node and three. many: the same with 64 engines that are fast, and users who
+do not pause, so that requests and events come as fast as the machine gives. README.md
+beside this file says how to read it. Packages that are not in DIR are installed there
+with pip; what cannot be had is skipped with a word. Nothing fails because it was slow.
 """
 import argparse
 import json
@@ -22,12 +23,15 @@ import venv
 import mesh
 import rig as r
 
-PARTS = ("index", "gain")
+PARTS = ("index", "gain", "many")
 DYNAMO, SMG = ("ai-dynamo-runtime==1.6.1", "--no-deps"), ("smg==1.13.0",)
 CHAINS = 61  # of 512 blocks, in each of 64 streams: 2 M blocks
 ENGINE = ("--speed", "1", "--blocks", "2500")
 LOAD = {"users": 48, "conversations": 240, "system-bytes": 4000, "user-bytes": 600,
         "max-tokens": 32, "think-ms": 500}
+GAIN = (mesh.ENGINES, ENGINE, LOAD)
+MANY = (64, ("--speed", "20", "--blocks", "2500"),
+        {**LOAD, "users": 128, "conversations": 768, "groups": 64, "think-ms": 1})
 
 
 def package(args, wanted):
@@ -129,7 +133,7 @@ def kvasir(_, b, workers, count):
     hosts = [f"127.0.0.{i + 1}" for i in range(count)]
     port = r.free_port()
     nodes = b.nodes(count, workers, hosts, port)
-    b.eligible(nodes, mesh.ENGINES)
+    b.eligible(nodes, len(workers) // 2)
     return named(b, hosts, port, [node.use for node in nodes])
 
 
@@ -143,38 +147,48 @@ SUBJECTS = {
 }
 
 
-def play(args, start, seed):
+def play(args, start, seed, engines, flags, load):
     with mesh.bench(args.build) as b:
-        front = start(args, b, b.engines(mesh.ENGINES, *ENGINE))
+        front = start(args, b, b.engines(engines, *flags))
         before_us = front.cpu_us()
-        said = b.result(b.load(front.url, {**LOAD, "seed": seed}, front.extra))
+        said = b.result(b.load(front.url, {**load, "seed": seed}, front.extra))
         used_us = front.cpu_us() - before_us
     requests = said["requests"]
     if requests["answered"] != requests["planned"]:
         raise r.Failed(f"{requests} {said['failures']}")
     return {"cached": said["tokens"]["cached"] / said["tokens"]["prompt"] * 100,
             "p50": said["ttft_ms"]["p50"], "p90": said["ttft_ms"]["p90"],
-            "p99": said["ttft_ms"]["p99"], "cpu_us": used_us / requests["answered"]}
+            "p99": said["ttft_ms"]["p99"], "cpu_us": used_us / requests["answered"],
+            "rate": said["requests_per_s"]}
 
 
 def gain(args):
+    users_gain(args, *GAIN)
+
+
+def many(args):
+    users_gain(args, *MANY)
+
+
+def users_gain(args, engines, flags, load):
     rounds = {name: [] for name in SUBJECTS}
     for turn in range(args.rounds):
         for name, start in SUBJECTS.items():
             if name not in rounds:
                 continue
             try:
-                rounds[name].append(play(args, start, turn + 1))
+                rounds[name].append(play(args, start, turn + 1, engines, flags, load))
                 print(f"  {turn} {name} {rounds[name][-1]}", file=sys.stderr, flush=True)
             except r.Missing as why:
                 print(f"skipped: {name}: {why}", flush=True)
                 del rounds[name]
-    print(f"{args.rounds} rounds, medians\n\n| | cached tokens | TTFT p50 | p90 | p99 ms "
-          "| routers' CPU us a request |\n|---|---|---|---|---|---|")
+    print(f"{engines} engines, {args.rounds} rounds, medians\n\n| | cached tokens | TTFT p50 "
+          "| p90 | p99 ms | routers' CPU us a request | requests/s |\n"
+          "|---|---|---|---|---|---|---|")
     for name, all_said in rounds.items():
         said = {k: statistics.median(x[k] for x in all_said) for k in all_said[0]}
         print(f"| {name} | {said['cached']:.1f} % | {said['p50']:.0f} | {said['p90']:.0f} "
-              f"| {said['p99']:.0f} | {said['cpu_us']:.0f} |", flush=True)
+              f"| {said['p99']:.0f} | {said['cpu_us']:.0f} | {said['rate']:.0f} |", flush=True)
 
 
 def main():
