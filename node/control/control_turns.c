@@ -67,14 +67,15 @@ control_stir(struct control *control)
 /* Facts */
 
 static void ON_CONTROL
-note_decision(struct control *control, const struct fact_decision *fact)
+note_decision(struct control *control, const struct fact_decision *fact,
+              uint64_t now_us)
 {
     const struct fleet_worker *worker =
         fact_sink_worker(&control->sink, fact->slot, fact->generation);
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "",
                   worker != NULL ? worker->island : "");
-    history_take(&control->history, fact, control_now_us(control));
+    history_take(&control->history, fact, now_us);
     enum control_slo_kept kept =
         control_slo_take(&control->slo, &control->node->slo, fact);
     mix_take(control->mix, fact,
@@ -102,10 +103,9 @@ note_request(struct control *control, const struct fact_request *fact)
 }
 
 static void ON_CONTROL
-take_fact(struct control *control, const void *record)
+take_fact(struct control *control, const void *record, uint64_t now_us)
 {
-    int outcome =
-        fact_sink_take(&control->sink, record, control_now_us(control));
+    int outcome = fact_sink_take(&control->sink, record, now_us);
 
     if (outcome < 0) {
         LOG_WARNING(
@@ -113,10 +113,10 @@ take_fact(struct control *control, const void *record)
             KV("hint", "prompts of workers without events are placed by load: "
                        "lower belief.bytes_max, or give the node memory"));
     }
-    control_queue_take(&control->queue, record, control_now_us(control));
+    control_queue_take(&control->queue, record, now_us);
     uint32_t kind = *(const uint32_t *)record;
     if (kind == FACT_DECISION) {
-        note_decision(control, record);
+        note_decision(control, record, now_us);
     } else if (kind == FACT_REQUEST) {
         note_request(control, record);
     } else if (kind == FACT_COLUMNS) {
@@ -125,11 +125,13 @@ take_fact(struct control *control, const void *record)
     }
 }
 
-/* True when there was something. */
+/* True when there was something. All of it happens at the same time. What the
+ * fleet does at its own times can wait for on_work(). */
 static bool ON_CONTROL
 take_facts(struct control *control)
 {
     uint64_t before = control->facts_taken;
+    uint64_t now_us = control_now_us(control);
 
     for (uint32_t i = 0; i < control->node->lanes_count; i++) {
         struct ring *ring = &control->node->lanes[i].facts;
@@ -139,13 +141,15 @@ take_facts(struct control *control)
             if (record == NULL) {
                 break;
             }
-            take_fact(control, record);
+            take_fact(control, record, now_us);
             ring_consume(ring);
             control->facts_taken++;
         }
     }
     if (control->facts_taken != before) {
         control_stir(control);
+    }
+    if (fleet_is_stirred(control->fleet)) {
         probe_poke(control->probe);
     }
     return control->facts_taken != before;
@@ -220,6 +224,7 @@ on_work(uv_timer_t *timer)
     more = ingest_work(control->ingest, now_us) || more;
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
+    probe_poke(control->probe);
     control_speed_tell(control, now_us);
     control_roster_work(control);
     control_announced_look(control);

@@ -406,6 +406,7 @@ fleet_tick(struct fleet *fleet, uint64_t now_us)
 {
     CHECK(now_us >= fleet->now_us);
     fleet->now_us = now_us;
+    fleet->stirred = false;
     fleet->view_told = false; /* a view that could not be built: again */
     (void)qsbr_reclaim(fleet->qsbr);
     fleet_outlier_note(fleet);
@@ -444,6 +445,12 @@ fleet_deadline(const struct fleet *fleet)
     return waits ? earlier(deadline, fleet->now_us + FLEET_POLL_US) : deadline;
 }
 
+bool
+fleet_is_stirred(const struct fleet *fleet)
+{
+    return fleet->stirred;
+}
+
 void
 fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
              enum fleet_result result, uint64_t now_us)
@@ -461,14 +468,17 @@ fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
                               : fleet_outlier_enough(fleet, slot);
     if (breaker_report(&s->breaker, &fleet->config.breaker, enough, success,
                        now_us)) {
+        fleet->stirred = true;
         fleet_note(fleet, slot,
                    success ? FLEET_CIRCUIT_CLOSED : FLEET_CIRCUIT_OPEN);
         fleet_view_changes(fleet);
     }
     if (breaker_watches(&s->breaker) != watched) {
+        fleet->stirred = true;
         fleet_view_changes(fleet);
     }
     if (result == FLEET_CONNECT_FAILED || result == FLEET_ANSWERED_5XX) {
+        fleet->stirred = true;
         fleet_probe_soon(fleet, slot);
     }
 }

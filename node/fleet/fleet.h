@@ -230,6 +230,10 @@ void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
  * engine's own time is in it. */
 void fleet_rounds(const struct fleet *fleet, uint32_t *round_us);
 
+/* Whether a report has left work for fleet_tick() or fleet_next_out(), or made
+ * fleet_deadline() earlier, since the last fleet_tick(). */
+bool fleet_is_stirred(const struct fleet *fleet);
+
 /* Lets time pass up to now_us, which never goes back. */
 void fleet_tick(struct fleet *fleet, uint64_t now_us);
 

@@ -122,6 +122,7 @@ struct fleet {
     struct fleet_record *outdated; /* replaced, to be retired after publish */
     uint64_t freed_version;        /* views up to it are gone */
     uint64_t note_due_us;          /* of fleet_outlier_note() */
+    bool stirred;                  /* by a report, since the last tick */
     bool view_changed;
     bool view_told; /* FLEET_OUT_VIEW was pulled since */
     bool table_changed;

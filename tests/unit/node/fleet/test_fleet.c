@@ -168,6 +168,26 @@ Test(node_fleet, what_names_a_former_worker_of_a_slot_is_ignored)
     cr_assert(rig_eligible(slot));
 }
 
+Test(node_fleet, a_report_stirs_only_where_it_leaves_work)
+{
+    uint32_t slot = rig_add(0);
+
+    rig_pass(RIG_S);
+    cr_assert_not(fleet_is_stirred(rig.fleet));
+    fleet_report(rig.fleet, slot, 1, FLEET_ANSWERED, rig.now_us);
+    cr_assert_not(fleet_is_stirred(rig.fleet));
+    for (unsigned i = 0; i < 2; i++) {
+        fleet_report(rig.fleet, slot, 1, FLEET_ANSWERED_5XX, rig.now_us);
+        cr_assert(fleet_is_stirred(rig.fleet)); /* a probe, soon */
+        fleet_tick(rig.fleet, rig.now_us);
+        cr_assert_not(fleet_is_stirred(rig.fleet));
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        fleet_report(rig.fleet, slot, 1, FLEET_TIMED_OUT, rig.now_us);
+    }
+    cr_assert(fleet_is_stirred(rig.fleet)); /* the circuit is open */
+}
+
 Test(node_fleet, draining_lets_requests_finish)
 {
     role_is_lane();
