@@ -211,6 +211,7 @@ open_sink(struct control *control)
         .unproven = &control->unproven,
         .speed = &control->speed.own,
         .text = &control->text,
+        .gathers = true,
     };
 }
 

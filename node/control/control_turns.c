@@ -147,6 +147,7 @@ take_facts(struct control *control)
         }
     }
     if (control->facts_taken != before) {
+        fact_sink_expect(&control->sink, now_us);
         control_stir(control);
     }
     if (fleet_is_stirred(control->fleet)) {

@@ -26,22 +26,34 @@ known_of(const struct fact_sink *sink, const struct fact_learn *fact)
                                            fact->count - fact->held);
 }
 
-/* Nothing is expected that could not be taken back. */
 static void ON_CONTROL
-expect_text(struct fact_sink *sink, const struct fact_learn *fact,
+expect_text(struct fact_sink *sink, struct unproven_prefix *prefix,
             uint64_t now_us)
 {
+    const struct fact_learn *fact = &prefix->fact;
     uint32_t known = known_of(sink, fact);
 
-    if (unproven_add(sink->unproven, fact, known) && known < fact->count &&
-        expectations_admit(sink->expected, fact->slot)) {
+    if (fact_sink_worker(sink, fact->slot, fact->generation) != NULL &&
+        known < fact->count && expectations_admit(sink->expected, fact->slot)) {
+        prefix->known = known;
         hints_expect_text(sink->hints, fact, known, now_us);
         expectations_add(sink->expected, fact->slot, fact->keys + known,
                          fact->count - known, now_us);
     }
 }
 
-/* A request was sent, or that was its session. */
+void
+fact_sink_expect(struct fact_sink *sink, uint64_t now_us)
+{
+    struct unproven_prefix *prefix;
+
+    while ((prefix = unproven_fresh(sink->unproven)) != NULL) {
+        expect_text(sink, prefix, now_us);
+    }
+}
+
+/* A request was sent, or that was its session. Nothing is expected that could
+ * not be taken back. */
 static void ON_CONTROL
 take_sent(struct fact_sink *sink, const struct fact_learn *fact,
           uint64_t now_us)
@@ -55,7 +67,10 @@ take_sent(struct fact_sink *sink, const struct fact_learn *fact,
         hints_sent(sink->hints, fact, now_us);
     }
     if (fact->count != 0) {
-        expect_text(sink, fact, now_us);
+        unproven_add_fresh(sink->unproven, fact);
+    }
+    if (!sink->gathers) {
+        fact_sink_expect(sink, now_us);
     }
 }
 

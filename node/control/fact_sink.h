@@ -35,6 +35,7 @@ struct fact_sink {
     struct unproven *unproven;
     struct speed *speed;      /* of workers */
     struct text_models *text; /* NULL: nobody learns it */
+    bool gathers;             /* facts come in batches: fact_sink_expect() */
 };
 
 /* The worker that a fact means, or NULL: it is gone. */
@@ -45,5 +46,10 @@ const struct fleet_worker *fact_sink_worker(const struct fact_sink *sink,
  * -ENOMEM: belief has no memory for it, and the rest of it was taken. */
 int fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
     MUST_CHECK ON_CONTROL;
+
+/* The end of a batch. What was sent in it and settled in it, too, was never
+ * expected, here or at peers; what is left is from now on. A sink that does not
+ * gather does this after each fact. */
+void fact_sink_expect(struct fact_sink *sink, uint64_t now_us) ON_CONTROL;
 
 #endif

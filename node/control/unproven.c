@@ -16,6 +16,7 @@ unproven_init(struct unproven *u, size_t bytes_max)
 {
     memset(u, 0, sizeof *u);
     list_init(&u->by_age);
+    list_init(&u->fresh);
     u->bytes_max = bytes_max;
 }
 
@@ -29,6 +30,7 @@ unlink_at(struct unproven *u, struct unproven_prefix **at)
     *at = prefix->next;
     prefix->next = NULL;
     list_remove(&prefix->by_age);
+    list_remove(&prefix->fresh);
     u->bytes -= prefix->bytes;
     return prefix;
 }
@@ -76,8 +78,9 @@ unproven_put_back(struct unproven *u, struct unproven_prefix *prefix)
     *bucket = prefix;
 }
 
-bool
-unproven_add(struct unproven *u, const struct fact_learn *fact, uint32_t known)
+/* A copy that is kept; NULL: there is no memory for it. */
+static struct unproven_prefix *
+keep(struct unproven *u, const struct fact_learn *fact, uint32_t known)
 {
     size_t keys = fact->count * sizeof(*fact->keys);
     struct unproven_prefix *prefix = malloc(sizeof(*prefix) + keys);
@@ -86,13 +89,43 @@ unproven_add(struct unproven *u, const struct fact_learn *fact, uint32_t known)
     if (prefix == NULL || sizeof(*prefix) + keys > u->bytes_max) {
         free(prefix);
         u->dropped++;
-        return false;
+        return NULL;
     }
     prefix->bytes = sizeof(*prefix) + keys;
     prefix->known = known;
+    list_init(&prefix->fresh);
     memcpy(&prefix->fact, fact, sizeof(*fact) + keys);
     unproven_put_back(u, prefix);
-    return true;
+    return prefix;
+}
+
+bool
+unproven_add(struct unproven *u, const struct fact_learn *fact, uint32_t known)
+{
+    return keep(u, fact, known) != NULL;
+}
+
+void
+unproven_add_fresh(struct unproven *u, const struct fact_learn *fact)
+{
+    struct unproven_prefix *prefix = keep(u, fact, fact->count);
+
+    if (prefix != NULL) {
+        list_append(&u->fresh, &prefix->fresh);
+    }
+}
+
+struct unproven_prefix *
+unproven_fresh(struct unproven *u)
+{
+    if (list_is_empty(&u->fresh)) {
+        return NULL;
+    }
+    struct unproven_prefix *oldest =
+        LIST_OWNER(u->fresh.next, struct unproven_prefix, fresh);
+
+    list_remove(&oldest->fresh);
+    return oldest;
 }
 
 struct unproven_prefix *

@@ -27,6 +27,7 @@
 /* One fact of an attempt. */
 struct unproven_prefix {
     struct list_link by_age;
+    struct list_link fresh;       /* on no list: unproven_fresh() has told it */
     struct unproven_prefix *next; /* of its bucket */
     size_t bytes;
     uint32_t known; /* blocks of it that were expected before, or held */
@@ -35,6 +36,7 @@ struct unproven_prefix {
 
 struct unproven {
     struct list_link by_age; /* the oldest first */
+    struct list_link fresh;  /* likewise */
     size_t bytes;
     size_t bytes_max;
     uint64_t dropped; /* for want of room */
@@ -51,6 +53,14 @@ void unproven_fini(struct unproven *u);
  * is no memory for it. */
 bool unproven_add(struct unproven *u, const struct fact_learn *fact,
                   uint32_t known) MUST_CHECK;
+
+/* Keeps a FACT_LEARN or FACT_SESSION as if all of it were known, until
+ * unproven_fresh() tells it. Without memory it is not kept. */
+void unproven_add_fresh(struct unproven *u, const struct fact_learn *fact);
+
+/* The oldest that was added so, was not told yet and is kept still; NULL: there
+ * is none. It stays kept. */
+struct unproven_prefix *unproven_fresh(struct unproven *u) MUST_CHECK;
 
 /* A copy of that attempt, which is the caller's to unproven_free() now; NULL:
  * there is none any more. Called until then. */

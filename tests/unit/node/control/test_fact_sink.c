@@ -122,6 +122,15 @@ expected_of(uint32_t slot)
     return expectations_depth(expected, NULL, slot, keys, BLOCKS);
 }
 
+static uint64_t
+added(void)
+{
+    struct expectations_stats stats;
+
+    expectations_stats(expected, &stats);
+    return stats.added;
+}
+
 static uint32_t
 believed_of(uint32_t slot)
 {
@@ -193,6 +202,53 @@ Test(node_fact_sink, nothing_is_expected_of_a_worker_that_went)
     cr_assert_eq(believed_of(SLOT), 0);
     sent(SLOT, 2, BLOCKS, 0);
     cr_assert_not(expectations_any(expected));
+}
+
+Test(node_fact_sink, what_is_settled_in_its_batch_was_never_expected)
+{
+    role_is_control();
+    sink.gathers = true;
+    sent(SLOT, 1, 3, 0);
+    sent(SLOT, 2, BLOCKS, 0);
+    sent(OTHER, 3, BLOCKS, 0);
+    settled(1, true);
+    settled(3, false);
+    fact_sink_expect(&sink, 1000);
+    cr_assert_eq(believed_of(SLOT), 3);
+    cr_assert_eq(expected_of(SLOT), BLOCKS);
+    cr_assert_eq(expected_of(OTHER), 0);
+    cr_assert_eq(added(), BLOCKS); /* of 2 */
+    fact_sink_expect(&sink, 1000);
+    cr_assert_eq(added(), BLOCKS);
+    settled(2, false);
+    cr_assert_not(expectations_any(expected));
+}
+
+Test(node_fact_sink, a_batch_is_expected_in_the_order_in_which_it_was_sent)
+{
+    role_is_control();
+    sink.gathers = true;
+    sent(SLOT, 1, 3, 0);
+    sent(SLOT, 2, BLOCKS, 0); /* five blocks more */
+    cr_assert_not(expectations_any(expected));
+    fact_sink_expect(&sink, 1000);
+    settled(2, false);
+    cr_assert_eq(expected_of(SLOT), 3);
+    settled(1, false);
+    cr_assert_not(expectations_any(expected));
+}
+
+Test(node_fact_sink, a_batch_expects_nothing_of_a_worker_that_went)
+{
+    role_is_control();
+    sink.gathers = true;
+    sent(SLOT, 1, BLOCKS, 0);
+    view.worker[SLOT] = NULL;
+    worker_set_remove(&view.present, SLOT);
+    fact_sink_expect(&sink, 1000);
+    cr_assert_not(expectations_any(expected));
+    settled(1, true);
+    cr_assert_eq(believed_of(SLOT), 0);
 }
 
 Test(node_fact_sink, what_nobody_settles_is_given_up)
