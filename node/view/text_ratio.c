@@ -89,6 +89,39 @@ count_escape(struct tally *t, const char *at, size_t left)
     return 2;
 }
 
+/* Bytes that are looked at together, two vectors in each step. */
+typedef uint8_t lanes __attribute__((vector_size(16)));
+
+#define STEP (2 * sizeof(lanes))
+
+/*
+ * Bit 5 of a lane: 0 where its byte is ASCII and says nothing. Adding 6 changes
+ * that bit of : ; < = > [ ] _ { | } and of nothing frequent; the others stand in
+ * rows of two or four, or alone.
+ */
+static lanes
+signs_of(lanes x)
+{
+    return ((x + 6) ^ x) | (lanes)((x & 0xfe) == '"') | /* " # */
+           (lanes)((x & 0xfc) == '(') |                 /* ( ) * + */
+           (lanes)(x == '&');
+}
+
+/* Whether no byte of a step says anything; false where some may. */
+static bool
+is_silent(const char *at)
+{
+    lanes x;
+    lanes y;
+    uint64_t both[2];
+
+    memcpy(&x, at, sizeof(x));
+    memcpy(&y, at + sizeof(x), sizeof(y));
+    lanes any = ((x | y) & 0x80) | ((signs_of(x) | signs_of(y)) & 0x20);
+    memcpy(both, &any, sizeof(both));
+    return (both[0] | both[1]) == 0;
+}
+
 static uint64_t
 count_plain(const char *at, size_t len)
 {
@@ -96,12 +129,14 @@ count_plain(const char *at, size_t len)
     uint64_t said = 0;
     size_t i = 0;
 
-    for (; i + 4 <= len; i += 4) {
-        said += says[bytes[i]] + says[bytes[i + 1]] + says[bytes[i + 2]] +
-                says[bytes[i + 3]];
-    }
-    for (; i < len; i++) {
-        said += says[bytes[i]];
+    while (i < len) {
+        size_t end = len - i < STEP ? len : i + STEP;
+        if (end - i == STEP && is_silent(at + i)) {
+            i = end;
+        }
+        for (; i < end; i++) {
+            said += says[bytes[i]];
+        }
     }
     return said;
 }

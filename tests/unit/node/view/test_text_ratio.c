@@ -55,6 +55,22 @@ Test(node_text_ratio, any_bytes_have_a_kind)
     }
 }
 
+/* A quarter of each is the byte. */
+Test(node_text_ratio, each_byte_says_the_same_in_short_pieces_and_in_long_ones)
+{
+    for (int byte = 1; byte < 256; byte++) {
+        char bytes[96];
+
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (char)(i % 4 == 0 ? byte : 'a');
+        }
+        cr_expect_eq(
+            text_kind_of((struct slice){.ptr = bytes, .len = sizeof(bytes)}),
+            text_kind_of((struct slice){.ptr = bytes, .len = 16}), "byte %d",
+            byte);
+    }
+}
+
 Test(node_text_ratio, the_first_sample_counts_in_full)
 {
     cr_expect_eq(text_ratio_milli(&ratio, TEXT_CJK), 4000);
