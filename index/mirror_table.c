@@ -132,6 +132,21 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     }
 }
 
+static inline uint32_t
+entry_used(const struct mirror_line *line, uint32_t i)
+{
+    return word_load(&line->entry[i]) != WORD_EMPTY;
+}
+
+/* How many entries of a line are used: these are its first ones. Written out,
+ * as in line_hits(): the compiler leaves a loop over atomics a loop. */
+static inline uint32_t
+line_used(const struct mirror_line *line)
+{
+    return entry_used(line, 0) + entry_used(line, 1) + entry_used(line, 2) +
+           entry_used(line, 3);
+}
+
 /* The content of an entry. */
 struct pair {
     uint64_t key;
@@ -145,23 +160,17 @@ copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
            struct pair from)
 {
     uint32_t at = mirror_home(hash, count);
+    uint32_t used = line_used(&lines[at]);
 
     CHECK_SLOW(word_live(from.word));
     CHECK_SLOW(at < count);
-    for (;;) {
-        uint32_t used = 0;
-        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            used += atomic_load_explicit(&lines[at].entry[i].word,
-                                         memory_order_relaxed) != WORD_EMPTY;
-        }
-        if (used < MIRROR_LINE_ENTRIES) {
-            struct mirror_entry *to = &lines[at].entry[used];
-            atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
-            atomic_store_explicit(&to->word, from.word, memory_order_relaxed);
-            return;
-        }
+    while (used == MIRROR_LINE_ENTRIES) {
         at = at + 1 < count ? at + 1 : 0;
+        used = line_used(&lines[at]);
     }
+    struct mirror_entry *to = &lines[at].entry[used];
+    atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
+    atomic_store_explicit(&to->word, from.word, memory_order_relaxed);
 }
 
 static uint64_t
@@ -263,35 +272,51 @@ mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
                : mirror_find_from(mirror, handle, hash, wanted, word);
 }
 
-/* Whether a tomb can take the key: its own key at once, another key once no
- * reader can be reading the old one. */
-static bool
-usable(const struct mirror *mirror, const struct mirror_entry *entry,
-       uint64_t key)
+/* Whether an entry can take the key: one never used, or a tomb, its own at
+ * once, another key's once no reader can be reading that. */
+static inline uint32_t
+entry_usable(const struct mirror_entry *entry, uint64_t key, uint64_t done)
 {
     uint64_t word = word_load(entry);
+    uint32_t tomb = (word & WORD_TAG) == WORD_TOMB;
+    uint32_t old = word >> WORD_SHIFT <= done;
+    uint32_t same = key_load(entry) == key;
 
-    return (word & WORD_TAG) == WORD_TOMB &&
-           (word >> WORD_SHIFT <= mirror->grace.done || key_load(entry) == key);
+    return (uint32_t)(word == WORD_EMPTY) | (tomb & (old | same));
 }
 
-/* The first entry that can take the key: a tomb, or an entry never used. There
- * always is one. */
+/* Those of a line, as bits. */
+static inline uint32_t
+line_usable(const struct mirror_line *line, uint64_t key, uint64_t done)
+{
+    return entry_usable(&line->entry[0], key, done) |
+           entry_usable(&line->entry[1], key, done) << 1 |
+           entry_usable(&line->entry[2], key, done) << 2 |
+           entry_usable(&line->entry[3], key, done) << 3;
+}
+
+/* The first entry that can take the key. There always is one. */
 static struct mirror_entry *
-find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
+find_place(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
            uint64_t key)
 {
-    uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
+    uint32_t shard = mirror_shard(hash);
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    struct mirror_line *line = mirror_handle_lines(handle);
+    uint32_t lines = mirror_lines(mirror, shard, handle);
+    const struct mirror_fill *fill = &mirror->fill[kind][shard];
+    bool tombs = fill->used > fill->live;
     uint32_t at = mirror_home(hash, lines);
 
     CHECK_SLOW(at < lines);
     for (;;) {
-        struct mirror_line *line = &mirror_handle_lines(handle)[at];
-        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            struct mirror_entry *entry = &line->entry[i];
-            if (word_load(entry) == WORD_EMPTY || usable(mirror, entry, key)) {
-                return entry;
+        if (tombs) {
+            uint32_t places = line_usable(&line[at], key, mirror->grace.done);
+            if (places != 0) {
+                return &line[at].entry[__builtin_ctz(places)];
             }
+        } else if (!line_full(&line[at])) {
+            return &line[at].entry[line_used(&line[at])];
         }
         at = at + 1 < lines ? at + 1 : 0;
     }
@@ -328,15 +353,16 @@ mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
     struct mirror_entry *entry =
-        handle == NULL ? NULL : find_place(mirror, handle, hash, key);
+        handle == NULL ? NULL : find_place(mirror, kind, hash, key);
 
     CHECK(word_live(word));
     if (entry == NULL || word_load(entry) == WORD_EMPTY) {
         if (!make_room(mirror, kind, shard)) {
             return false;
         }
-        entry = find_place(mirror, mirror_handle_get(mirror, kind, shard), hash,
-                           key);
+        if (mirror_handle_get(mirror, kind, shard) != handle) {
+            entry = find_place(mirror, kind, hash, key);
+        }
         fill->used += word_load(entry) == WORD_EMPTY;
     }
     fill->live++;
