@@ -27,6 +27,29 @@ has_room(uint64_t lines, uint64_t used)
     return used * 32 <= lines * NAME_SLOTS * FULL_32;
 }
 
+/* The slots of a line with this number (REF_NONE: the free ones), as bits. As
+ * in name_hits(), all are compared. */
+static inline uint32_t
+slots_with(const struct name_line *line, uint32_t ref)
+{
+    uint32_t hits = 0;
+    uint32_t i = 0;
+
+#ifdef __SSE2__
+    for (; i < 8; i += 4) {
+        __m128i four =
+            _mm_and_si128(_mm_load_si128((const void *)&line->slot[i]),
+                          _mm_set1_epi32((int32_t)REF_MASK));
+        __m128i same = _mm_cmpeq_epi32(four, _mm_set1_epi32((int32_t)ref));
+        hits |= (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(same)) << i;
+    }
+#endif
+    for (; i < NAME_SLOTS; i++) {
+        hits |= (uint32_t)((line->slot[i] & REF_MASK) == ref) << i;
+    }
+    return hits;
+}
+
 /* Puts a number into the first free slot from its line on. There is one. */
 static void
 place(struct name_shard *shard, uint32_t ref, uint32_t part)
@@ -36,12 +59,12 @@ place(struct name_shard *shard, uint32_t ref, uint32_t part)
     CHECK_SLOW(ref != REF_NONE && ref <= REF_MASK);
     for (;;) {
         struct name_line *line = &shard->line[at];
-        for (uint32_t i = 0; i < NAME_SLOTS; i++) {
-            if (line->slot[i] == REF_NONE) {
-                line->slot[i] = ref | part >> NAME_TAG_BITS << REF_BITS;
-                line->tag[i] = (uint16_t)part;
-                return;
-            }
+        uint32_t room = slots_with(line, REF_NONE);
+        if (room != 0) {
+            uint32_t i = (uint32_t)__builtin_ctz(room);
+            line->slot[i] = ref | part >> NAME_TAG_BITS << REF_BITS;
+            line->tag[i] = (uint16_t)part;
+            return;
         }
         line->past++;
         at = at + 1 < shard->lines ? at + 1 : 0;
@@ -125,12 +148,11 @@ ledger_names_remove(struct ledger *l, uint32_t ref)
     CHECK(shard->used > 0);
     for (uint32_t at = name_home(name_part(hash), shard->lines);;) {
         struct name_line *line = &shard->line[at];
-        for (uint32_t i = 0; i < NAME_SLOTS; i++) {
-            if ((line->slot[i] & REF_MASK) == ref) {
-                line->slot[i] = REF_NONE;
-                shard->used--;
-                return;
-            }
+        uint32_t hits = slots_with(line, ref);
+        if (hits != 0) {
+            line->slot[__builtin_ctz(hits)] = REF_NONE;
+            shard->used--;
+            return;
         }
         CHECK(line->past > 0);
         line->past--;
