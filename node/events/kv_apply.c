@@ -458,11 +458,16 @@ note_end(struct kv_apply_batch *b)
     }
 }
 
-/* Prefetches what the next events will touch. */
+/* Prefetches what the next events will touch. The ledger does it itself for an
+ * event of many blocks, after which another of the kind is likely. */
 static void
 look_ahead(struct kv_apply_batch *b)
 {
     uint64_t hashes[AHEAD];
+
+    if (b->told >= AHEAD) {
+        return;
+    }
     uint32_t count = kv_reader_ahead(b->reader, hashes, AHEAD);
 
     CHECK(count <= AHEAD);
@@ -488,6 +493,7 @@ step(struct kv_apply_batch *b, int *outcome)
         return false;
     }
     counter_bump(&b->counters->events, 1);
+    b->told = event.hashes_count;
     if (rc == KV_E_SKIPPED) {
         note_skipped(b, &event, fault);
         return true;

@@ -28,6 +28,7 @@ struct kv_apply_batch {
     struct kv_counters *counters;
     struct event_words *out;
     uint32_t waiting; /* blocks, in the reader's memory */
+    uint32_t told;    /* blocks that the last event was about */
     bool damaged;
 };
 
