@@ -89,18 +89,16 @@ steps_of(__m128i bytes)
                         _mm_shuffle_epi8(of_c0, lower));
 }
 
-/* Where the 2nd to 5th id begin, one byte each, the 2nd lowest. Returns the
- * position of the last, for which the next round waits. */
-TARGET static inline uint32_t
-starts_of(__m128i steps, __m128i *starts)
+/* Where the 2nd to 5th id begin, one byte each, the 2nd lowest. */
+TARGET static inline __m128i
+starts_of(__m128i steps)
 {
     __m128i two = _mm_shuffle_epi8(steps, steps);
     __m128i three = _mm_shuffle_epi8(steps, two);
     __m128i four = _mm_shuffle_epi8(two, two);
 
-    *starts = _mm_unpacklo_epi16(_mm_unpacklo_epi8(steps, two),
-                                 _mm_unpacklo_epi8(three, four));
-    return (uint32_t)_mm_cvtsi128_si32(four) & 0xff;
+    return _mm_unpacklo_epi16(_mm_unpacklo_epi8(steps, two),
+                              _mm_unpacklo_epi8(three, four));
 }
 
 /* Four ids, big endian between these starts, to four lanes. The lowest byte of
@@ -131,9 +129,13 @@ read_by_four(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
 
     while (count - i >= 4 && end - at >= WINDOW) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-        __m128i starts;
-        uint32_t four = starts_of(steps_of(bytes), &starts);
-        if (UNLIKELY(four > WINDOW)) { /* or no ids */
+        __m128i starts = starts_of(steps_of(bytes));
+        uint32_t ends = (uint32_t)_mm_cvtsi128_si32(starts);
+        uint32_t three = ends >> 16 & 0xff;
+        uint32_t four = ends >> 24;
+        /* Of ids of 5 bytes only three fit: which it is cannot be foretold. */
+        uint32_t is_three = four > WINDOW;
+        if (UNLIKELY(three > WINDOW)) { /* these are no ids */
             uint32_t n = read_each(&at, end, out + i, 4);
             i += n;
             if (n < 4) {
@@ -142,8 +144,8 @@ read_by_four(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
             continue;
         }
         _mm_storeu_si128((__m128i *)(void *)(out + i), lanes_of(bytes, starts));
-        at += four;
-        i += 4;
+        at += is_three ? three : four;
+        i += 4 - is_three;
     }
     *cursor = at;
     return i;
