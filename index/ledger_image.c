@@ -36,7 +36,7 @@ segment_of(const struct ledger *l, uint32_t ref)
 }
 
 void
-ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent)
+ledger_told_block(struct ledger *l, uint32_t ref, uint32_t parent)
 {
     uint64_t *to = watch_add(l->watch, 4);
 
@@ -79,7 +79,7 @@ say(const struct ledger *l, enum watch_kind kind, uint32_t ref, uint32_t copies)
 }
 
 void
-ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
+ledger_told(struct ledger *l, enum watch_kind kind, uint32_t ref,
             uint32_t stream, uint32_t copies)
 {
     CHECK(stream < LEDGER_STREAMS_MAX && copies <= NAMES_COPIES_MAX);

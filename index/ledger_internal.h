@@ -168,13 +168,6 @@ void ledger_pool_fini(struct ledger *l, struct pool *pool);
 /* Adds a segment. False and l->refusal: there is no room. */
 bool ledger_pool_grow(struct ledger *l, struct pool *pool) MUST_CHECK;
 
-/* Promises room for one more thing. False and l->refusal: there is none. */
-bool ledger_pool_claim(struct ledger *l, struct pool *pool) MUST_CHECK;
-
-/* Takes a number that was claimed. The thing's content is undefined: the pool
- * uses its first word while it is free. */
-uint32_t ledger_pool_take(struct pool *pool);
-
 /* Takes a number back. */
 void ledger_pool_give(struct pool *pool, uint32_t ref);
 
@@ -185,6 +178,44 @@ pool_at(const struct pool *pool, uint32_t ref)
     CHECK_SLOW(ref >> pool->shift < pool->segments);
     return pool->segment[ref >> pool->shift] +
            (size_t)(ref & ((1U << pool->shift) - 1)) * pool->size;
+}
+
+/* Numbers there is memory for, given out or not. */
+static inline uint32_t
+pool_numbers(const struct pool *pool)
+{
+    return pool->segments == 0 ? 0 : (pool->segments << pool->shift) - 1;
+}
+
+/* Promises room for one more thing. False and l->refusal: there is none. */
+static inline bool
+ledger_pool_claim(struct ledger *l, struct pool *pool)
+{
+    CHECK_SLOW(pool->used + pool->claimed <= pool_numbers(pool));
+    if (UNLIKELY(pool_numbers(pool) - pool->used <= pool->claimed) &&
+        !ledger_pool_grow(l, pool)) {
+        return false;
+    }
+    pool->claimed++;
+    return true;
+}
+
+/* Takes a number that was claimed. The thing's content is undefined: the pool
+ * uses its first word while it is free. */
+static inline uint32_t
+ledger_pool_take(struct pool *pool)
+{
+    uint32_t ref = pool->free;
+
+    CHECK(pool->claimed > 0);
+    pool->claimed--;
+    pool->used++;
+    if (ref != REF_NONE) {
+        pool->free = *(const uint32_t *)pool_at(pool, ref);
+        return ref;
+    }
+    CHECK(pool->fresh <= pool_numbers(pool));
+    return pool->fresh++;
 }
 
 /* The entry of this number, which is not REF_NONE. */
@@ -321,11 +352,31 @@ void ledger_names_tidy(struct ledger *l);
 #define IMAGE_PARENT_SHIFT 32
 #define IMAGE_COPIES_SHIFT 16
 
-/* Tells of a new entry. */
-void ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent);
-/* Tells of FREE, ENTER, LEAVE or COPIES. */
-void ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
+/* ledger_tell_block() and ledger_tell() where somebody listens. */
+void ledger_told_block(struct ledger *l, uint32_t ref, uint32_t parent);
+void ledger_told(struct ledger *l, enum watch_kind kind, uint32_t ref,
                  uint32_t stream, uint32_t copies);
+
+/* Tells of a new entry. */
+static inline void
+ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent)
+{
+    CHECK_SLOW(ref != REF_NONE && ref != parent);
+    if (l->watch != NULL) {
+        ledger_told_block(l, ref, parent);
+    }
+}
+
+/* Tells of FREE, ENTER, LEAVE or COPIES. */
+static inline void
+ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
+            uint32_t stream, uint32_t copies)
+{
+    CHECK_SLOW(stream < LEDGER_STREAMS_MAX && copies <= NAMES_COPIES_MAX);
+    if (l->watch != NULL || l->said != NULL) {
+        ledger_told(l, kind, ref, stream, copies);
+    }
+}
 
 /* ---- ledger_holders.c: sets of streams in a word ---- */
 
@@ -367,6 +418,14 @@ holders_has(const struct ledger *l, uint32_t word, uint32_t stream)
         }
     }
     return false;
+}
+
+/* The word of one holder. */
+static inline uint32_t
+holders_one(uint32_t stream)
+{
+    CHECK_SLOW(stream < LEDGER_STREAMS_MAX);
+    return 1 | stream << 2;
 }
 
 /* The word with one more holder, which was not in it. A bitmap was claimed if

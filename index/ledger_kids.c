@@ -106,6 +106,10 @@ ledger_kids_add(struct ledger *l, uint32_t parent, uint32_t ref)
         return;
     }
     struct entry *above = entry_at(l, parent);
+    if (LIKELY(above->kid == REF_NONE)) {
+        above->kid = ref;
+        return;
+    }
     if ((above->kid & KID_COUNTED) == 0 &&
         list_len(l, above) == KIDS_LIST_MAX) {
         count_kids(l, parent);
@@ -115,9 +119,7 @@ ledger_kids_add(struct ledger *l, uint32_t parent, uint32_t ref)
         above->kid++;
         return;
     }
-    if (above->kid != REF_NONE) {
-        entry->link = above->kid;
-    }
+    entry->link = above->kid;
     above->kid = ref;
 }
 

@@ -64,12 +64,6 @@ ledger_pool_fini(struct ledger *l, struct pool *pool)
     ledger_give(l, pool->segment, pool->segments_max * sizeof(void *));
 }
 
-static uint32_t
-numbers(const struct pool *pool)
-{
-    return pool->segments == 0 ? 0 : (pool->segments << pool->shift) - 1;
-}
-
 bool
 ledger_pool_grow(struct ledger *l, struct pool *pool)
 {
@@ -83,34 +77,6 @@ ledger_pool_grow(struct ledger *l, struct pool *pool)
     }
     pool->segment[pool->segments++] = segment;
     return true;
-}
-
-bool
-ledger_pool_claim(struct ledger *l, struct pool *pool)
-{
-    CHECK_SLOW(pool->used + pool->claimed <= numbers(pool));
-    if (numbers(pool) - pool->used <= pool->claimed &&
-        !ledger_pool_grow(l, pool)) {
-        return false;
-    }
-    pool->claimed++;
-    return true;
-}
-
-uint32_t
-ledger_pool_take(struct pool *pool)
-{
-    uint32_t ref = pool->free;
-
-    CHECK(pool->claimed > 0);
-    pool->claimed--;
-    pool->used++;
-    if (ref != REF_NONE) {
-        pool->free = *(const uint32_t *)pool_at(pool, ref);
-        return ref;
-    }
-    CHECK(pool->fresh <= numbers(pool));
-    return pool->fresh++;
 }
 
 void

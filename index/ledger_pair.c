@@ -88,7 +88,9 @@ ledger_enter(struct ledger *l, uint32_t ref, uint32_t stream)
         CHECK(st->holes >= healed);
         st->holes -= healed;
     }
-    entry->holders = ledger_holders_add(l, entry->holders, stream);
+    entry->holders = entry->holders == 0
+                         ? holders_one(stream)
+                         : ledger_holders_add(l, entry->holders, stream);
     count_kid(l, entry, stream, true);
     st->blocks++;
     ledger_tell(l, WATCH_ENTER, ref, stream, 0);

@@ -302,7 +302,9 @@ enter_block(struct plan *plan, uint32_t i)
         return add_copy(l, ref, plan->stream, tier);
     }
     ledger_enter(l, ref, plan->stream);
-    ledger_copies_set(l, ref, plan->stream, copies_with(0, tier, 1));
+    if (tier != TIER_DEVICE) { /* where it is now, once */
+        ledger_copies_set(l, ref, plan->stream, copies_with(0, tier, 1));
+    }
     return true;
 }
 
