@@ -80,6 +80,8 @@ struct ledger_run {
     const uint64_t *extras; /* per block, what beside its tokens sets it apart
                                (media), 0: nothing; or NULL */
     enum tier tier;
+    bool distinct; /* no name is there twice, the parent's included: the caller
+                      knows. Otherwise that is looked for */
 };
 
 enum {

@@ -360,7 +360,7 @@ ledger_store(struct ledger *ledger, uint32_t stream,
     }
     plan.keys = out->words + out->count + 1;
     plan.refs = ledger->scratch;
-    if (twice(&plan)) {
+    if (!run->distinct && twice(&plan)) {
         return LEDGER_E_CONFLICT;
     }
     rc = plan_run(&plan);

@@ -331,6 +331,7 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
         .block_tokens = event->block_tokens,
         .tokens = event->tokens,
         .tier = tier,
+        .distinct = true, /* the reader drops what repeats a hash */
     };
     struct slice salt;
     enum kv_fault fault;
