@@ -83,24 +83,30 @@ static const char frame_table[16] = {
 static const char space_table[16] = {
     [0] = ' ', [9] = '\t', [10] = '\n', [13] = '\r'};
 
-/* Bit h - 2 of entry l: the byte of nibbles h, l may be escaped. */
+/*
+ * The bytes of an escape, by their low and their high nibbles: what a byte is
+ * has its bit in both. Letters are in a bit for each row, of digits there are
+ * two rows, and u is by itself.
+ */
+#define LETTERS (1 | 2 | 4 | 8)
+#define HEX     (16 | 32)
 static const char escape_table[16] = {
-    [0x2] = 1 | 1 << 4 | 1 << 5, /* " b r */
-    [0x4] = 1 << 5,              /* t */
-    [0x6] = 1 << 4,              /* f */
-    [0xC] = 1 << 3,              /* \ */
-    [0xE] = 1 << 4,              /* n */
-    [0xF] = 1,                   /* / */
+    [0x0] = 16,
+    [0x1] = 16 | 32,
+    [0x2] = 16 | 32 | 1 | 4 | 8, /* " b r */
+    [0x3] = 16 | 32,
+    [0x4] = 16 | 32 | 8,  /* t */
+    [0x5] = 16 | 32 | 64, /* u */
+    [0x6] = 16 | 32 | 4,  /* f */
+    [0x7] = 16,
+    [0x8] = 16,
+    [0x9] = 16,
+    [0xC] = 2, /* \ */
+    [0xE] = 4, /* n */
+    [0xF] = 1, /* / */
 };
 static const char escape_rows[16] = {
-    [2] = 1, [5] = 1 << 3, [6] = 1 << 4, [7] = 1 << 5};
-
-/* Likewise: C0, C1, E0, ED, F0, F4 and above. */
-static const char special_table[16] = {
-    [0x0] = 1 | 2 | 4, [0x1] = 1,     [0x4] = 4, [0x5] = 4, [0x6] = 4,
-    [0x7] = 4,         [0x8] = 4,     [0x9] = 4, [0xA] = 4, [0xB] = 4,
-    [0xC] = 4,         [0xD] = 2 | 4, [0xE] = 4, [0xF] = 4};
-static const char special_rows[16] = {[0xC] = 1, [0xE] = 2, [0xF] = 4};
+    [2] = 1, [3] = 16, [4] = 32, [5] = 2, [6] = 4 | 32, [7] = 8 | 64};
 
 /* Least byte of a window and all its bits, at each of 32 places. */
 struct text_sum {
@@ -115,18 +121,28 @@ text_none(void)
                              .bits = _mm256_setzero_si256()};
 }
 
-/* All ones in the bytes whose nibbles the two tables do not both have a bit
- * for. Low nibbles of bytes above 7F are looked up all the same. */
+/* The bits that the two tables both have at a byte's nibbles. Low nibbles of
+ * bytes above 7F are looked up all the same. */
 SCAN_TARGET static inline __m256i
-not_in_table(__m256i x, const char by_low[16], const char by_high[16])
+in_tables(__m256i x, const char by_low[16], const char by_high[16])
 {
     __m256i nibble = _mm256_set1_epi8(0x0F);
     __m256i low = _mm256_and_si256(x, nibble);
     __m256i high = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
-    __m256i found = _mm256_and_si256(_mm256_shuffle_epi8(table(by_low), low),
-                                     _mm256_shuffle_epi8(table(by_high), high));
 
-    return _mm256_cmpeq_epi8(found, _mm256_setzero_si256());
+    return _mm256_and_si256(_mm256_shuffle_epi8(table(by_low), low),
+                            _mm256_shuffle_epi8(table(by_high), high));
+}
+
+/* The bytes of which x has any of these bits. */
+SCAN_TARGET static inline uint64_t
+with_bits(struct vectors x, int bits)
+{
+    __m256i wanted = _mm256_set1_epi8((char)bits);
+    __m256i none = _mm256_setzero_si256();
+
+    return ~tops(_mm256_cmpeq_epi8(_mm256_and_si256(x.low, wanted), none),
+                 _mm256_cmpeq_epi8(_mm256_and_si256(x.high, wanted), none));
 }
 
 SCAN_TARGET static inline struct text_masks
@@ -139,8 +155,6 @@ text_masks(const unsigned char *block, struct text_sum *sum)
     return (struct text_masks){
         .quote = equal(x, '"'),
         .slash = equal(x, '\\'),
-        .escapable = ~tops(not_in_table(x.low, escape_table, escape_rows),
-                           not_in_table(x.high, escape_table, escape_rows)),
     };
 }
 
@@ -223,14 +237,18 @@ byte_mask(const unsigned char *block, char c)
     return equal(load(block), c);
 }
 
-SCAN_TARGET static inline uint64_t
-hex_mask(const unsigned char *block)
+SCAN_TARGET static inline struct escape_masks
+escape_masks(const unsigned char *block)
 {
     struct vectors x = load(block);
-    struct vectors low = folded(x);
 
-    return (from(x, '0') & ~from(x, '9' + 1)) |
-           (from(low, 'a') & ~from(low, 'f' + 1));
+    x.low = in_tables(x.low, escape_table, escape_rows);
+    x.high = in_tables(x.high, escape_table, escape_rows);
+    return (struct escape_masks){
+        .letter = with_bits(x, LETTERS),
+        .u = plane(x, 6),
+        .hex = with_bits(x, HEX),
+    };
 }
 
 SCAN_TARGET static inline struct digit_masks
@@ -244,36 +262,39 @@ digit_masks(const unsigned char *block)
     };
 }
 
-SCAN_TARGET static inline struct utf8_masks
-utf8_masks(const unsigned char *block)
-{
-    struct vectors x = load(block);
-    uint64_t from_c0 = from(x, 0xC0);
+typedef uint8_t bytes __attribute__((vector_size(32)));
 
-    return (struct utf8_masks){
-        .continuation = tops(x.low, x.high) & ~from_c0,
-        .from_c0 = from_c0,
-        .from_e0 = from(x, 0xE0),
-        .from_f0 = from(x, 0xF0),
-        .special = ~tops(not_in_table(x.low, special_table, special_rows),
-                         not_in_table(x.high, special_table, special_rows)),
-    };
+SCAN_TARGET static inline bytes
+load_bytes(const unsigned char *from)
+{
+    return (bytes)_mm256_loadu_si256((const __m256i *)(const void *)from);
 }
 
-SCAN_TARGET static inline struct special_masks
-special_masks(const unsigned char *block)
+SCAN_TARGET static inline bytes
+find_low(const char by_nibble[16], bytes x)
 {
-    struct vectors x = load(block);
+    __m256i low = _mm256_and_si256((__m256i)x, _mm256_set1_epi8(0x0F));
 
-    return (struct special_masks){
-        .from_90 = from(x, 0x90),
-        .from_a0 = from(x, 0xA0),
-        .e0 = equal(x, (char)0xE0),
-        .ed = equal(x, (char)0xED),
-        .f0 = equal(x, (char)0xF0),
-        .f4 = equal(x, (char)0xF4),
-    };
+    return (bytes)_mm256_shuffle_epi8(table(by_nibble), low);
 }
+
+SCAN_TARGET static inline bytes
+find_high(const char by_nibble[16], bytes x)
+{
+    return find_low(by_nibble, (bytes)_mm256_srli_epi16((__m256i)x, 4));
+}
+
+SCAN_TARGET static inline bytes
+less(bytes x, bytes by)
+{
+    return (bytes)_mm256_subs_epu8((__m256i)x, (__m256i)by);
+}
+
+#define SHIFTED(before, x, n)                                             \
+    ((bytes)_mm256_alignr_epi8(                                           \
+        (__m256i)(x),                                                     \
+        _mm256_permute2x128_si256((__m256i)(before), (__m256i)(x), 0x21), \
+        16 - (n)))
 
 SCAN_TARGET static inline unsigned
 lane_tops(words x)
@@ -295,6 +316,7 @@ fill_lanes(unsigned bits)
     return (words)((lane & bits) != 0);
 }
 
+#include "node/scan/scan_utf8_tables_internal.h"
 #include "node/scan/scan_window_internal.h"
 
 static bool

@@ -10,9 +10,9 @@
 #include "node/scan/scan_block_internal.h"
 #include "node/scan/scan_masks_internal.h"
 
-#define SCAN_TARGET        \
-    __attribute__((target( \
-        "avx2,avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
+#define SCAN_TARGET                                                  \
+    __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl," \
+                          "avx512vbmi,bmi,bmi2,lzcnt,popcnt")))
 #define SCAN_LANES 8
 
 #include "node/scan/scan_words_internal.h"
@@ -27,13 +27,6 @@ SCAN_TARGET static inline uint64_t
 equal(__m512i x, char c)
 {
     return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8(c));
-}
-
-/* Bytes of low or more, unsigned. */
-SCAN_TARGET static inline uint64_t
-from(__m512i x, unsigned low)
-{
-    return _mm512_cmpge_epu8_mask(x, _mm512_set1_epi8((char)low));
 }
 
 /* Bytes from low to high, both included. */
@@ -70,24 +63,27 @@ static const char frame_table[16] = {
 static const char space_table[16] = {
     [0] = ' ', [9] = '\t', [10] = '\n', [13] = '\r'};
 
-/* Bit h - 2 of entry l: the byte of nibbles h, l may be escaped. */
-static const char escape_table[16] = {
-    [0x2] = 1 | 1 << 4 | 1 << 5, /* " b r */
-    [0x4] = 1 << 5,              /* t */
-    [0x6] = 1 << 4,              /* f */
-    [0xC] = 1 << 3,              /* \ */
-    [0xE] = 1 << 4,              /* n */
-    [0xF] = 1,                   /* / */
+/* The bytes of an escape. */
+enum {
+    LETTER = 1,
+    U = 2,
+    HEX = 4,
 };
-static const char escape_rows[16] = {
-    [2] = 1, [5] = 1 << 3, [6] = 1 << 4, [7] = 1 << 5};
-
-/* Likewise: C0, C1, E0, ED, F0, F4 and above. */
-static const char special_table[16] = {
-    [0x0] = 1 | 2 | 4, [0x1] = 1,     [0x4] = 4, [0x5] = 4, [0x6] = 4,
-    [0x7] = 4,         [0x8] = 4,     [0x9] = 4, [0xA] = 4, [0xB] = 4,
-    [0xC] = 4,         [0xD] = 2 | 4, [0xE] = 4, [0xF] = 4};
-static const char special_rows[16] = {[0xC] = 1, [0xE] = 2, [0xF] = 4};
+static const char escape_table[128] = {
+    ['"'] = LETTER,
+    ['/'] = LETTER,
+    ['0' ... '9'] = HEX,
+    ['A' ... 'F'] = HEX,
+    ['\\'] = LETTER,
+    ['a'] = HEX,
+    ['b'] = HEX | LETTER,
+    ['c' ... 'e'] = HEX,
+    ['f'] = HEX | LETTER,
+    ['n'] = LETTER,
+    ['r'] = LETTER,
+    ['t'] = LETTER,
+    ['u'] = U,
+};
 
 /* Least byte of a window and all its bits, at each of 64 places. */
 struct text_sum {
@@ -102,18 +98,6 @@ text_none(void)
                              .bits = _mm512_setzero_si512()};
 }
 
-/* The bytes for whose nibbles the two tables have a bit in common. */
-SCAN_TARGET static inline uint64_t
-in_table(__m512i x, const char by_low[16], const char by_high[16])
-{
-    __m512i nibble = _mm512_set1_epi8(0x0F);
-    __m512i low = _mm512_and_si512(x, nibble);
-    __m512i high = _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble);
-
-    return _mm512_test_epi8_mask(_mm512_shuffle_epi8(table(by_low), low),
-                                 _mm512_shuffle_epi8(table(by_high), high));
-}
-
 SCAN_TARGET static inline struct text_masks
 text_masks(const unsigned char *block, struct text_sum *sum)
 {
@@ -124,7 +108,6 @@ text_masks(const unsigned char *block, struct text_sum *sum)
     return (struct text_masks){
         .quote = equal(x, '"'),
         .slash = equal(x, '\\'),
-        .escapable = in_table(x, escape_table, escape_rows),
     };
 }
 
@@ -194,11 +177,25 @@ byte_mask(const unsigned char *block, char c)
 }
 
 SCAN_TARGET static inline uint64_t
-hex_mask(const unsigned char *block)
+with_bits(__m512i x, int bits)
 {
-    __m512i x = load(block);
+    return _mm512_test_epi8_mask(x, _mm512_set1_epi8((char)bits));
+}
 
-    return range(x, '0', '9') | range(folded(x), 'a', 'f');
+/* Bytes above 7F are looked up as 7F, which is nothing. */
+SCAN_TARGET static inline struct escape_masks
+escape_masks(const unsigned char *block)
+{
+    __m512i x = _mm512_min_epu8(load(block), _mm512_set1_epi8(0x7F));
+    __m512i classes =
+        _mm512_permutex2var_epi8(_mm512_loadu_si512(escape_table), x,
+                                 _mm512_loadu_si512(escape_table + 64));
+
+    return (struct escape_masks){
+        .letter = with_bits(classes, LETTER),
+        .u = with_bits(classes, U),
+        .hex = with_bits(classes, HEX),
+    };
 }
 
 SCAN_TARGET static inline struct digit_masks
@@ -212,35 +209,51 @@ digit_masks(const unsigned char *block)
     };
 }
 
-SCAN_TARGET static inline struct utf8_masks
-utf8_masks(const unsigned char *block)
-{
-    __m512i x = load(block);
-    uint64_t from_c0 = from(x, 0xC0);
+typedef uint8_t bytes __attribute__((vector_size(64)));
 
-    return (struct utf8_masks){
-        .continuation = _mm512_movepi8_mask(x) & ~from_c0,
-        .from_c0 = from_c0,
-        .from_e0 = from(x, 0xE0),
-        .from_f0 = from(x, 0xF0),
-        .special = in_table(x, special_table, special_rows),
-    };
+SCAN_TARGET static inline bytes
+load_bytes(const unsigned char *from)
+{
+    return (bytes)load(from);
 }
 
-SCAN_TARGET static inline struct special_masks
-special_masks(const unsigned char *block)
+/* A table of 16 bytes, each of them four times. */
+SCAN_TARGET static inline __m512i
+spread(const char by_nibble[16])
 {
-    __m512i x = load(block);
+    static const char fours[64] = {
+        0,  0,  0,  0,  1,  1,  1,  1,  2,  2,  2,  2,  3,  3,  3,  3,
+        4,  4,  4,  4,  5,  5,  5,  5,  6,  6,  6,  6,  7,  7,  7,  7,
+        8,  8,  8,  8,  9,  9,  9,  9,  10, 10, 10, 10, 11, 11, 11, 11,
+        12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15};
 
-    return (struct special_masks){
-        .from_90 = from(x, 0x90),
-        .from_a0 = from(x, 0xA0),
-        .e0 = equal(x, (char)0xE0),
-        .ed = equal(x, (char)0xED),
-        .f0 = equal(x, (char)0xF0),
-        .f4 = equal(x, (char)0xF4),
-    };
+    return _mm512_shuffle_epi8(table(by_nibble), _mm512_loadu_si512(fours));
 }
+
+/* Of an index six bits are looked at, of which four mean anything. */
+SCAN_TARGET static inline bytes
+find_low(const char by_nibble[16], bytes x)
+{
+    return (bytes)_mm512_permutexvar_epi8((__m512i)x, table(by_nibble));
+}
+
+SCAN_TARGET static inline bytes
+find_high(const char by_nibble[16], bytes x)
+{
+    return (bytes)_mm512_permutexvar_epi8(_mm512_srli_epi16((__m512i)x, 2),
+                                          spread(by_nibble));
+}
+
+SCAN_TARGET static inline bytes
+less(bytes x, bytes by)
+{
+    return (bytes)_mm512_subs_epu8((__m512i)x, (__m512i)by);
+}
+
+#define SHIFTED(before, x, n)                                                  \
+    ((bytes)_mm512_alignr_epi8(                                                \
+        (__m512i)(x), _mm512_alignr_epi64((__m512i)(x), (__m512i)(before), 6), \
+        16 - (n)))
 
 SCAN_TARGET static inline unsigned
 lane_tops(words x)
@@ -260,12 +273,14 @@ fill_lanes(unsigned bits)
     return (words)_mm512_movm_epi64((__mmask8)bits);
 }
 
+#include "node/scan/scan_utf8_tables_internal.h"
 #include "node/scan/scan_window_internal.h"
 
 static bool
 usable(void)
 {
     return __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");

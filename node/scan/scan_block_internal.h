@@ -43,15 +43,6 @@ struct scan_string_carry {
     uint64_t hex;       /* bits 0-3: bytes that must be hex digits */
 };
 
-struct scan_utf8_carry {
-    uint64_t continuation; /* bits 0-2: bytes that must be 80..BF */
-    uint64_t special;      /* the byte before was one of these: */
-    uint64_t e0;
-    uint64_t ed;
-    uint64_t f0;
-    uint64_t f4;
-};
-
 struct scan_frame_carry {
     uint64_t in_key;    /* the next byte is in a string that is a key */
     uint64_t in_scalar; /* ... may belong to the last scalar */
@@ -112,8 +103,7 @@ struct scan_window {
     uint64_t slash[SCAN_WINDOW + SCAN_LANES_MAX];
     uint64_t quote[SCAN_WINDOW + SCAN_LANES_MAX]; /* those not escaped */
     uint64_t in_string[SCAN_WINDOW]; /* opening quote and contents */
-    uint64_t odd[SCAN_WINDOW]; /* bytes that a backslash escapes: first all that
-                                  may be, then those that may not */
+    uint64_t escaped[SCAN_WINDOW];   /* bytes that a backslash escapes */
 };
 
 struct scan_blocks {
@@ -125,7 +115,6 @@ struct scan_blocks {
     bool closed; /* depth 0 was reached: nothing is read any more */
 
     struct scan_string_carry strings;
-    struct scan_utf8_carry utf8;
     struct scan_frame_carry frame;
     struct scan_window window;
     unsigned char tail[SCAN_BLOCK]; /* the last block, filled up with spaces */

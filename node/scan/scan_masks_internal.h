@@ -1,7 +1,7 @@
 /*
  * What a kernel of the scanner says of 64 bytes: bit i speaks of byte i.
  * Private to scan; scan_window_internal.h uses them. Split by when they are
- * needed, so that plain text costs four masks and no more.
+ * needed, so that plain text costs two masks and no more.
  *
  * Role: core. Owns: nothing, plain values.
  */
@@ -13,8 +13,14 @@
 /* Of every block. */
 struct text_masks {
     uint64_t quote;
-    uint64_t slash;     /* \ */
-    uint64_t escapable; /* " \ / b f n r t: may follow one, u aside */
+    uint64_t slash; /* \ */
+};
+
+/* Of blocks in which a backslash escapes something. */
+struct escape_masks {
+    uint64_t letter; /* " \ / b f n r t: all that may follow one but u */
+    uint64_t u;
+    uint64_t hex; /* 0-9 A-F a-f */
 };
 
 /*

@@ -105,7 +105,6 @@ text_masks(const unsigned char *block, struct text_sum *sum)
     return (struct text_masks){
         .quote = mask_of(block, QUOTE),
         .slash = mask_of(block, SLASH),
-        .escapable = mask_of(block, ESCAPE),
     };
 }
 
@@ -147,10 +146,14 @@ byte_mask(const unsigned char *block, char c)
     return range_of(block, (unsigned char)c, (unsigned char)c);
 }
 
-static inline uint64_t
-hex_mask(const unsigned char *block)
+static inline struct escape_masks
+escape_masks(const unsigned char *block)
 {
-    return mask_of(block, HEX);
+    return (struct escape_masks){
+        .letter = mask_of(block, ESCAPE),
+        .u = byte_mask(block, 'u'),
+        .hex = mask_of(block, HEX),
+    };
 }
 
 static inline struct digit_masks
@@ -207,6 +210,7 @@ fill_lanes(unsigned bits)
     return (words){0 - (uint64_t)(bits & 1)};
 }
 
+#include "node/scan/scan_utf8_masks_internal.h"
 #include "node/scan/scan_window_internal.h"
 
 static bool

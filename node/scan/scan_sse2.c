@@ -81,14 +81,6 @@ text_none(void)
                              .most = _mm_setzero_si128()};
 }
 
-/* The bytes that may follow a backslash, u aside. */
-static inline uint64_t
-escapable(struct vectors x)
-{
-    return equal(x, 'n') | equal(x, '"') | equal(x, '\\') | equal(x, 't') |
-           equal(x, 'r') | equal(x, '/') | equal(x, 'b') | equal(x, 'f');
-}
-
 static inline struct text_masks
 text_masks(const unsigned char *block, struct text_sum *sum)
 {
@@ -103,7 +95,6 @@ text_masks(const unsigned char *block, struct text_sum *sum)
     return (struct text_masks){
         .quote = equal(x, '"'),
         .slash = equal(x, '\\'),
-        .escapable = escapable(x),
     };
 }
 
@@ -194,14 +185,20 @@ byte_mask(const unsigned char *block, char c)
     return equal(load(block), c);
 }
 
-static inline uint64_t
-hex_mask(const unsigned char *block)
+static inline struct escape_masks
+escape_masks(const unsigned char *block)
 {
     struct vectors x = load(block);
     struct vectors low = folded(x);
 
-    return (from(x, '0') & ~from(x, '9' + 1)) |
-           (from(low, 'a') & ~from(low, 'f' + 1));
+    return (struct escape_masks){
+        .letter = equal(x, 'n') | equal(x, '"') | equal(x, '\\') |
+                  equal(x, 't') | equal(x, 'r') | equal(x, '/') |
+                  equal(x, 'b') | equal(x, 'f'),
+        .u = equal(x, 'u'),
+        .hex = (from(x, '0') & ~from(x, '9' + 1)) |
+               (from(low, 'a') & ~from(low, 'f' + 1)),
+    };
 }
 
 static inline struct digit_masks
@@ -264,6 +261,7 @@ fill_lanes(unsigned bits)
     return (words){0 - (uint64_t)(bits & 1), 0 - (uint64_t)(bits >> 1 & 1)};
 }
 
+#include "node/scan/scan_utf8_masks_internal.h"
 #include "node/scan/scan_window_internal.h"
 
 static bool

@@ -7,17 +7,15 @@
 #define EVEN_BITS UINT64_C(0x5555555555555555)
 
 /*
- * The bytes that a backslash escapes. In a run of backslashes every second
- * one is escaped, and the byte behind a run of odd length: those behind a
- * backslash at the other parity than the run's first. Adding the first bits of
- * the runs that start at even places flips all of those runs and the byte
- * behind, which tells them from the others. *out: 1 in a lane whose next byte
- * is escaped.
+ * The same where a backslash escapes another. In a run of backslashes every
+ * second one is escaped, and the byte behind a run of odd length: those behind
+ * a backslash at the other parity than the run's first. Adding the first bits
+ * of the runs that start at even places flips all of those runs and the byte
+ * behind, which tells them from the others.
  */
 SCAN_TARGET static inline words
-escaped_bytes(words slash, words *out)
+escaped_in_runs(words slash, words before, words *out)
 {
-    words before = *out;
     words in = next_lane(before, (words){0});
 
     for (;;) {
@@ -33,6 +31,24 @@ escaped_bytes(words slash, words *out)
         }
         in = next;
     }
+}
+
+/*
+ * The bytes that a backslash escapes: each one behind a backslash, unless one
+ * of them is a backslash. *out: 1 in a lane whose next byte is escaped.
+ */
+SCAN_TARGET static inline words
+escaped_bytes(words slash, words *out)
+{
+    words before = *out;
+    words last = slash >> 63;
+    words escaped = slash << 1 | next_lane(before, last);
+
+    if (UNLIKELY(lanes_set(escaped & slash) != 0)) {
+        return escaped_in_runs(slash, before, out);
+    }
+    *out = last;
+    return escaped;
 }
 
 /* Bit i of a lane: the parity of its bits 0 to i. */
@@ -63,75 +79,65 @@ strings_of(words quote, uint64_t *in_string)
 }
 
 /*
- * Escapes that are more than one letter: those blocks in which a backslash is
- * before something else, and those that the digits of \u may reach into.
+ * Escapes, in the blocks that have any: a letter follows the backslash, or u
+ * and four digits, which may reach into the next block.
  */
 SCAN_TARGET static inline uint64_t
-escapes_fault(struct scan_blocks *b, uint64_t set)
+escapes_fault(struct scan_blocks *b)
 {
-    struct scan_window *w = &b->window;
+    const struct scan_window *w = &b->window;
+    uint64_t blocks = UINT64_MAX >> (SCAN_WINDOW - w->count);
     uint64_t hex = b->strings.hex;
+    uint64_t set = w->slashed | (hex != 0);
     uint64_t fault = 0;
 
     CHECK_SLOW(w->count >= 1 && w->count <= SCAN_WINDOW);
-    set |= set << 1 | (hex != 0);
-    set &= UINT64_MAX >> (SCAN_WINDOW - w->count);
-    for (; set != 0; set &= set - 1) {
+    for (; (set & blocks) != 0; set &= set - 1) {
         unsigned i = (unsigned)__builtin_ctzll(set);
-        const unsigned char *block = block_of(b, i);
-        uint64_t u = w->odd[i] & byte_mask(block, 'u');
-        uint64_t digits = u << 1 | u << 2 | u << 3 | u << 4 | hex;
-
-        fault |= (w->odd[i] ^ u) | (digits & ~hex_mask(block));
-        hex = u >> 63 | u >> 62 | u >> 61 | u >> 60;
+        struct escape_masks m = escape_masks(block_of(b, i));
+        uint64_t odd = w->escaped[i] & ~m.letter;
+        if ((odd | hex) != 0) {
+            uint64_t u = odd & m.u;
+            uint64_t two = u | u << 1;
+            uint64_t last = u >> 60 | u >> 61;
+            uint64_t digits = two << 1 | two << 3 | hex;
+            fault |= (odd ^ u) | (digits & ~m.hex);
+            hex = last | last >> 2;
+            if ((set >> i & 2) == 0 && hex != 0) {
+                set |= UINT64_C(2) << i;
+            }
+        }
     }
     b->strings.hex = hex;
     return fault;
 }
 
 /*
- * UTF-8 (RFC 3629): continuation bytes are exactly where the lead bytes want
- * them, and behind a special one the first is in the range that it leaves.
+ * UTF-8, in the blocks that have characters above 7F and in those that come
+ * next. The block before the window is where it was; before the first window
+ * no character is torn.
  */
 SCAN_TARGET static inline uint64_t
-utf8_fault(struct scan_utf8_carry *c, const unsigned char *block)
+characters_fault(const struct scan_blocks *b)
 {
-    struct utf8_masks m = utf8_masks(block);
-    uint64_t wanted = m.from_c0 << 1 | m.from_e0 << 2 | m.from_f0 << 3;
-    uint64_t fault = (wanted | c->continuation) ^ m.continuation;
+    const struct scan_window *w = &b->window;
+    struct utf8_state state = utf8_none();
+    uint64_t before = 0;
 
-    c->continuation = m.from_c0 >> 63 | m.from_e0 >> 62 | m.from_f0 >> 61;
-    if ((m.special | c->special) != 0) {
-        struct special_masks s = special_masks(block);
-        fault |= m.special & ~(s.e0 | s.ed | s.f0 | s.f4);
-        fault |= (s.e0 << 1 | c->e0) & ~s.from_a0;
-        fault |= (s.ed << 1 | c->ed) & s.from_a0;
-        fault |= (s.f0 << 1 | c->f0) & ~s.from_90;
-        fault |= (s.f4 << 1 | c->f4) & s.from_90;
-        c->e0 = s.e0 >> 63;
-        c->ed = s.ed >> 63;
-        c->f0 = s.f0 >> 63;
-        c->f4 = s.f4 >> 63;
-        c->special = c->e0 | c->ed | c->f0 | c->f4;
+    if (w->at >= SCAN_BLOCK) {
+        const char *last = b->body + w->at - SCAN_BLOCK;
+        before = high_mask((const unsigned char *)last);
+        utf8_before(&state, (const unsigned char *)last);
     }
-    return fault;
-}
-
-/* Of all blocks that have characters above 7F, or the end of one. */
-SCAN_TARGET static inline uint64_t
-characters_fault(struct scan_blocks *b)
-{
-    struct scan_utf8_carry c = b->utf8;
-    uint64_t fault = 0;
-
-    for (unsigned i = 0; i < b->window.count; i++) {
+    for (unsigned i = 0; i < w->count; i++) {
         const unsigned char *block = block_of(b, i);
-        if ((high_mask(block) | c.continuation) != 0) {
-            fault |= utf8_fault(&c, block);
+        uint64_t high = high_mask(block);
+        if ((high | before) != 0) {
+            utf8_next(&state, block);
         }
+        before = high;
     }
-    b->utf8 = c;
-    return fault;
+    return utf8_fault(&state);
 }
 
 /* Control characters: outside strings they must be white space. */
@@ -183,7 +189,6 @@ read_text(struct scan_blocks *b)
         struct text_masks m = text_masks(block_of(b, i), &sum);
         w->quote[i] = m.quote;
         w->slash[i] = m.slash;
-        w->odd[i] = m.escapable;
     }
     store_words(&w->quote[w->count], (words){0});
     store_words(&w->slash[w->count], (words){0});
@@ -192,11 +197,10 @@ read_text(struct scan_blocks *b)
 
 /*
  * Finds the strings, and the blocks that have anything outside them. No
- * branches here that a processor would often guess wrong. *odd: the blocks
- * with a backslash before something other than a letter.
+ * branches here that a processor would often guess wrong.
  */
 SCAN_TARGET static inline void
-find_strings(struct scan_blocks *b, uint64_t *odd)
+find_strings(struct scan_blocks *b)
 {
     struct scan_window *w = &b->window;
     struct scan_string_carry *c = &b->strings;
@@ -205,25 +209,20 @@ find_strings(struct scan_blocks *b, uint64_t *odd)
     uint64_t in_string = c->in_string;
     uint64_t busy = 0;
     uint64_t slashed = 0;
-    unsigned last = w->count - 1;
 
-    *odd = 0;
     for (unsigned i = 0; i < w->count; i += SCAN_LANES) {
         words slash = load_words(&w->slash[i]);
         words escaped = escaped_bytes(slash, &escape);
-        words wrong = escaped & ~load_words(&w->odd[i]);
         words quote = load_words(&w->quote[i]) & ~escaped;
         words strings = strings_of(quote, &in_string);
 
-        store_words(&w->odd[i], wrong);
+        store_words(&w->escaped[i], escaped);
         store_words(&w->quote[i], quote);
         store_words(&w->in_string[i], strings);
-        *odd |= (uint64_t)lanes_set(wrong) << i;
         busy |= (uint64_t)lanes_set(quote | ~strings) << i;
         slashed |= (uint64_t)lanes_set(slash | escaped) << i;
     }
-    *odd &= UINT64_MAX >> (63 - last);
-    w->busy = busy & UINT64_MAX >> (63 - last);
+    w->busy = busy & UINT64_MAX >> (SCAN_WINDOW - w->count);
     w->slashed = slashed;
     w->carried = c->slashed;
     c->slashed = in_string != 0 ? slashed_after(w) : 0;
@@ -236,17 +235,14 @@ SCAN_TARGET static inline uint64_t
 strings_fault(struct scan_blocks *b)
 {
     struct text_sum sum = read_text(b);
-    uint64_t odd;
-    uint64_t fault = 0;
 
-    find_strings(b, &odd);
-    if ((odd | b->strings.hex) != 0) {
-        fault |= escapes_fault(b, odd);
-    }
+    find_strings(b);
+    uint64_t fault = escapes_fault(b);
     if (text_has_control(sum)) {
         fault |= controls_fault(b);
     }
-    if (text_has_high(sum) || b->utf8.continuation != 0) {
+    if (text_has_high(sum) ||
+        (b->window.at != 0 && (b->body[b->window.at - 1] & 0x80) != 0)) {
         fault |= characters_fault(b);
     }
     return fault;

@@ -56,6 +56,7 @@
  *   struct text_sum text_none(void)
  *   struct text_masks text_masks(block, struct text_sum *sum)
  *   bool text_has_control(sum), text_has_high(sum)
+ *   struct escape_masks escape_masks(block)
  *   struct frame_masks frame_masks(block)
  *   struct digit_masks digit_masks(block)
  *   struct utf8_masks utf8_masks(block)
@@ -64,7 +65,6 @@
  *   uint64_t control_mask(block)   below 20
  *   uint64_t high_mask(block)      80 and above
  *   uint64_t byte_mask(block, char c)
- *   uint64_t hex_mask(block)       0-9 A-F a-f
  *   unsigned lane_tops(words)      bit k: the top bit of lane k
  *   unsigned lanes_set(words)      bit k: whether lane k is not 0
  *   words fill_lanes(unsigned)     all ones in the lanes whose bit is set

@@ -258,3 +258,66 @@ Test(node_scan_fault, every_truncation_ends_too_early_at_its_end)
     }
     (void)try_body(body);
 }
+
+/* Every kernel says of this text what the other judge says, wherever a block
+ * ends in it. */
+static void
+judged_alike(const char *text, size_t len)
+{
+    const struct scan_kernel *kernel;
+    struct scan_fault fault;
+    char body[128];
+
+    for (size_t pad = 54; pad <= 58; pad++) {
+        size_t size = pad + 6 + len + 2;
+        cr_assert_leq(size, sizeof(body));
+        memset(body, ' ', pad);
+        memcpy(body + pad, "{\"a\":\"", 6);
+        memcpy(body + pad + 6, text, len);
+        memcpy(body + pad + 6 + len, "\"}", 2);
+        bool good = scan_fault_find(body, size, 4, &fault) == 0;
+        for (unsigned i = 0; (kernel = scan_kernel_nth(i)) != NULL; i++) {
+            struct scan scan = {.spans = NULL};
+            struct scan_limits limits = {.depth_max = 4};
+            if (kernel->usable()) {
+                int outcome = scan_body_with(kernel, (struct slice){body, size},
+                                             &limits, &scan);
+                cr_assert_eq(outcome == 0, good, "%s: %02x %02x %zu, pad %zu",
+                             kernel->name, (uint8_t)text[0], (uint8_t)text[1],
+                             len, pad);
+            }
+        }
+    }
+}
+
+Test(node_scan_fault, kernels_judge_every_lead_byte_alike)
+{
+    static const uint8_t edges[] = {'a',  0x7F, 0x80, 0x8F, 0x90, 0x9F,
+                                    0xA0, 0xBF, 0xC0, 0xE0, 0xF0, 0xFF};
+
+    for (unsigned lead = 0x80; lead <= 0xFF; lead++) {
+        for (size_t i = 0; i < sizeof(edges); i++) {
+            char text[] = {(char)lead, (char)edges[i], '\x80', '\xBF', '\x80'};
+            for (size_t len = 2; len <= sizeof(text); len++) {
+                judged_alike(text, len);
+            }
+        }
+    }
+}
+
+Test(node_scan_fault, kernels_judge_every_escape_alike)
+{
+    for (unsigned c = 0; c <= 0xFF; c++) {
+        char text[] = "\\u00e9\\";
+        text[1] = (char)c;
+        judged_alike(text, 2);
+        judged_alike(text, 6);
+        text[1] = 'u';
+        text[2] = (char)c;
+        judged_alike(text, 6);
+        text[2] = '0';
+        text[5] = (char)c;
+        judged_alike(text, 6);
+        judged_alike(text, 7);
+    }
+}
