@@ -519,9 +519,14 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
     CHECK(limits->spans_max == 0 || scan->spans != NULL);
     CHECK(limits->kept_count <= SCAN_KEPT_MAX);
-    *scan = (struct scan){
-        .spans = scan->spans, .api = scan->api, .n = 1, .prompts = 1};
-    memset(&top.sections, 0, sizeof(top.sections));
+    struct scan_span *spans = scan->spans;
+    enum scan_api api = scan->api;
+    scan_wipe(scan, sizeof(*scan));
+    scan->spans = spans;
+    scan->api = api;
+    scan->n = 1;
+    scan->prompts = 1;
+    sections_init(&top.sections);
     memset(top.maxes, 0, sizeof(top.maxes));
     memset(&top.scores, 0, sizeof(top.scores));
     top.priority.present = false;

@@ -11,14 +11,23 @@ scan_blocks_init(struct scan_blocks *b, const char *body, size_t at, size_t end,
                  uint32_t depth_max)
 {
     CHECK(at <= end && depth_max <= SCAN_DEPTH_MAX);
-    /* The arrays behind are written before they are read. */
-    memset(b, 0, offsetof(struct scan_blocks, window.frames.tokens));
+    /* All else of a window is written before it is read. */
+    b->window.frames.count = 0;
+    b->strings = (struct scan_string_carry){.in_string = 0};
+    b->frame = (struct scan_frame_carry){.separated = 1}; /* a value comes */
     b->body = body;
     b->end = end;
     b->next = at;
     b->depth_max = (int32_t)depth_max;
     b->ok = true;
-    b->frame.separated = 1; /* as if: a value comes */
+    b->closed = false;
+}
+
+void
+scan_wipe(void *at, size_t bytes)
+{
+    CHECK_SLOW(at != NULL);
+    memset(at, 0, bytes);
 }
 
 bool

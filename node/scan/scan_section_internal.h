@@ -48,10 +48,18 @@ struct sections_found {
     struct scan_text tools; /* raw; unless empty */
 };
 
-/* All zero before the first. */
 struct sections {
     struct section of[SECTIONS];
 };
+
+/* None is present. */
+static inline void
+sections_init(struct sections *s)
+{
+    for (unsigned id = 0; id < SECTIONS; id++) {
+        s->of[id].present = false;
+    }
+}
 
 /* The section of that name; SECTIONS: none. */
 enum section_id section_named(struct slice name);
