@@ -3,17 +3,34 @@
  */
 #include "node/scan/scan_walk_internal.h"
 
+/* What comes behind a message's content, in the order of its spans: text, then
+ * raw. */
+enum behind {
+    NAME,
+    REASONING_CONTENT,
+    REASONING, /* the newer name of the same */
+    CALLS,
+    CALL,
+    SUMMARY, /* of an item of reasoning */
+    BEHINDS,
+};
+
 /* What one message may hold beside its content, the last of each key. */
 struct message {
     struct scan_text role;
-    struct scan_text name;
-    struct scan_text reasoning_content;
-    struct scan_text reasoning; /* the newer name of the same */
-    struct scan_text calls;
-    struct scan_text call;
-    struct scan_text summary; /* of an item of reasoning */
     bool known; /* it has a role or content: not an item of another sort */
+    unsigned behind_set; /* which of those are present */
+    struct scan_text behind[BEHINDS];
 };
+
+static void
+put_behind(struct message *m, enum behind which, struct scan_text text)
+{
+    CHECK_SLOW(which < BEHINDS);
+    m->behind_set &= ~(1U << which);
+    m->behind_set |= (unsigned)text.present << which;
+    m->behind[which] = text;
+}
 
 /*
  * The spans of `content` come right behind the role's, wherever it stands;
@@ -48,17 +65,17 @@ message_value(struct walk *w, struct scan_text key, struct message *m,
         m->known = true;
         m->role = walk_text(w, value);
     } else if (WALK_IS(name, "name")) {
-        m->name = walk_text(w, value);
+        put_behind(m, NAME, walk_text(w, value));
     } else if (WALK_IS(name, "reasoning_content")) {
-        m->reasoning_content = walk_text(w, value);
+        put_behind(m, REASONING_CONTENT, walk_text(w, value));
     } else if (WALK_IS(name, "reasoning")) {
-        m->reasoning = walk_text(w, value);
+        put_behind(m, REASONING, walk_text(w, value));
     } else if (WALK_IS(name, "tool_calls")) {
-        m->calls = walk_raw(w, value);
+        put_behind(m, CALLS, walk_raw(w, value));
     } else if (WALK_IS(name, "function_call")) {
-        m->call = walk_raw(w, value);
+        put_behind(m, CALL, walk_raw(w, value));
     } else if (WALK_IS(name, "summary")) {
-        m->summary = walk_raw(w, value);
+        put_behind(m, SUMMARY, walk_raw(w, value));
     } else {
         walk_skip(w, value);
     }
@@ -68,7 +85,7 @@ message_value(struct walk *w, struct scan_text key, struct message *m,
 static void
 message(struct walk *w, uint32_t at)
 {
-    struct message m = {.known = false};
+    struct message m;
     uint32_t role = w->spans_count;
     bool placed;
 
@@ -77,6 +94,9 @@ message(struct walk *w, uint32_t at)
     placed = !w->spans_truncated;
     struct mark mark = {.spans_count = w->spans_count,
                         .spans_truncated = w->spans_truncated};
+    m.known = false;
+    m.role.present = false;
+    m.behind_set = 0;
     struct token t = walk_token(w);
     for (; t.kind == '"'; t = walk_token(w)) {
         message_value(w, walk_string(w, t.at), &m, mark);
@@ -93,12 +113,10 @@ message(struct walk *w, uint32_t at)
         return;
     }
     CHECK_SLOW(w->spans_count >= role);
-    walk_push(w, SCAN_TEXT, m.name);
-    walk_push(w, SCAN_TEXT, m.reasoning_content);
-    walk_push(w, SCAN_TEXT, m.reasoning);
-    walk_push(w, SCAN_TOOLS, m.calls);
-    walk_push(w, SCAN_TOOLS, m.call);
-    walk_push(w, SCAN_TOOLS, m.summary);
+    for (unsigned left = m.behind_set; left != 0; left &= left - 1) {
+        unsigned which = (unsigned)__builtin_ctz(left);
+        walk_push(w, which < CALLS ? SCAN_TEXT : SCAN_TOOLS, m.behind[which]);
+    }
 }
 
 /* The elements of an array of messages, of which t is the first. */
