@@ -13,6 +13,7 @@
 #include "node/view/fleet_view.h"
 
 #define REPEATS 15
+#define COUNTS  4
 
 struct scene {
     struct fleet_board board;
@@ -158,15 +159,29 @@ arrange(uint32_t workers, uint32_t holders, bool hot, bool uneven, bool slo)
     scene.input.prefix_key = 99;
 }
 
+static const uint32_t counts[COUNTS] = {8, 64, 256, 1024};
+
+/* How many columns there are. */
+static unsigned
+heading(void)
+{
+    unsigned columns = 0;
+
+    printf("%-34s", "ns per election (x round robin)");
+    for (; columns < COUNTS && counts[columns] <= WORKERS_MAX; columns++) {
+        printf(" %8u", counts[columns]);
+    }
+    printf(" workers\n");
+    return columns;
+}
+
 int
 main(int argc, char **argv)
 {
-    static const uint32_t counts[] = {8, 64, 256};
     uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
 
-    printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
-           "256 workers");
-    double base[3] = {0};
+    unsigned columns = heading();
+    double base[COUNTS] = {0};
     for (unsigned row = 0; row < 20; row++) {
         static const struct {
             const char *name;
@@ -204,7 +219,7 @@ main(int argc, char **argv)
             {"kvasir's columns beside, kept", ELECT_KVASIR, true},
         };
         printf("%-34s", rows[row].name);
-        for (unsigned c = 0; c < 3; c++) {
+        for (unsigned c = 0; c < columns; c++) {
             arrange(counts[c], rows[row].prefix ? counts[c] / 4 : 0,
                     rows[row].hot, rows[row].uneven, rows[row].slo);
             scene.config.policy = rows[row].policy;
