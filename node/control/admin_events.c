@@ -241,7 +241,7 @@ static const struct stream_family stream_families[] = {
     {"kvasir_accuracy_answers_total", "counter",
      "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
-     "Answers with exactly the predicted cached tokens", exact},
+     "Compared answers that were as predicted, or a block apart", exact},
 };
 
 static void

@@ -13,6 +13,12 @@
  * without a block size, or with a prompt shorter than one block, proves nothing
  * and is not counted.
  *
+ * What no node can know. Between the election and the request's turn at the
+ * engine its cache goes on changing. Another node may elect the same engine for
+ * the same prompt before it hears of ours, and be served first: more is found
+ * than was predicted. And prompts that wait before ours may push out what was
+ * there: less is found. tests/bench/predictions.py counts both.
+ *
  * When it is persistent. The last ACCURACY_WINDOW answers are remembered. Once
  * there are answers_min of them, a mirror is wrong while at least
  * wrong_permille of them are: single surprises (an eviction in progress, a

@@ -55,10 +55,11 @@ class Pictures(MeshCase):
                            "--workers.slots", str(max(count, 256)))
         harness.wait_until(lambda: harness.metric(nodes[0].at("admin"), "kvasir_worker_eligible")
                            == count, "all workers take requests")
-        for node in nodes:
+        for seed, node in enumerate(nodes):  # people of its own: see predictions.py
             load = subprocess.Popen(
                 [harness.program("kvasir-load"), "--url", node.url("serve"), "--users",
-                 str(4 + count // 4), "--conversations", "100000", "--think-ms", "3000"],
+                 str(4 + count // 4), "--conversations", "100000", "--think-ms", "3000",
+                 "--seed", str(seed + 1)],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(load.wait)
             self.addCleanup(load.terminate)
