@@ -142,7 +142,7 @@ put_island(struct json_out *json, const struct fleet_worker *worker,
 }
 
 static void ON_CONTROL
-put_row(struct json_out *json, const struct control *control,
+put_row(struct json_out *json, struct control *control,
         const struct route_world *world, const struct elect_row *row)
 {
     const struct route_scratch *route = &control->explain;

@@ -221,7 +221,7 @@ control_roster_has(const struct control *control,
 }
 
 const char *
-control_roster_from(const struct control *control, const char *id)
+control_roster_from(struct control *control, const char *id)
 {
     uint32_t slot = fleet_find(control->fleet, slice_of(id));
     struct fleet_status status;
@@ -230,6 +230,9 @@ control_roster_from(const struct control *control, const char *id)
     if (slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
         status.config->from[0] != '\0') {
         return status.config->from;
+    }
+    if (scale_seat_find_worker(&control->scale.act.seat, id) != NULL) {
+        return "scale rule";
     }
     return roster_find(roster_of(control), id, &entry) &&
                    entry.version >= ROSTER_OPERATION

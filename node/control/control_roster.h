@@ -45,9 +45,10 @@ bool control_roster_drain(struct control *control, struct slice id,
 bool control_roster_remove(struct control *control, struct slice id)
     MUST_CHECK ON_CONTROL;
 
-/* Where a worker comes from: what named it (`from`), "configuration" (of some
- * node), or "operator". Good until the next change of the worker. */
-const char *control_roster_from(const struct control *control, const char *id)
+/* Where a worker comes from: what named it (`from`), "scale rule" (an engine
+ * that was asked for), "configuration" (of some node), or "operator". Good until
+ * the next change of the worker. */
+const char *control_roster_from(struct control *control, const char *id)
     ON_CONTROL;
 
 /* Whether this node has exactly that worker. */

@@ -372,6 +372,8 @@ class ScaleAct(harness.Case):
                                         "--scale.provision", "15s"))
         harness.wait_until(lambda: self.states(node) == ["works"], "one came")
         job = self.told(node)["jobs"][0]
+        workers = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        self.assertEqual({w["from"]: w["id"] for w in workers}.get("scale rule"), job["worker"])
         answer = harness.request(node.at("admin"), "POST",
                                  f"/admin/workers/{job['worker']}/drain", {})
         self.assertEqual(answer.status, 200, answer.text)
