@@ -1,4 +1,6 @@
 /* A configuration as YAML, and the schema as reference and help. */
+#include <string.h>
+
 #include "node/config/config_diff.h"
 #include "node/config/config_schema.h"
 #include "node/config/config_words_internal.h"
@@ -7,6 +9,28 @@ static bool
 is_text(enum config_type type)
 {
     return type >= CONFIG_LABEL;
+}
+
+#define LINE_WIDTH 79
+
+/* A quoted text behind what its line has already. Lists of words that do not
+ * fit go on in further lines, which YAML reads as blanks. */
+static void
+print_quoted(struct slice text, bool list, size_t used, struct buf *out)
+{
+    if (!list || used + text.len + 2 <= LINE_WIDTH) {
+        buf_printf(out, "\"%.*s\"", (int)text.len, text.ptr);
+        return;
+    }
+    buf_add_text(out, "\"");
+    for (bool first = true; text.len != 0; first = false) {
+        struct slice word = slice_take(&text, ' ');
+        bool fits = used + word.len + 2 <= LINE_WIDTH;
+        buf_add_text(out, first ? "" : fits ? " " : "\n    ");
+        buf_add_slice(out, word);
+        used = (first || fits ? used : 4) + word.len + 1;
+    }
+    buf_add_text(out, "\"");
 }
 
 /* `key: value`, nothing when the value is absent or secret; true if so. The
@@ -22,13 +46,17 @@ print_pair(const struct config_key *key, const char *name, const void *from,
     out->failed = out->failed || value.failed;
     bool shown = value.len != 0 && key->type != CONFIG_SECRET;
     if (shown) {
-        const char *quote = is_text(key->type) ? "\"" : "";
         if (heading->len != 0) {
             buf_printf(out, "%.*s:\n", (int)heading->len, heading->ptr);
             heading->len = 0;
         }
-        buf_printf(out, "%s%s: %s%.*s%s", indent, name, quote, (int)value.len,
-                   value.ptr, quote);
+        buf_printf(out, "%s%s: ", indent, name);
+        if (is_text(key->type)) {
+            print_quoted(buf_slice(&value), key->type >= CONFIG_PATHS,
+                         strlen(indent) + strlen(name) + 2, out);
+        } else {
+            buf_add_slice(out, buf_slice(&value));
+        }
     }
     buf_fini(&value);
     return shown;
@@ -73,8 +101,6 @@ config_print(const struct config *config, struct buf *out)
     }
     print_workers(config, out);
 }
-
-#define LINE_WIDTH 79
 
 /* text in lines of at most LINE_WIDTH, each behind `indent` spaces. */
 static void

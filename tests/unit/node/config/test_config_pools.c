@@ -55,6 +55,34 @@ Test(node_config_pools, a_pool_has_an_island_a_price_and_who_makes_it)
     cr_expect_null(config_scale_find(&config.scale, "us"));
 }
 
+/* Several do not fit into a line. */
+Test(node_config_pools, a_printed_configuration_is_cut_between_them)
+{
+    struct config again;
+    struct buf out;
+
+    (void)printed(POOL " iad,command=/bin/iad,island=us/iad,price=1.25,max=9 "
+                       "pdx,command=/bin/pdx sea,command=/bin/sea,max=9");
+    cr_assert_eq(config.scale.pools.count, 4, "%s", told());
+    buf_init(&out, (size_t)64 << 10);
+    config_print(&config, &out);
+    struct slice left = buf_slice(&out);
+    while (left.len != 0) {
+        struct slice line = slice_take(&left, '\n');
+        cr_expect_leq(line.len, 79, "%.*s", (int)line.len, line.ptr);
+    }
+    config_init(&again);
+    config_apply_yaml(&again, "f", buf_slice(&out), &errors);
+    cr_expect_eq(errors.count, 0, "%s", told());
+    cr_assert_eq(again.scale.pools.count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_expect_str_eq(again.scale.pools.pool[i].command,
+                         config.scale.pools.pool[i].command);
+    }
+    config_fini(&again);
+    buf_fini(&out);
+}
+
 Test(node_config_pools, one_that_is_given_up_is_said_to_be)
 {
     cr_expect_str_eq(printed("fra,command=/a,max=0 iad,command=/b,max=1024"),
