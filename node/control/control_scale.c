@@ -177,8 +177,8 @@ is_spared(const struct config_scale *config, const struct scale_market *market,
 }
 
 /* Whether a worker may go: such as were asked for, where somebody acts, as long
- * as its pool is there to end it; of a StatefulSet's pods the last one; of a pool
- * what is beyond its min. */
+ * as its pool is there to end it; of a StatefulSet's pods the last one; of a
+ * pool what is beyond its min. */
 static bool ON_CONTROL
 may_go(const struct control_scale_world *world,
        const struct scale_market *market, uint32_t slot)
@@ -198,7 +198,7 @@ may_go(const struct control_scale_world *world,
              job == scale_seat_find_last(world->seat, job->record.pool)));
 }
 
-/* What counts as its price: those of a pool that is given up are the dearest. */
+/* Its price; those of a pool that is given up are the dearest. */
 static uint32_t
 price_of(const struct config_scale *config, const char *name)
 {

@@ -112,8 +112,8 @@ is_idle(const struct control *control, uint32_t slot)
     return load[slot] == 0;
 }
 
-/* With its circuit half open it takes requests on trial, and stays so while none
- * come. */
+/* With its circuit half open it takes requests on trial, and stays so while
+ * none come. */
 static bool ON_CONTROL
 is_ready(const struct control *control, const struct scale_record *record,
          uint32_t slot)

@@ -1,14 +1,14 @@
 /*
  * What is done about how many engines there should be (scale.mode: act).
  *
- * One node of the mesh acts, the one that holds the lease (scale_lease.h), which
- * nodes grant each other among the gauges that they tell (scale_words.h). It
- * keeps a job (scale_job.h) for each engine that it asks for in the mesh's list
- * of workers, and carries all of them on, whoever began them.
+ * One node of the mesh acts, the one that holds the lease (scale_lease.h),
+ * which nodes grant each other among the gauges that they tell (scale_words.h).
+ * It keeps a job (scale_job.h) for each engine that it asks for in the mesh's
+ * list of workers, and carries all of them on, whoever began them.
  *
- * Calls (control_scale_call.h) go to one of three: scale.hook, by a POST of a JSON
- * object; scale.command, in arguments and the environment; scale.kubernetes, whose
- * replicas are set. What is told, and what must hold:
+ * Calls (control_scale_call.h) go to one of three: scale.hook, by a POST of a
+ * JSON object; scale.command, in arguments and the environment;
+ * scale.kubernetes, whose replicas are set. What is told, and what must hold:
  *
  *   action  "provision": make an engine for this key, unless it was made; or
  *           "terminate": end it, if there is one; neither is an error
@@ -23,21 +23,21 @@
  *           take requests in time: another place may have some
  *
  * A good answer (2xx; exit code 0) to provision may say where the engine is, in
- * the form of --worker (URL[,KEY=VALUE]...): in a member `worker`, or as the first
- * word that is printed. Until it does, the call comes again. One to terminate
- * says that the engine is gone, or will be, and that a late call to provision
- * does not make that key again. All other answers are failures; the call comes
- * again.
+ * the form of --worker (URL[,KEY=VALUE]...): in a member `worker`, or as the
+ * first word that is printed. Until it does, the call comes again. One to
+ * terminate says that the engine is gone, or will be, and that a late call to
+ * provision does not make that key again. All other answers are failures; the
+ * call comes again.
  *
  * Pods of a StatefulSet have no keys but numbers: those of their records
- * (scale_job.h). Pod 3 cannot end before pod 4, so the last one goes first, and one
- * that never took requests stays until it is the last; kube_scale.h says why a
- * call that comes twice, or late, does no harm, and scale_pods.h what becomes of
- * jobs that cross.
+ * (scale_job.h). Pod 3 cannot end before pod 4, so the last one goes first, and
+ * one that never took requests stays until it is the last; kube_scale.h says
+ * why a call that comes twice, or late, does no harm, and scale_pods.h what
+ * becomes of jobs that cross.
  *
  * Role: shell. Owns: jobs as this node knows them, calls under way. Thread:
- * control. Limits: SCALE_JOBS_MAX jobs, and those of control_scale_call.h. Errors:
- * counted; lines in the log.
+ * control. Limits: SCALE_JOBS_MAX jobs, and those of control_scale_call.h.
+ * Errors: counted; lines in the log.
  */
 #ifndef NODE_CONTROL_SCALE_ACT_H
 #define NODE_CONTROL_SCALE_ACT_H

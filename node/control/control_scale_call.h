@@ -4,9 +4,10 @@
  * sub-resource of a StatefulSet (control_scale_kube.c). Each begins a call and
  * ends it with the same few words; what they mean is control_scale_act.h's.
  *
- * Role: shell. Owns: the calls under way. Thread: control. Limits: SCALE_CALLS_MAX
- * at one time, SCALE_CALL_MS for each; SCALE_RUN_MS for a program, or
- * scale.provision where that is less. Errors: counted; lines in the log.
+ * Role: shell. Owns: the calls under way. Thread: control. Limits:
+ * SCALE_CALLS_MAX at one time, SCALE_CALL_MS for each; SCALE_RUN_MS for a
+ * program, or scale.provision where that is less. Errors: counted; lines in the
+ * log.
  */
 #ifndef NODE_CONTROL_SCALE_CALL_H
 #define NODE_CONTROL_SCALE_CALL_H

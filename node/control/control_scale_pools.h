@@ -4,10 +4,10 @@
  * where nodes get requests, the ways between them, and the money.
  *
  * An engine is in the pool that it was asked of; one that nobody asked for, in
- * that whose name is its worker's `pool`. A way is what island.links says, nothing
- * where one label is a prefix of the other or is not told, else what this node
- * measures to a worker of that island that answers, from its own; from elsewhere
- * it is not known.
+ * that whose name is its worker's `pool`. A way is what island.links says,
+ * nothing where one label is a prefix of the other or is not told, else what
+ * this node measures to a worker of that island that answers, from its own;
+ * from elsewhere it is not known.
  *
  * Role: core. Owns: nothing. Thread: control. Limits: those of scale_pool.h.
  * Errors: none.
@@ -41,8 +41,8 @@ struct control_scale_world {
 const char *control_scale_pool_of(const struct control_scale_world *world,
                                   uint32_t slot);
 
-/* Whether an engine was asked of a pool that the configuration has no more, so that
- * nobody can end it. */
+/* Whether an engine was asked of a pool that the configuration has no more, so
+ * that nobody can end it. */
 bool control_scale_is_orphan(const struct config_scale *config,
                              const struct scale_job *job);
 
@@ -55,8 +55,8 @@ void control_scale_market(const struct control_scale_world *world,
                           const char *model, const struct worker_set *set,
                           struct scale_market *market);
 
-/* A member `pools`, a list with each pool and why it may be asked or not; nothing
- * where none has a name. */
+/* A member `pools`, a list with each pool and why it may be asked or not;
+ * nothing where none has a name. */
 void control_scale_put_pools(const struct config_scale *config,
                              const struct scale_market *market,
                              struct json_out *json);

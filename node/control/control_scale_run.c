@@ -1,7 +1,7 @@
-/* Calls about engines to a program: scale.command. It is started, and looked after
- * once a second; nobody waits for it. What it prints goes into files without a
- * name that cannot grow, so it blocks for nobody either, and what it started in
- * turn may keep them open. */
+/* Calls about engines to a program: scale.command. It is started, and looked
+ * after once a second; nobody waits for it. What it prints goes into files
+ * without a name that cannot grow, so it blocks for nobody either, and what it
+ * started in turn may keep them open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

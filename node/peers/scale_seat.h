@@ -1,12 +1,12 @@
 /*
- * A node's seat among those of which one acts: its lease (scale_lease.h), what it
- * heard of the others (scale_words.h), and all jobs (scale_job.h) as the mesh's
- * list of workers has them, whoever began them.
+ * A node's seat among those of which one acts: its lease (scale_lease.h), what
+ * it heard of the others (scale_words.h), and all jobs (scale_job.h) as the
+ * mesh's list of workers has them, whoever began them.
  *
- * What a node that was cut off said may undo, by the list's own rule, what was done
- * since. Each node that knows the record of a later epoch puts that into the list
- * again; all put the same, so they agree. A job that comes back after its end
- * ends once more.
+ * What a node that was cut off said may undo, by the list's own rule, what was
+ * done since. Each node that knows the record of a later epoch puts that into
+ * the list again; all put the same, so they agree. A job that comes back after
+ * its end ends once more.
  *
  * What comes of the engines that are asked of a pool (scale_pool.h) each node
  * reads from the states of their jobs, so who takes over knows which pools
@@ -66,8 +66,8 @@ void scale_seat_init(struct scale_seat *seat, const char *name,
 void scale_seat_turn(struct scale_seat *seat, struct cluster *cluster,
                      const struct scale_voting *voting, uint64_t now_us);
 
-/* Tells the others whether a job's worker takes requests of this node; call it in
- * each turn, on each node. */
+/* Tells the others whether a job's worker takes requests of this node; call it
+ * in each turn, on each node. */
 void scale_seat_reach(struct scale_job *job, struct cluster *cluster,
                       bool ready, uint64_t now_us);
 

@@ -2,8 +2,8 @@
  * What nodes tell each other for the lease (scale_lease.h): a word, and the
  * digest of their list of workers, among the gauges that gossip carries; and of
  * each worker that was asked for, whether it takes requests of theirs. Nodes of
- * earlier versions keep such rows as those of a worker that they do not have. All
- * that a node told is gone when it is.
+ * earlier versions keep such rows as those of a worker that they do not have.
+ * All that a node told is gone when it is.
  *
  * Role: core. Owns: nothing. Thread: control. Limits: SCALE_VOTERS_MAX. Errors:
  * false; a row without room is told by the next call.
@@ -34,8 +34,8 @@ void scale_words_tell(struct cluster *cluster, const struct scale_word *word,
 /* What they told. */
 void scale_words_hear(struct cluster *cluster, struct scale_words *words);
 
-/* Tells peers whether that worker takes requests of this node. False: there is no
- * room. */
+/* Tells peers whether that worker takes requests of this node. False: there is
+ * no room. */
 bool scale_words_tell_reach(struct cluster *cluster, const char *worker,
                             bool reaches, uint64_t now_us) MUST_CHECK;
 
