@@ -122,6 +122,14 @@ find(struct snapshot *snapshot)
     return 0;
 }
 
+void
+snapshot_no_memory(void)
+{
+    LOG_ERROR("out_of_memory",
+              KV("hint", "give the node more memory, or lower limits.*, "
+                         "mirror.bytes_max and belief.bytes_max"));
+}
+
 int
 snapshot_open(struct snapshot **out, const struct config *config)
 {
@@ -131,11 +139,7 @@ snapshot_open(struct snapshot **out, const struct config *config)
     }
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (snapshot == NULL) {
-        LOG_ERROR(
-            "out_of_memory",
-            KV("hint",
-               "give the node more memory, or lower limits.*, mirror.bytes_max "
-               "and belief.bytes_max"));
+        snapshot_no_memory();
         return -ENOMEM;
     }
     snapshot->config = config;
