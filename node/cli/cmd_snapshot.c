@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
@@ -187,8 +188,10 @@ look(const struct request *request, struct storage_report *report)
     if (rc != STORAGE_OK) {
         *report = (struct storage_report){.outcome = rc};
         (void)snprintf(report->reason, sizeof report->reason, "%s",
-                       rc == STORAGE_E_MISSING ? "there is no snapshot"
-                                               : storage_outcome_name(rc));
+                       rc != STORAGE_E_MISSING ? storage_outcome_name(rc)
+                       : access(request->operands[DIR], F_OK) == 0
+                           ? "there is no snapshot"
+                           : "there is no snapshot, nor the directory");
     }
     storage_io_free(io);
 }

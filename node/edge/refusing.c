@@ -105,7 +105,9 @@ exchange_refuse(struct exchange *x)
         refuse_attempts(x, x->dispatch.busy.status, "all_workers_busy");
         break;
     case DISPATCH_NO_MODEL:
-        (void)snprintf(text, sizeof(text), "no worker serves the model '%s'",
+        (void)snprintf(text, sizeof(text),
+                       "no worker serves the model '%s'; /v1/models lists what "
+                       "is served",
                        x->dispatch.model);
         reply_error(x->client, 404, "model_not_found", text);
         break;

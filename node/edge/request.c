@@ -480,8 +480,9 @@ request_serve(struct client *client)
     }
     if (kind == ROUTE_UNKNOWN) {
         reply_error(client, 404, "not_found",
-                    "no such path here, or none of inference; see paths in "
-                    "`kvasir check --reference`");
+                    "no path of inference, and none of `paths` (kvasir check "
+                    "--reference); /metrics, /admin and the page are on the "
+                    "admin port");
         return;
     }
     if (gauge_read(&lane->node->inflight) >= lane->limits.inflight_max) {

@@ -231,7 +231,7 @@ read_headers(struct http_parse *parse)
         }
         if (parse->head->headers_count == headers_max) {
             return http_parse_refuse(parse, HTTP_E_LIMIT, 431, parse->at,
-                                     "too many headers");
+                                     "more headers than limits.headers_max");
         }
         outcome = read_header(parse);
         if (outcome != 0) {
@@ -265,7 +265,8 @@ bounded(struct http_parse *parse, size_t len, int outcome)
 {
     if (outcome == HTTP_E_MORE && len >= parse->limits->head_bytes_max) {
         return http_parse_refuse(parse, HTTP_E_LIMIT, 431, parse->end,
-                                 "head too large");
+                                 "the head is larger than "
+                                 "limits.head_bytes_max");
     }
     return outcome;
 }

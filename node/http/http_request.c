@@ -168,7 +168,8 @@ read_target(struct http_parse *parse)
     if (len > parse->limits->target_bytes_max) {
         return http_parse_refuse(parse, HTTP_E_LIMIT, 414,
                                  at + parse->limits->target_bytes_max,
-                                 "the target is too long");
+                                 "the target is longer than "
+                                 "limits.target_bytes_max");
     }
     if (stop == parse->end) {
         return HTTP_E_MORE;

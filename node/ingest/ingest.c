@@ -12,6 +12,7 @@
 #define LOOK_US       UINT64_C(1000000)
 #define REREAD_MS     10000U
 #define ANSWERS_MIN   16U
+#define UNKNOWN_BLOCK 64U /* tokens; most engines have smaller ones */
 #define LOADED_US     UINT64_C(60000000) /* unclaimed loaded streams expire */
 
 /* Turns */
@@ -194,15 +195,26 @@ ingest_left_out(const struct ingest *ingest, uint32_t worker)
 /* What lanes tell */
 
 /* More was new than fits into the block in use: an event must tell of it. */
+static bool
+stored(const struct fact_decision *fact)
+{
+    return fact->exact && fact->cached_known && fact->rank < INGEST_RANKS_MAX &&
+           fact->prompt_tokens >=
+               (uint64_t)fact->cached_tokens + fact->block_tokens;
+}
+
 void
 ingest_answered(struct ingest *ingest, const struct fact_decision *fact)
 {
-    if (fact->exact && fact->cached_known && fact->rank < INGEST_RANKS_MAX &&
-        fact->prompt_tokens >=
-            (uint64_t)fact->cached_tokens + fact->block_tokens) {
-        CHECK(fact->slot < WORKERS_MAX);
-        ingest->workers[fact->slot].computed |= UINT64_C(1) << fact->rank;
+    CHECK(fact->slot < WORKERS_MAX);
+    struct ingest_worker *w = &ingest->workers[fact->slot];
+
+    if (stored(fact)) {
+        w->computed |= UINT64_C(1) << fact->rank;
     }
+    w->filled |=
+        fact->status / 100 == 2 &&
+        (fact->prompt_tokens == 0 || fact->prompt_tokens >= UNKNOWN_BLOCK);
 }
 
 /* Turns */

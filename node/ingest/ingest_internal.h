@@ -41,6 +41,8 @@ struct ingest_worker {
     uint64_t warned_us;
     uint64_t computed; /* since then: ranks that stored new blocks, going by
                           their answers, a bit each */
+    bool filled;       /* since then: an answer's prompt was long enough for a
+                          block, or of no known length */
     bool contested;    /* as was last said in the log */
     bool left_out;
     bool unruled;

@@ -2,8 +2,8 @@
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 
-/* A worker that was heard before may have no events: everything it was asked is
- * in its cache. */
+/* A worker may have no events: everything it was asked is in its cache, or was
+ * too short for a block. */
 static bool
 is_silent(const struct ingest *ingest, uint32_t worker, uint32_t rank,
           uint64_t now_us)
@@ -13,10 +13,11 @@ is_silent(const struct ingest *ingest, uint32_t worker, uint32_t rank,
     const struct intake_numbers *n =
         intake_numbers(ingest->intake, worker, rank);
     uint64_t heard_us = n != NULL ? counter_read(&n->last_message_us) : now_us;
-    bool computed = rank < INGEST_RANKS_MAX &&
-                    (ingest->workers[worker].computed >> rank & 1) != 0;
+    const struct ingest_worker *w = &ingest->workers[worker];
+    bool computed = rank < INGEST_RANKS_MAX && (w->computed >> rank & 1) != 0;
 
-    return now_us - heard_us > limit_us && (heard_us == 0 || computed);
+    return now_us - heard_us > limit_us &&
+           (heard_us == 0 ? w->filled : computed);
 }
 
 static const char *
@@ -30,7 +31,7 @@ why_silent(const struct kv_counters *kv)
         return "its KV events have another topic than the worker's topic= here";
     }
     return "it serves requests and publishes no KV events; see its "
-           "--kv-events-config, unless all prompts were shorter than a block";
+           "--kv-events-config";
 }
 
 /* A worker that serves requests but sends no events is misconfigured. */
@@ -66,6 +67,7 @@ warn_of_silence(struct ingest *ingest, uint32_t worker, uint64_t now_us)
     w->warned_us = now_us;
     w->requests = requests;
     w->computed = 0;
+    w->filled = false;
 }
 
 /* Why a worker's streams count for less than they could; said when it begins

@@ -257,7 +257,10 @@ class Snapshot(unittest.TestCase):
     def test_nothing_there_is_one_line(self):
         told = run("snapshot", "info", str(self.folder))
         self.assertEqual((told.returncode, told.stdout, told.stderr), (
-            1, "", f"kvasir snapshot: {self.folder}: there is no snapshot\n"))
+            1, "", f"kvasir snapshot: {self.folder}: there is no snapshot, nor the directory\n"))
+        self.folder.mkdir()
+        self.assertEqual(run("snapshot", "info", str(self.folder)).stderr,
+                         f"kvasir snapshot: {self.folder}: there is no snapshot\n")
         self.assertEqual(run("snapshot", "verify").returncode, 2)
         self.assertEqual(run("snapshot", "see", "x").returncode, 2)
 

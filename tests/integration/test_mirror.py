@@ -587,6 +587,13 @@ class Trouble(MirrorCase):
         engine = self.engine("engine-1", "--blocks", "4000")
         harness.request(engine.at("http"), "POST", "/chaos", {"events": 0})
         node = self.serve([engine], "--events.silence", "300ms")
+        begun = self.uptime(node)
+
+        def asked_little_for_a_while():
+            self.complete(node, [1, 2, 3])
+            return self.uptime(node) > begun + 3
+        harness.wait_until(asked_little_for_a_while, "several looks at the silence")
+        self.assertNotIn("events_silent", node.log(), "nothing fills a block")
 
         def asked_and_heard():
             self.complete(node, list(range(1000, 1100)))
