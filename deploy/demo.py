@@ -295,15 +295,21 @@ def show_table(plain, ours):
     say(f"{'gain':<12} {gain(ratios[1], ratios[0]):>13} {times[0]:>10} {times[1]:>10}")
 
 
+def percent(requests, ratio):
+    """Of tokens; nothing of no requests."""
+    return f"{100 * ratio:12.1f} %" if requests else ""
+
+
 def show_stages(ours):
     say(f"{'kvasir, in the course of it':<34} {'requests':>8} {'cached tokens':>14} "
         f"{'mean TTFT':>10}")
     names = ("three nodes, just before the kill", "two nodes, node-2 is dead",
              "three nodes, node-2 is back")
     for name, (requests, ratio, ttft) in zip(names, ours["stages"]):
-        say(f"{name:<34} {requests:8} {100 * ratio:12.1f} % {ttft:7.0f} ms")
+        say(f"{name:<34} {requests:8} {percent(requests, ratio)} {ttft:7.0f} ms"
+            if requests else f"{name:<34} {requests:8}")
     requests, ratio = ours["returned"]
-    say(f"{'  through node-2 since it is back':<34} {requests:8} {100 * ratio:12.1f} %")
+    say(f"{'  through node-2 since it is back':<34} {requests:8} {percent(requests, ratio)}")
     if min(answered for answered, _, _ in ours["stages"]) < FEW:
         say("So few requests tell little: one system prompt that an engine meets for the first\n"
             "time moves a stage by several percent. Without --quick they are more.")
@@ -326,7 +332,8 @@ def restart_line(ours):
     return (f"The restart: node-2 was ready after {ours['ready_s']:.1f} s, with {blocks} from its "
             f"snapshot. Of the prompt\ntokens sent through it engines had "
             f"{100 * before:.1f} % cached before it was killed ({requests} requests) and\n"
-            f"{100 * after:.1f} % since it is back ({since} requests).")
+            + (f"{100 * after:.1f} % since it is back ({since} requests)." if since else
+               "no request came since it is back: by then the load was over."))
 
 
 def accuracy_line(ours):
