@@ -23,6 +23,8 @@ OPPONENTS = ("nginx", "haproxy")
 RETRIES_MAX = 2  # of a measurement that others disturbed
 STREAM_TRIES = 3
 FULL_EVENTS = 150000  # a second and more, of all streams at full speed
+# All come from one address, which may have half of the connections by default.
+ONE_CLIENT = ("--limits.client_connections_max", "20000")
 LISTEN_S = 0.25  # to hear whether the machine is quiet
 
 
@@ -269,7 +271,7 @@ class Bench:
         """As many streams at once as asked for; a proxy needs two files for
         each, so a low limit of files lowers the number."""
         wanted = self.args.many
-        count = min(wanted, (r.FILES_MAX - 200) // 2)
+        count = min(wanted, (r.FILES_MAX - 600) // 2)
         if count < wanted:
             print(f"      {count} streams, not {wanted}: a process may have "
                   f"{r.FILES_MAX} files here")
@@ -280,8 +282,8 @@ class Bench:
             # Each proxy fresh and alone: memory is what is measured.
             starts = (lambda: r.start_nginx(self.rig, backends, threads),
                       lambda: r.start_haproxy(self.rig, backends, threads),
-                      lambda: r.start_kvasir(self.rig, self.kvasir, backends,
-                                             threads))
+                      lambda: r.start_kvasir(self.rig, self.kvasir, backends, threads,
+                                             options=ONE_CLIENT))
             try:
                 server = starts[which]()
             except r.Missing as why:
