@@ -559,7 +559,9 @@ make_serve(const char *commit)
     struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
 
     if (serve == NULL) {
-        snapshot_no_memory();
+        LOG_ERROR("out_of_memory",
+                  KV("hint", "give the node more memory, or lower limits.*, "
+                             "mirror.bytes_max and belief.bytes_max"));
         return NULL;
     }
     memset(serve, 0, sizeof(*serve));

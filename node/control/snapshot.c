@@ -47,13 +47,14 @@ reason_of(enum storage_outcome outcome)
 }
 
 static int
-refuse(const struct snapshot *snapshot, enum storage_outcome outcome)
+refuse(const struct config *config, enum storage_outcome outcome)
 {
-    LOG_ERROR(
-        "data_refused", KV("dir", snapshot->config->data.dir),
-        KV("reason", reason_of(outcome)),
-        KV("hint",
-           "data.dir is for one node alone, on a disk that it may write"));
+    LOG_ERROR("data_refused", KV("dir", config->data.dir),
+              KV("reason", reason_of(outcome)),
+              KV("hint", outcome == STORAGE_E_MEMORY
+                             ? "give the node more memory, or lower limits.*"
+                             : "data.dir is for one node alone, on a disk that "
+                               "it may write"));
     return outcome == STORAGE_E_BUSY     ? -EBUSY
            : outcome == STORAGE_E_DENIED ? -EACCES
            : outcome == STORAGE_E_MEMORY ? -ENOMEM
@@ -115,19 +116,11 @@ find(struct snapshot *snapshot)
         rc = have_keeper(snapshot);
     }
     if (rc != STORAGE_OK) {
-        return refuse(snapshot, rc);
+        return refuse(config, rc);
     }
     say_found(snapshot);
     snapshot->loaded.find_us = probe_now_us() - begun_us;
     return 0;
-}
-
-void
-snapshot_no_memory(void)
-{
-    LOG_ERROR("out_of_memory",
-              KV("hint", "give the node more memory, or lower limits.*, "
-                         "mirror.bytes_max and belief.bytes_max"));
 }
 
 int
@@ -139,8 +132,7 @@ snapshot_open(struct snapshot **out, const struct config *config)
     }
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (snapshot == NULL) {
-        snapshot_no_memory();
-        return -ENOMEM;
+        return refuse(config, STORAGE_E_MEMORY);
     }
     snapshot->config = config;
     snapshot->loaded.reason = "";

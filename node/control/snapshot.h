@@ -78,9 +78,6 @@ struct snapshot_parts {
 int snapshot_open(struct snapshot **out, const struct config *config)
     MUST_CHECK;
 
-/* The line of a start that has no memory, for a snapshot or anything else. */
-void snapshot_no_memory(void);
-
 /* Restores the snapshot into the parts (copied), which are new, and schedules
  * the first snapshot of this process. snapshot may be NULL. 0 or -errno; a
  * snapshot that cannot be loaded is no error. */
