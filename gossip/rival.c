@@ -488,9 +488,9 @@ keeps_part(struct gossip *g, struct gossip_stream *s,
            waits_for_readers(g, s, met, 3 * g->config.judge_ms);
 }
 
-/* Whether this node's complete state stays for now beside one that nobody is known
- * to read, or that only a proof may take its place: whoever has just read it may
- * know better than who reads the other one. */
+/* Whether this node's complete state stays for now: nobody is known to read the
+ * other one, or this node has just read its own, and may know better than who
+ * reads the other one, as long as that reader proves nothing. */
 static bool
 doubts_rival(struct gossip *g, struct gossip_stream *s,
              const struct gossip_met *met)
@@ -504,9 +504,9 @@ doubts_rival(struct gossip *g, struct gossip_stream *s,
            !(met->lives && is_proved(g, s));
 }
 
-/* Whether this node's state stays until the first of the other one is there: it
- * leads neither epoch, so if the peer dies first, nobody may be left who knows
- * either. Asks for it. An epoch that is whole is another process's. */
+/* Whether this node's state stays until the other one begins to arrive, for which
+ * it asks. This node leads neither epoch, so if the peer dies before, nobody may
+ * be left who knows either. An epoch that is whole is another process's. */
 static bool
 awaits_state(struct gossip *g, struct gossip_stream *s,
              const struct gossip_met *met)
