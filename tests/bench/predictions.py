@@ -93,8 +93,8 @@ def main():
     parser.add_argument("--engines", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=35)
     args = parser.parse_args()
-    print("| | judged | exact | more was cached | of these, as long a prompt elected for the "
-          "worker by another node | at most so many ms apart | less was cached |")
+    print("| | judged | within a block | more was cached | of these, as long a prompt elected "
+          "for the worker by another node | at most so many ms apart | less was cached |")
     print("|" + "---|" * 7, flush=True)
     for situation in SITUATIONS:
         row = play(args.build, args.engines, args.seconds, situation)
