@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 SKIP = 77  # meson's exit code for a skipped test
 ROOMS = ("node", "mesh", "index", "gossip", "storage", "chaos", "tests")
@@ -28,25 +29,28 @@ tool = shutil.which("clang-tidy") or shutil.which("clang-tidy-14")
 if tool is None:
     print("skipped: no clang-tidy on this machine")
     sys.exit(SKIP)
-command = [tool, "-p", str(build), "--quiet"]
+command = [tool, "--quiet"]
 if not deep:
     command += ["--checks=-clang-analyzer-*"]
 
 
 def sources():
-    """The files to check, relative to the root; a file built twice, once."""
+    """How each file to check is compiled, by its path relative to the root. Of a file
+    that is built more than once the first is taken: clang-tidy would check them all."""
     database = build / "compile_commands.json"
     if not database.exists():
         sys.exit(f"tidy: {database} is missing")
-    every = {os.path.relpath((build / e["file"]).resolve(), ROOT)
-             for e in json.loads(database.read_text())}
-    unknown = sorted(set(wanted) - every)
+    every = {}
+    for entry in json.loads(database.read_text()):
+        file = os.path.relpath((build / entry["file"]).resolve(), ROOT)
+        every.setdefault(file, entry)
+    unknown = sorted(set(wanted) - set(every))
     if unknown:
         sys.exit(f"tidy: {database} does not know {', '.join(unknown)}: "
                  f"run ninja -C {build} build.ninja, or mind the path")
     rooms = ROOMS[:-1] if deep else ROOMS
-    return sorted(f for f in every if f.partition("/")[0] in rooms
-                  and (not wanted or f in wanted))
+    return {f: every[f] for f in sorted(every) if f.partition("/")[0] in rooms
+            and (not wanted or f in wanted)}
 
 
 def check(file):
@@ -69,7 +73,10 @@ def check(file):
 files, seen = sources(), set()
 if not files:
     sys.exit("tidy: no file to check")
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+with (tempfile.TemporaryDirectory() as once,
+      concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool):
+    pathlib.Path(once, "compile_commands.json").write_text(json.dumps([*files.values()]))
+    command += ["-p", once]
     for findings in pool.map(check, files):
         for text, context in findings:
             if text not in seen:
