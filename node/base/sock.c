@@ -192,6 +192,7 @@ sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
 ssize_t
 sock_recv(struct sock *sock, void *at, size_t size)
 {
+    size = size < SOCK_TURN_BYTES ? size : SOCK_TURN_BYTES;
     if (sock->tls != NULL) {
         return sock_tls_recv(sock->tls, at, size);
     }
@@ -254,22 +255,41 @@ flatten(const struct iovec *parts, unsigned count, char flat[FLAT_BYTES])
     return len;
 }
 
+/* What of the parts goes in one turn; how many parts that is. */
+static unsigned
+first_of(const struct iovec *parts, unsigned count, struct iovec *first)
+{
+    size_t left = SOCK_TURN_BYTES;
+    unsigned taken = 0;
+
+    while (taken < count && left != 0) {
+        first[taken] = parts[taken];
+        if (first[taken].iov_len > left) {
+            first[taken].iov_len = left;
+        }
+        left -= first[taken++].iov_len;
+    }
+    return taken;
+}
+
 static ssize_t
 send_parts(int fd, const struct iovec *parts, unsigned count)
 {
     struct iovec copy[SOCK_PARTS_MAX];
-    struct msghdr message = {.msg_iov = copy, .msg_iovlen = count};
+    struct msghdr message = {.msg_iov = copy};
     char flat[FLAT_BYTES];
 
     if (count == 1) {
-        return send(fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL);
+        size_t some =
+            parts->iov_len < SOCK_TURN_BYTES ? parts->iov_len : SOCK_TURN_BYTES;
+        return send(fd, parts->iov_base, some, MSG_NOSIGNAL);
     }
     size_t len = flatten(parts, count, flat);
     if (len != 0) {
         return send(fd, flat, len, MSG_NOSIGNAL);
     }
     CHECK(count <= SOCK_PARTS_MAX);
-    memcpy(copy, parts, count * sizeof(*parts));
+    message.msg_iovlen = first_of(parts, count, copy);
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 

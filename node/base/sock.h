@@ -92,8 +92,8 @@ void sock_end(struct sock *sock);
 void sock_close(struct sock *sock, bool reset,
                 void (*closed)(struct sock *sock));
 
-/* Bytes read, 0 at the end of the stream, or -errno (-EAGAIN: none now;
- * -EPROTO: it is no TLS, or not ours). */
+/* Bytes read, SOCK_TURN_BYTES at most, 0 at the end of the stream, or -errno
+ * (-EAGAIN: none now; -EPROTO: it is no TLS, or not ours). */
 ssize_t sock_recv(struct sock *sock, void *at, size_t size);
 
 /* Whether nothing has come: no bytes, no end, no error. Reads nothing. */
@@ -108,8 +108,8 @@ bool sock_got_past(const struct sock *sock, uint64_t bytes);
  * is not known. */
 bool sock_holds(const struct sock *sock);
 
-/* At most SOCK_PARTS_MAX parts. Bytes that the kernel took (0: full), or
- * -errno. */
+/* At most SOCK_PARTS_MAX parts. Bytes that the kernel took, of SOCK_TURN_BYTES at
+ * most (0: full), or -errno. */
 ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);
 
 /* A non-blocking stream socket that has begun to connect; its descriptor, or

@@ -328,7 +328,7 @@ sock_tls_send(struct sock_tls *tls, const struct iovec *parts, unsigned count)
     }
     for (;;) {
         struct iovec run = next_record(parts, count, sent, room);
-        if (run.iov_len == 0) {
+        if (run.iov_len == 0 || sent > SOCK_TURN_BYTES - RECORD_BYTES) {
             return (ssize_t)sent;
         }
         bool read_writes = tls->read_writes;

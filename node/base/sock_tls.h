@@ -33,6 +33,9 @@
 
 #include "index/base/check.h"
 
+/* Read or sent at one go: the others of a loop wait for no large body. */
+#define SOCK_TURN_BYTES ((size_t)128 << 10)
+
 struct sock_tls;
 struct sock_tls_context;
 
