@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define TEXT_MAX ((size_t)1 << 20)
 
@@ -25,6 +26,18 @@ config_errors_open(const struct config_errors *errors)
     return errors->printed < CONFIG_ERRORS_MAX;
 }
 
+/* What is said behind the place: a flag names its path already. */
+static const char *
+behind(const struct config_place *place, const char *message)
+{
+    size_t len = strlen(place->source);
+    bool named = len > 2 && strncmp(place->source, "--", 2) == 0 &&
+                 strncmp(message, place->source + 2, len - 2) == 0 &&
+                 strncmp(message + len - 2, ": ", 2) == 0;
+
+    return named ? message + len : message;
+}
+
 void
 config_error(struct config_errors *errors, const struct config_place *place,
              const char *format, ...)
@@ -45,7 +58,8 @@ config_error(struct config_errors *errors, const struct config_place *place,
         buf_printf(&errors->text, "%s:%u:%u: %s\n", place->source, place->line,
                    place->column, message);
     } else {
-        buf_printf(&errors->text, "%s: %s\n", place->source, message);
+        buf_printf(&errors->text, "%s: %s\n", place->source,
+                   behind(place, message));
     }
     errors->printed++;
 }

@@ -85,7 +85,7 @@ class Manual(unittest.TestCase):
         told = run("serve", "--lanes", "65")
         self.assertEqual(
             (told.returncode, told.stdout, told.stderr),
-            (2, "", "--lanes: lanes: expected a number from 0 to 64, not "
+            (2, "", "--lanes: expected a number from 0 to 64, not "
                     '"65"\nkvasir serve: 1 error in the configuration\n'))
 
 
@@ -139,7 +139,7 @@ class Check(unittest.TestCase):
             ' 1KiB to 1MiB such as 32KiB, not "64kb"',
             f'{self.file}:5:8: url: expected http://HOST:PORT or https://HOST:PORT, not "gpu"',
             "KVASIR_LOG_LEVL: no key has this name",
-            '--lanes: lanes: expected a number from 0 to 64, not "many"',
+            '--lanes: expected a number from 0 to 64, not "many"',
             "kvasir check: 5 errors in the configuration",
         ])
 

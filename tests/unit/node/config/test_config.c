@@ -571,7 +571,7 @@ Test(node_config, a_faulty_configuration_is_not_used_in_part)
     cr_assert_str_eq(told(),
                      "/nonexistent/kvasir.yaml: cannot be read: no such file "
                      "or directory\n"
-                     "--lanes: lanes: expected a number from 0 to 64, not "
+                     "--lanes: expected a number from 0 to 64, not "
                      "\"65\"\n");
 }
 
