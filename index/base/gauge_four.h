@@ -1,5 +1,5 @@
 /*
- * Four gauges at once, for who reads hundreds of them.
+ * Four or eight gauges at once, for who reads hundreds of them.
  *
  * Compilers make four instructions of four atomic loads. Here it is one; each of
  * the four is read whole, because aligned 32 bits of a vector are on the machines
@@ -10,6 +10,7 @@
 #ifndef INDEX_BASE_GAUGE_FOUR_H
 #define INDEX_BASE_GAUGE_FOUR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "index/base/counter.h"
@@ -36,5 +37,38 @@ gauge_read_four(const struct gauge *first)
 #endif
     return (gauge_four)(v & (v > 0));
 }
+
+/* The thread sanitizer's builds are those that try the other way. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+
+/* Who reads eight at once is compiled for it, and runs where the processor has
+ * it: gauge_reads_eight(). */
+#define GAUGE_EIGHT __attribute__((target("avx2")))
+
+/* Whether this processor has it. */
+static inline bool
+gauge_reads_eight(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+typedef uint32_t gauge_eight __attribute__((vector_size(32)));
+
+/* The levels of eight neighbours, the first of them at a boundary of 32 bytes,
+ * likewise. */
+GAUGE_EIGHT static inline gauge_eight
+gauge_read_eight(const struct gauge *first)
+{
+    typedef int32_t signed_eight __attribute__((vector_size(32)));
+    signed_eight v;
+
+    CHECK_SLOW((uintptr_t)first % sizeof(v) == 0);
+    __asm__ volatile("vmovdqa %1, %0"
+                     : "=x"(v)
+                     : "m"(*(const signed_eight *)(const void *)first));
+    return (gauge_eight)(v & (v > 0));
+}
+
+#endif
 
 #endif

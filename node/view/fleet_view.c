@@ -162,22 +162,91 @@ load_of(const struct fleet_board *board, uint32_t slot)
 
 #define SOME 16 /* neighbours that are read if one of them is in the set */
 
-static inline void
-some_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
-           uint16_t *kv_usage)
+/* Gauges that are read as their sum: arrays by slot. */
+struct summed {
+    unsigned count; /* 1 or more */
+    const struct gauge *gauges[3];
+};
+
+static void
+some_sums(const struct summed *summed, uint32_t first, uint32_t *out)
 {
     for (uint32_t slot = first; slot < first + SOME; slot += 4) {
-        gauge_four four = gauge_read_four(&board->inflight[slot]) +
-                          gauge_read_four(&board->peers[slot]) +
-                          gauge_read_four(&board->foreign[slot]);
-        memcpy(&load[slot], &four, sizeof(four));
-    }
-    for (uint32_t slot = first; slot < first + SOME && kv_usage != NULL;
-         slot += 4) {
-        gauge_four four = gauge_read_four(&board->kv_usage_permille[slot]);
-        for (uint32_t i = 0; i < 4; i++) {
-            kv_usage[slot + i] = (uint16_t)four[i];
+        gauge_four sum = gauge_read_four(&summed->gauges[0][slot]);
+        for (unsigned i = 1; i < summed->count; i++) {
+            sum += gauge_read_four(&summed->gauges[i][slot]);
         }
+        memcpy(&out[slot], &sum, sizeof(sum));
+    }
+}
+
+#if defined(GAUGE_EIGHT)
+
+GAUGE_EIGHT static inline void
+some_sums_by_eight(const struct summed *summed, uint32_t first, uint32_t *out)
+{
+    gauge_eight low = gauge_read_eight(&summed->gauges[0][first]);
+    gauge_eight high = gauge_read_eight(&summed->gauges[0][first + 8]);
+
+    for (unsigned i = 1; i < summed->count; i++) {
+        low += gauge_read_eight(&summed->gauges[i][first]);
+        high += gauge_read_eight(&summed->gauges[i][first + 8]);
+    }
+    memcpy(&out[first], &low, sizeof(low));
+    memcpy(&out[first + 8], &high, sizeof(high));
+}
+
+GAUGE_EIGHT static void
+sums_by_eight(const struct summed *summed, const struct worker_set *set,
+              uint32_t *out)
+{
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = set->word[i];
+        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
+            if ((uint16_t)bits != 0) {
+                some_sums_by_eight(summed, at, out);
+            }
+        }
+    }
+}
+
+#endif
+
+static void
+read_sums(const struct summed *summed, const struct worker_set *set,
+          uint32_t *out)
+{
+#if defined(GAUGE_EIGHT)
+    if (gauge_reads_eight()) {
+        sums_by_eight(summed, set, out);
+        return;
+    }
+#endif
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = set->word[i];
+        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
+            if ((uint16_t)bits != 0) {
+                some_sums(summed, at, out);
+            }
+        }
+    }
+}
+
+/* A gauge of each worker of the set. */
+static void
+read_each(const struct gauge *gauges, const struct worker_set *set,
+          uint32_t *out)
+{
+    const struct summed one = {.count = 1, .gauges = {gauges}};
+
+    read_sums(&one, set, out);
+}
+
+static void
+narrow_some(const uint32_t *restrict wide, uint16_t *restrict narrow)
+{
+    for (unsigned i = 0; i < SOME; i++) {
+        narrow[i] = (uint16_t)wide[i];
     }
 }
 
@@ -185,11 +254,16 @@ void
 fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
                   uint32_t *load, uint16_t *kv_usage)
 {
-    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
-        uint64_t bits = set->word[i];
-        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
-            if ((bits & ((1 << SOME) - 1)) != 0) {
-                some_loads(board, at, load, kv_usage);
+    const struct summed loads = {
+        .count = 3, .gauges = {board->inflight, board->peers, board->foreign}};
+
+    read_sums(&loads, set, load);
+    if (kv_usage != NULL) {
+        uint32_t usage[WORKERS_MAX];
+        read_each(board->kv_usage_permille, set, usage);
+        for (uint32_t at = 0; at < WORKERS_MAX; at += SOME) {
+            if ((uint16_t)(set->word[at / 64] >> at % 64) != 0) {
+                narrow_some(usage + at, kv_usage + at);
             }
         }
     }
@@ -203,28 +277,15 @@ queued_at(const struct fleet_board *board, uint32_t slot)
            gauge_read(&board->peers_queued_tokens[slot]);
 }
 
-static inline void
-some_queued(const struct fleet_board *board, uint32_t first, uint32_t *queued)
-{
-    for (uint32_t slot = first; slot < first + SOME; slot += 4) {
-        gauge_four four = gauge_read_four(&board->queued_tokens[slot]) +
-                          gauge_read_four(&board->peers_queued_tokens[slot]);
-        memcpy(&queued[slot], &four, sizeof(four));
-    }
-}
-
 void
 fleet_board_queued(const struct fleet_board *board,
                    const struct worker_set *set, uint32_t *queued)
 {
-    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
-        uint64_t bits = set->word[i];
-        for (uint32_t at = i * 64; bits != 0; bits >>= SOME, at += SOME) {
-            if ((bits & ((1 << SOME) - 1)) != 0) {
-                some_queued(board, at, queued);
-            }
-        }
-    }
+    const struct summed tokens = {
+        .count = 2,
+        .gauges = {board->queued_tokens, board->peers_queued_tokens}};
+
+    read_sums(&tokens, set, queued);
 }
 
 void
@@ -270,26 +331,6 @@ fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
     gauge_set(&board->slo, any ? 1 : 0);
 }
 
-/* A gauge of each worker of the set. */
-static void
-read_each(const struct gauge *gauges, const struct worker_set *set,
-          uint32_t *out)
-{
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        if (set->word[i] == UINT64_MAX) {
-            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
-                gauge_four four = gauge_read_four(&gauges[slot]);
-                memcpy(&out[slot], &four, sizeof(four));
-            }
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            out[slot] = gauge_read(&gauges[slot]);
-        }
-    }
-}
-
 void
 fleet_board_turn_set(struct fleet_board *board, const struct worker_set *mine)
 {
@@ -331,12 +372,13 @@ fleet_board_slo(const struct fleet_board *board, const struct worker_set *set,
     return true;
 }
 
-static uint32_t
-slowness_of(const struct fleet_board *board, uint32_t slot)
+/* Who is not known yet is as slow as others. */
+static void
+mark_usual(uint32_t *slowness)
 {
-    uint32_t known = gauge_read(&board->slowness_permille[slot]);
-
-    return known + (known == 0) * UINT32_C(1000);
+    for (unsigned i = 0; i < SOME; i++) {
+        slowness[i] += slowness[i] == 0 ? 1000 : 0;
+    }
 }
 
 bool
@@ -346,19 +388,10 @@ fleet_board_slowness(const struct fleet_board *board,
     if (gauge_read(&board->uneven) == 0) {
         return false;
     }
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        if (set->word[i] == UINT64_MAX) {
-            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot += 4) {
-                gauge_four four =
-                    gauge_read_four(&board->slowness_permille[slot]);
-                four += (gauge_four)(four == 0) & 1000;
-                memcpy(&slowness[slot], &four, sizeof(four));
-            }
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            slowness[slot] = slowness_of(board, slot);
+    read_each(board->slowness_permille, set, slowness);
+    for (uint32_t at = 0; at < WORKERS_MAX; at += SOME) {
+        if ((uint16_t)(set->word[at / 64] >> at % 64) != 0) {
+            mark_usual(slowness + at);
         }
     }
     return true;
