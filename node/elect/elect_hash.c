@@ -12,11 +12,15 @@ elect_hash_highest(const struct elect_input *input,
     uint64_t best_weight = 0;
 
     CHECK(input->identity != NULL);
-    WORKER_SET_EACH (slot, set) {
-        uint64_t weight = rng_mix(input->prefix_key ^ input->identity[slot]);
-        if (best == WORKER_NONE || weight > best_weight) {
-            best = slot;
-            best_weight = weight;
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint64_t weight =
+                rng_mix(input->prefix_key ^ input->identity[slot]);
+            if (best == WORKER_NONE || weight > best_weight) {
+                best = slot;
+                best_weight = weight;
+            }
         }
     }
     return best;
