@@ -193,7 +193,8 @@ agree(const struct elect_input *input, struct elect_plan *plan,
       enum elect_hashed *hashed)
 {
     uint32_t most = elect_hash_bound(input->load, &plan->usable);
-    struct worker_set roomy = elect_up_to(input->load, &plan->near, most);
+    struct worker_set roomy;
+    elect_up_to(input->load, &plan->near, most, &roomy);
     uint32_t worker = elect_hash_highest(input, &plan->near);
 
     CHECK_SLOW(input->prefix_key != 0);

@@ -39,24 +39,6 @@ elect_cost_weight(const struct elect_config *config, uint32_t heat_milli)
     return (uint32_t)(1000 + above * HALF_MILLI / (HALF_MILLI + heat_milli));
 }
 
-/* What units of the prompt cost that are not held. */
-static uint32_t
-units_cost(const struct elect_input *input, uint64_t units,
-           uint32_t weight_milli)
-{
-    return capped(units * input->unit_tokens * weight_milli / 1000, TOKENS_MAX);
-}
-
-/* What they cost beside their own time. */
-static uint32_t
-beyond_own(const struct elect_input *input, uint64_t units,
-           uint32_t weight_milli)
-{
-    CHECK_SLOW(weight_milli >= 1000);
-    return units_cost(input, units, weight_milli) -
-           capped(units * input->unit_tokens, TOKENS_MAX);
-}
-
 static uint32_t
 wait_cost(uint32_t queued, uint32_t requests)
 {
@@ -73,43 +55,137 @@ queued_of(const struct elect_input *input)
 }
 
 static void
-fill_some(uint32_t *restrict cost, const uint32_t *restrict load,
-          const uint32_t *restrict queued, uint32_t unread)
+some_alike(uint32_t *out, uint32_t value)
 {
     for (unsigned i = 0; i < ELECT_SOME; i++) {
-        cost[i] = unread + wait_cost(queued[i], load[i]);
+        out[i] = value;
     }
 }
 
-/* As if none of the prompt were held anywhere. */
+static void
+some_unread(uint32_t *restrict unread, const uint32_t *restrict depth,
+            uint32_t known, const struct elect_input *input, uint32_t ignored)
+{
+    uint32_t total = input->total_blocks;
+    uint32_t unit = input->unit_tokens;
+
+    for (uint32_t i = 0; i < ELECT_SOME; i++) {
+        uint32_t held = depth[i] & elect_mask(known, i);
+        held &= -(uint32_t)(held > ignored);
+        unread[i] = (total - (held < total ? held : total)) * unit;
+    }
+}
+
+/* Of a prompt of so many tokens that they do not fit in 32 bits. */
+static void
+unread_of_many(const struct elect_config *config,
+               const struct elect_input *input, uint32_t *unread)
+{
+    uint64_t total = input->total_blocks;
+
+    WORKER_SET_EACH (slot, &input->candidates) {
+        uint64_t held = elect_counted(config, input, slot);
+        uint64_t units = held < total ? total - held : 0;
+        unread[slot] = capped(units * input->unit_tokens, TOKENS_MAX);
+    }
+}
+
+ELECT_WIDE void
+elect_cost_unread(const struct elect_config *config,
+                  const struct elect_input *input, uint32_t *unread)
+{
+    uint64_t total = input->total_blocks;
+    uint64_t whole = total * input->unit_tokens;
+    uint64_t ignored = config->cache_threshold_permille * total / 1000;
+
+    CHECK_SLOW(elect_weighs(config));
+    if (whole > TOKENS_MAX) {
+        unread_of_many(config, input, unread);
+        return;
+    }
+    ELECT_SOME_EACH(at, &input->candidates)
+    {
+        uint32_t known = elect_some_known(input, at);
+        if (known == 0) {
+            some_alike(unread + at, (uint32_t)whole);
+        } else {
+            some_unread(unread + at, input->match->depth + at, known, input,
+                        (uint32_t)ignored);
+        }
+    }
+}
+
+/* What tokens cost that are not held, uncapped: less than 2^31. In doubles,
+ * which hold all of it exactly and which a vector unit multiplies; the half
+ * keeps whole quotients from falling short. */
+static inline uint32_t
+price(uint32_t tokens, uint32_t weight_milli)
+{
+    double product = (double)(int32_t)tokens * weight_milli;
+
+    return (uint32_t)(int32_t)((product + 0.5) * 0.001);
+}
+
+static void
+some_prices(uint32_t *restrict prices, const uint32_t *restrict unread,
+            uint32_t weight)
+{
+    for (unsigned i = 0; i < ELECT_SOME; i++) {
+        prices[i] = price(unread[i], weight);
+    }
+}
+
+/* weight: in thousandths. */
 ELECT_WIDE static void
-fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
+fill_prices(const struct elect_input *input, const uint32_t *unread,
+            uint32_t weight, uint32_t *prices)
+{
+    uint32_t whole =
+        capped((uint64_t)input->total_blocks * input->unit_tokens, TOKENS_MAX);
+
+    if ((uint64_t)whole * weight / 1000 > TOKENS_MAX) {
+        WORKER_SET_EACH (slot, &input->candidates) {
+            prices[slot] =
+                capped((uint64_t)unread[slot] * weight / 1000, TOKENS_MAX);
+        }
+        return;
+    }
+    ELECT_SOME_EACH(at, &input->candidates)
+    {
+        if (elect_some_known(input, at) == 0) {
+            some_alike(prices + at, price(whole, weight));
+        } else {
+            some_prices(prices + at, unread + at, weight);
+        }
+    }
+}
+
+static void
+fill_some(uint32_t *restrict cost, const uint32_t *restrict prices,
+          const uint32_t *restrict load, const uint32_t *restrict queued)
+{
+    for (unsigned i = 0; i < ELECT_SOME; i++) {
+        cost[i] = prices[i] + wait_cost(queued[i], load[i]);
+    }
+}
+
+/* With what waits. */
+ELECT_WIDE static void
+fill_even(const struct elect_input *input, const uint32_t *prices,
+          uint32_t *cost)
 {
     const uint32_t *queued = queued_of(input);
 
-    CHECK_SLOW(unread <= TOKENS_MAX);
     ELECT_SOME_EACH(at, &input->candidates)
     {
-        fill_some(cost + at, input->load + at, queued + at, unread);
+        fill_some(cost + at, prices + at, input->load + at, queued + at);
     }
-}
-
-uint32_t
-elect_cost_unread(const struct elect_config *config,
-                  const struct elect_input *input, uint32_t worker)
-{
-    uint64_t held = elect_counted(config, input, worker);
-    uint64_t total = input->total_blocks;
-    uint64_t units = held < total ? total - held : 0;
-
-    CHECK_SLOW(worker_set_has(&input->candidates, worker));
-    return capped(units * input->unit_tokens, TOKENS_MAX);
 }
 
 /* Where workers differ: what waits takes the worker's time, and so does the
  * prompt; what else the prompt costs, it costs all. above: the weight's part
- * beyond one, in thousandths. In doubles, which hold all of it exactly and
- * which a vector unit multiplies. own and wait are at most UNEVEN_*_MAX. */
+ * beyond one, in thousandths. In doubles, too. own and wait are at most
+ * UNEVEN_*_MAX. */
 static inline uint32_t
 uneven_cost(int32_t own, int32_t wait, int32_t slowness, int32_t above)
 {
@@ -119,55 +195,31 @@ uneven_cost(int32_t own, int32_t wait, int32_t slowness, int32_t above)
     return (uint32_t)(int32_t)(cost * 0.001);
 }
 
-static inline int32_t
-uneven_wait(uint32_t queued, uint32_t requests)
-{
-    uint32_t wait = wait_cost(queued, requests);
-
-    return (int32_t)(wait < UNEVEN_WAIT_MAX ? wait : UNEVEN_WAIT_MAX);
-}
-
 static void
 fill_some_uneven(uint32_t *restrict cost, const uint32_t *restrict load,
                  const uint32_t *restrict queued,
-                 const uint32_t *restrict slowness, int32_t own, int32_t above)
+                 const uint32_t *restrict unread,
+                 const uint32_t *restrict slowness, int32_t above)
 {
-    int32_t wait[ELECT_SOME];
-
     for (unsigned i = 0; i < ELECT_SOME; i++) {
-        wait[i] = uneven_wait(queued[i], load[i]);
-    }
-    for (unsigned i = 0; i < ELECT_SOME; i++) {
-        cost[i] = uneven_cost(own, wait[i], (int32_t)slowness[i], above);
+        uint32_t own = capped(unread[i], UNEVEN_OWN_MAX);
+        uint32_t wait = capped(wait_cost(queued[i], load[i]), UNEVEN_WAIT_MAX);
+        cost[i] = uneven_cost((int32_t)own, (int32_t)wait, (int32_t)slowness[i],
+                              above);
     }
 }
 
 ELECT_WIDE static void
-fill_uneven(const struct elect_input *input, int32_t whole, int32_t above,
-            uint32_t *cost)
+fill_uneven(const struct elect_input *input, const uint32_t *unread,
+            int32_t above, uint32_t *cost)
 {
     const uint32_t *queued = queued_of(input);
 
     ELECT_SOME_EACH(at, &input->candidates)
     {
-        fill_some_uneven(cost + at, input->load + at, queued + at,
-                         input->slowness + at, whole, above);
+        fill_some_uneven(cost + at, input->load + at, queued + at, unread + at,
+                         input->slowness + at, above);
     }
-}
-
-/* What a holder costs, for whom so much of the prompt is left to compute. */
-static void
-spare_holder(const struct elect_input *input, uint32_t slot, uint64_t left,
-             uint32_t weight, uint32_t unread, uint32_t *cost)
-{
-    if (input->slowness == NULL) {
-        cost[slot] -= unread - units_cost(input, left, weight);
-        return;
-    }
-    cost[slot] =
-        uneven_cost((int32_t)capped(left * input->unit_tokens, UNEVEN_OWN_MAX),
-                    uneven_wait(queued_of(input)[slot], input->load[slot]),
-                    (int32_t)input->slowness[slot], (int32_t)(weight - 1000));
 }
 
 /* What it costs to leave the request's own pool. */
@@ -181,79 +233,35 @@ add_aside(const struct elect_input *input, uint32_t *cost)
 
 void
 elect_cost_fill(const struct elect_config *config,
-                const struct elect_input *input, uint32_t *cost)
+                const struct elect_input *input, const uint32_t *unread,
+                uint32_t *cost)
 {
-    uint64_t total = input->total_blocks;
     uint32_t weight = elect_cost_weight(config, input->heat_milli);
-    uint32_t unread = units_cost(input, total, weight);
-    uint64_t most_ignored = config->cache_threshold_permille * total / 1000;
+    uint32_t prices[WORKERS_MAX];
 
     CHECK_SLOW(elect_weighs(config));
     if (input->slowness == NULL) {
-        fill_waits(input, unread, cost);
+        fill_prices(input, unread, weight, prices);
+        fill_even(input, prices, cost);
     } else {
-        fill_uneven(input,
-                    (int32_t)capped(total * input->unit_tokens, UNEVEN_OWN_MAX),
-                    (int32_t)(weight - 1000), cost);
-    }
-    for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
-        uint64_t bits =
-            input->candidates.word[i] & input->match->workers.word[i];
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t held = input->match->depth[slot];
-            if (held > most_ignored) {
-                spare_holder(input, slot, held < total ? total - held : 0,
-                             weight, unread, cost);
-            }
-        }
+        fill_uneven(input, unread, (int32_t)(weight - 1000), cost);
     }
     if (input->aside != NULL) {
         add_aside(input, cost);
     }
 }
 
-ELECT_WIDE static void
-fill_less(const struct worker_set *set, const uint32_t *restrict cost,
-          uint32_t less, uint32_t *restrict out)
-{
-    ELECT_SOME_EACH(at, set)
-    {
-        for (unsigned i = 0; i < ELECT_SOME; i++) {
-            out[at + i] = cost[at + i] - less;
-        }
-    }
-}
-
 void
-elect_cost_own(const struct elect_config *config,
-               const struct elect_input *input, const uint32_t *cost,
+elect_cost_own(const struct elect_input *input, const uint32_t *unread,
                uint32_t *own)
 {
-    struct elect_config light = *config;
-    uint64_t total = input->total_blocks;
-    uint32_t weight = elect_cost_weight(config, input->heat_milli);
-    uint64_t most_ignored = config->cache_threshold_permille * total / 1000;
-
-    CHECK_SLOW(elect_weighs(config) && cost != own);
-    if (input->slowness != NULL || input->match == NULL) {
-        light.recompute_weight = 1;
-        elect_cost_fill(&light, input, own);
-        return;
+    if (input->slowness == NULL) {
+        fill_even(input, unread, own);
+    } else {
+        fill_uneven(input, unread, 0, own);
     }
-    fill_less(&input->candidates, cost, beyond_own(input, total, weight), own);
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        uint64_t bits =
-            input->candidates.word[i] & input->match->workers.word[i];
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            uint64_t held = input->match->depth[slot];
-            if (held > most_ignored) {
-                own[slot] =
-                    cost[slot] -
-                    beyond_own(input, held < total ? total - held : 0, weight);
-            }
-        }
+    if (input->aside != NULL) {
+        add_aside(input, own);
     }
 }
 
@@ -267,7 +275,8 @@ static struct worker_set
 filled_since(const struct elect_config *config, const struct elect_input *input,
              const struct elect_plan *plan, uint32_t least)
 {
-    struct worker_set cheapest = elect_up_to(plan->cost, &plan->near, least);
+    struct worker_set cheapest;
+    elect_up_to(plan->cost, &plan->near, least, &cheapest);
     uint32_t first = worker_set_next(&cheapest, 0);
     uint32_t held = elect_counted(config, input, first);
     uint32_t total = input->total_blocks;
@@ -282,7 +291,8 @@ filled_since(const struct elect_config *config, const struct elect_input *input,
         elect_level(plan->cost, &alike, least, input->unseen, each);
 
     CHECK_SLOW(!worker_set_empty(&plan->near));
-    return elect_up_to(plan->cost, &alike, level);
+    elect_up_to(plan->cost, &alike, level, &alike);
+    return alike;
 }
 
 void
@@ -291,7 +301,8 @@ elect_cost_narrow(const struct elect_config *config,
 {
     uint32_t least = elect_least_of(plan->cost, &plan->near);
     uint32_t near = elect_add(least, least / NEAR_COST_DIVISOR);
-    struct worker_set keep = elect_up_to(plan->cost, &plan->near, near);
+    struct worker_set keep;
+    elect_up_to(plan->cost, &plan->near, near, &keep);
 
     CHECK(!worker_set_empty(&keep));
     CHECK_SLOW(!worker_set_empty(&plan->near));

@@ -20,18 +20,18 @@ elect_weighs(const struct elect_config *config)
 uint32_t elect_cost_weight(const struct elect_config *config,
                            uint32_t heat_milli);
 
-/* Tokens of the prompt that a worker does not hold, as elect_cost_fill() counts
- * them. */
-uint32_t elect_cost_unread(const struct elect_config *config,
-                           const struct elect_input *input, uint32_t worker);
+/* Tokens of the prompt that each candidate does not hold, at most 2^30, into an
+ * array of WORKERS_MAX. */
+void elect_cost_unread(const struct elect_config *config,
+                       const struct elect_input *input, uint32_t *unread);
 
-/* The costs of all candidates, into an array of WORKERS_MAX. */
+/* The costs of all candidates, likewise, from elect_cost_unread(). */
 void elect_cost_fill(const struct elect_config *config,
-                     const struct elect_input *input, uint32_t *cost);
+                     const struct elect_input *input, const uint32_t *unread,
+                     uint32_t *cost);
 
 /* What each cost is with a weight of one, which is the request's own time. */
-void elect_cost_own(const struct elect_config *config,
-                    const struct elect_input *input, const uint32_t *cost,
+void elect_cost_own(const struct elect_input *input, const uint32_t *unread,
                     uint32_t *own);
 
 /* Keeps of plan->near those that cost the least, or nearly. */

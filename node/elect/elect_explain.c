@@ -106,7 +106,7 @@ candidate_verdict(const struct elect_config *config,
 /* Why the row's cost is what it is. */
 static void
 fill_columns(const struct elect_config *config, const struct elect_input *input,
-             struct elect_row *row)
+             const struct elect_plan *plan, struct elect_row *row)
 {
     uint32_t slow =
         input->slowness != NULL ? input->slowness[row->worker] : 1000;
@@ -117,7 +117,7 @@ fill_columns(const struct elect_config *config, const struct elect_input *input,
     if (config->policy == ELECT_KVASIR) {
         row->aside = input->aside != NULL ? input->aside[row->worker] : 0;
         uint32_t above = elect_cost_weight(config, input->heat_milli) - 1000;
-        row->unread = elect_cost_unread(config, input, row->worker);
+        row->unread = plan->unread[row->worker];
         row->weights = (struct elect_weights){
             .unread = above + slow,
             .queued = slow,
@@ -171,7 +171,7 @@ elect_explain(const struct elect_config *config,
         };
         if (plan.weighed && row.candidate) {
             row.cost = plan.cost[slot];
-            fill_columns(config, input, &row);
+            fill_columns(config, input, &plan, &row);
         }
         row.filter = row.candidate ? candidate_filter(&plan, &row)
                                    : lacking(standing, slot);

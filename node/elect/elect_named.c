@@ -22,7 +22,7 @@ static void
 keep_least_load(const struct elect_input *input, struct elect_plan *plan)
 {
     plan->load_max = elect_least_of(input->load, &plan->usable);
-    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    elect_up_to(input->load, &plan->usable, plan->load_max, &plan->near);
     CHECK_SLOW(!worker_set_empty(&plan->near));
 }
 
@@ -49,23 +49,51 @@ plan_cache_aware(const struct elect_config *config,
     CHECK_SLOW(!worker_set_empty(&plan->near));
 }
 
-static uint32_t
-score(const struct elect_input *input, uint32_t most_load, uint32_t slot)
+/* Whole numbers of doubles: the quotient of integers below 2^53 is never rounded
+ * up to the next integer. */
+static inline uint32_t
+quotient(double a, double b)
 {
-    uint64_t total = input->total_blocks;
-    uint64_t held = elect_overlap(input, slot);
-    uint64_t sum = 0;
+    return (uint32_t)(int32_t)(a / b);
+}
 
-    if (total > 0) {
-        sum = (held < total ? held : total) * 1000 * WEIGHT_OVERLAP / total;
+static void
+some_scores(uint32_t *restrict cost, const uint32_t *restrict depth,
+            uint32_t known, const uint32_t *restrict load, uint32_t most_load,
+            uint32_t total)
+{
+    uint32_t units = total > 0 ? total : 1;
+    uint32_t most = most_load > 0 ? most_load : 1;
+
+    for (uint32_t i = 0; i < ELECT_SOME; i++) {
+        uint32_t held = depth[i] & elect_mask(known, i);
+        uint32_t busy = load[i] < most ? load[i] : most; /* of others, more */
+        held = held < total ? held : total;
+        cost[i] = SCORE_FULL - 1000 * WEIGHT_SUCCESS -
+                  quotient(held * (1000.0 * WEIGHT_OVERLAP), units) -
+                  quotient((most - busy) * (1000.0 * WEIGHT_IDLE), most);
     }
-    uint64_t idle = UINT64_C(1000) * (most_load - input->load[slot]);
-    sum += most_load > 0 ? idle * WEIGHT_IDLE / most_load
-                         : UINT64_C(1000) * WEIGHT_IDLE;
-    sum += (input->success != NULL ? input->success[slot] : UINT64_C(1000)) *
-           WEIGHT_SUCCESS;
-    CHECK_SLOW(sum <= SCORE_FULL);
-    return (uint32_t)sum;
+}
+
+/* By the score, the higher the less. */
+ELECT_WIDE static void
+fill_scores(const struct elect_input *input, const struct worker_set *set,
+            uint32_t most_load, uint32_t *cost)
+{
+    const uint32_t *depth =
+        input->match != NULL ? input->match->depth : input->load;
+
+    ELECT_SOME_EACH(at, set)
+    {
+        some_scores(cost + at, depth + at, elect_some_known(input, at),
+                    input->load + at, most_load, input->total_blocks);
+    }
+    for (uint32_t i = 0; i < WORKER_WORDS && input->success != NULL; i++) {
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            cost[slot] += WEIGHT_SUCCESS * (1000U - input->success[slot]);
+        }
+    }
 }
 
 static void
@@ -73,9 +101,7 @@ plan_composite(const struct elect_input *input, struct elect_plan *plan)
 {
     uint32_t most_load = elect_span_of(input->load, &plan->usable).max;
 
-    WORKER_SET_EACH (slot, &plan->usable) {
-        plan->cost[slot] = SCORE_FULL - score(input, most_load, slot);
-    }
+    fill_scores(input, &plan->usable, most_load, plan->cost);
     uint32_t least = elect_least_of(plan->cost, &plan->usable);
     CHECK_SLOW(least <= SCORE_FULL);
     if (SCORE_FULL - least <= SCORE_THRESHOLD) {
@@ -84,23 +110,42 @@ plan_composite(const struct elect_input *input, struct elect_plan *plan)
         return;
     }
     plan->weighed = true;
-    plan->near = elect_up_to(plan->cost, &plan->usable, least);
+    elect_up_to(plan->cost, &plan->usable, least, &plan->near);
 }
 
-static uint32_t
-dynamo_cost(const struct elect_input *input, uint32_t slot)
+/* In doubles, which hold all of it exactly up to the cap. */
+static void
+some_dynamo(uint32_t *restrict cost, const uint32_t *restrict depth,
+            uint32_t known, const uint32_t *restrict load,
+            const uint32_t *restrict queued, uint32_t total, double unit)
 {
-    uint32_t load = input->load[slot];
-    uint64_t total =
-        input->total_blocks < TOTAL_MAX ? input->total_blocks : TOTAL_MAX;
-    uint64_t held = elect_overlap(input, slot);
-    uint64_t units = (held < total ? total - held : 0) +
-                     total * (load < LOAD_MAX ? load : LOAD_MAX);
-    uint64_t cost = units * input->unit_tokens +
-                    (input->queued != NULL ? input->queued[slot] : 0);
+    for (uint32_t i = 0; i < ELECT_SOME; i++) {
+        uint32_t held = depth[i] & elect_mask(known, i);
+        uint32_t left = total - (held < total ? held : total);
+        uint32_t open = load[i] < LOAD_MAX ? load[i] : LOAD_MAX;
+        uint32_t waits = queued[i] < COST_MAX ? queued[i] : COST_MAX;
+        double units = (int32_t)left + (double)(int32_t)total * (int32_t)open;
+        double tokens = units * unit + (int32_t)waits;
+        cost[i] = (uint32_t)(int32_t)(tokens < COST_MAX ? tokens : COST_MAX);
+    }
+}
 
-    CHECK_SLOW(worker_set_has(&input->candidates, slot));
-    return cost < COST_MAX ? (uint32_t)cost : COST_MAX;
+ELECT_WIDE static void
+fill_dynamo(const struct elect_input *input, const struct worker_set *set,
+            uint32_t *cost)
+{
+    static const uint32_t nothing[WORKERS_MAX];
+    const uint32_t *depth =
+        input->match != NULL ? input->match->depth : nothing;
+    const uint32_t *queued = input->queued != NULL ? input->queued : nothing;
+    uint32_t total =
+        input->total_blocks < TOTAL_MAX ? input->total_blocks : TOTAL_MAX;
+
+    ELECT_SOME_EACH(at, set)
+    {
+        some_dynamo(cost + at, depth + at, elect_some_known(input, at),
+                    input->load + at, queued + at, total, input->unit_tokens);
+    }
 }
 
 static void
@@ -108,13 +153,12 @@ plan_dynamo(const struct elect_config *config, const struct elect_input *input,
             struct elect_plan *plan)
 {
     plan->weighed = true;
-    WORKER_SET_EACH (slot, &plan->usable) {
-        plan->cost[slot] = dynamo_cost(input, slot);
-    }
+    fill_dynamo(input, &plan->usable, plan->cost);
     uint32_t least = elect_least_of(plan->cost, &plan->usable);
-    plan->near = config->temperature_permille > 0
-                     ? plan->usable
-                     : elect_up_to(plan->cost, &plan->usable, least);
+    plan->near = plan->usable;
+    if (config->temperature_permille == 0) {
+        elect_up_to(plan->cost, &plan->usable, least, &plan->near);
+    }
     CHECK_SLOW(!worker_set_empty(&plan->near));
 }
 

@@ -42,41 +42,33 @@ elect_imbalanced(const struct elect_config *config,
     return span.max - span.min > imbalance_spread(config, span.min);
 }
 
+/* Those of the set of whom the match says something. */
+static struct worker_set
+known_of(const struct elect_input *input, const struct worker_set *set)
+{
+    return worker_set_and(set, &input->match->workers);
+}
+
 uint32_t
 elect_best_overlap(const struct elect_input *input,
                    const struct worker_set *set)
 {
-    uint32_t best = 0;
-
-    for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
-        const uint32_t *depths = &input->match->depth[(size_t)i * 64];
-        uint64_t bits = set->word[i] & input->match->workers.word[i];
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t depth = depths[__builtin_ctzll(bits)];
-            best = depth > best ? depth : best;
-        }
+    if (input->match == NULL) {
+        return 0;
     }
-    return best;
+    struct worker_set known = known_of(input, set);
+    return elect_most_of(input->match->depth, &known);
 }
 
 struct worker_set
 elect_overlap_from(const struct elect_input *input,
                    const struct worker_set *set, uint32_t overlap_min)
 {
-    struct worker_set out;
-
     CHECK_SLOW(input->match != NULL && overlap_min > 0);
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *depths = &input->match->depth[(size_t)i * 64];
-        uint64_t bits = set->word[i] & input->match->workers.word[i];
-        out.word[i] = 0;
-        for (; bits != 0; bits &= bits - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(bits);
-            uint64_t keep = depths[bit] >= overlap_min;
-            out.word[i] |= keep << bit;
-        }
-    }
-    return out;
+    struct worker_set known = known_of(input, set);
+    struct worker_set less;
+    elect_up_to(input->match->depth, &known, overlap_min - 1, &less);
+    return worker_set_minus(&known, &less);
 }
 
 uint32_t
@@ -168,7 +160,7 @@ plan_imbalanced(const struct elect_config *config,
     CHECK_SLOW(plan->imbalanced);
     plan->mode = ELECT_BALANCE;
     plan->load_max = elect_add(min_load, elect_tolerance(config, min_load));
-    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    elect_up_to(input->load, &plan->usable, plan->load_max, &plan->near);
     uint32_t best = elect_best_overlap(input, &plan->near);
     plan->cold = !worth_it(config, input, best);
     plan->reason = best > 0
@@ -201,7 +193,7 @@ plan_shares(const struct elect_config *config, const struct elect_input *input,
     plan->cold = true;
     plan->load_max =
         least_up_to(input, &plan->usable, min_load, near_load(min_load));
-    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    elect_up_to(input->load, &plan->usable, plan->load_max, &plan->near);
     plan->reason = best > 0 ? "prefix too short: least load"
                             : "no prefix known: least load";
 }
@@ -244,15 +236,14 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
 /* Those that would miss the SLO, or, without one and where the cheapest would
  * do so, answer far later than the soonest; unless who does not costs too much. */
 static void
-leave_late(const struct elect_config *config, const struct elect_input *input,
-           struct elect_plan *plan)
+leave_late(const struct elect_input *input, struct elect_plan *plan)
 {
     struct worker_set timely;
 
     CHECK_SLOW(!worker_set_empty(&plan->roomy));
     if (input->slo != NULL) {
-        timely = elect_in_time(config, input, &plan->roomy);
-    } else if (elect_soon(config, input, plan, &timely)) {
+        elect_in_time(input, plan, &timely);
+    } else if (elect_soon(input, plan, &timely)) {
         return;
     }
     uint32_t least = elect_least_of(plan->cost, &plan->roomy);
@@ -290,10 +281,11 @@ plan_kvasir(const struct elect_config *config, const struct elect_input *input,
 {
     plan->weighed = elect_weighs(config);
     if (plan->weighed) {
-        elect_cost_fill(config, input, plan->cost);
+        elect_cost_unread(config, input, plan->unread);
+        elect_cost_fill(config, input, plan->unread, plan->cost);
     }
     if (plan->weighed && (input->slo != NULL || holds_some(input))) {
-        leave_late(config, input, plan);
+        leave_late(input, plan);
     }
     struct elect_span span = elect_span_of(input->load, &plan->usable);
     CHECK_SLOW(!worker_set_empty(&plan->usable));
@@ -349,12 +341,12 @@ plan_other(const struct elect_config *config, const struct elect_input *input,
         plan->load_max = elect_least_of(input->load, &plan->usable);
         plan->load_max =
             least_up_to(input, &plan->usable, plan->load_max, plan->load_max);
-        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+        elect_up_to(input->load, &plan->usable, plan->load_max, &plan->near);
         break;
     case ELECT_PREFIX_HASH:
     case ELECT_CONSISTENT_HASHING:
         plan->load_max = elect_hash_bound(input->load, &plan->usable);
-        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+        elect_up_to(input->load, &plan->usable, plan->load_max, &plan->near);
         break;
     case ELECT_CACHE_AWARE:
     case ELECT_COMPOSITE:

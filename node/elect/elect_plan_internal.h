@@ -9,6 +9,7 @@
 #define NODE_ELECT_PLAN_INTERNAL_H
 
 #include "node/elect/elect.h"
+#include "node/elect/elect_sets_internal.h"
 
 struct elect_plan {
     struct worker_set roomy;  /* candidates without those under pressure */
@@ -24,7 +25,9 @@ struct elect_plan {
                              costs decided: what is as good as the longest */
     uint32_t most;        /* blocks of the prompt that a candidate holds */
     const char *reason;   /* static text */
-    uint32_t cost[WORKERS_MAX]; /* of candidates */
+    uint32_t cost[WORKERS_MAX];   /* of candidates */
+    uint32_t unread[WORKERS_MAX]; /* kvasir, weighed: tokens that each has to
+                                     compute */
 };
 
 /* Fills the plan; near is empty when there is no candidate. */
@@ -35,16 +38,14 @@ void elect_plan_make(const struct elect_config *config,
 void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
                        uint32_t worker);
 
-/* Those of the set that would answer within the input's SLO. */
-struct worker_set elect_in_time(const struct elect_config *config,
-                                const struct elect_input *input,
-                                const struct worker_set *set);
+/* Those that are roomy and would answer within the input's SLO. */
+void elect_in_time(const struct elect_input *input,
+                   const struct elect_plan *plan, struct worker_set *timely);
 
 /* Whether one of the cheapest that are roomy is among the soon: those whose own
  * time is within half as much again as the soonest's, or within 3,072 tokens.
  * Else fills in the soon. */
-bool elect_soon(const struct elect_config *config,
-                const struct elect_input *input, const struct elect_plan *plan,
+bool elect_soon(const struct elect_input *input, const struct elect_plan *plan,
                 struct worker_set *soon);
 
 /* Whether the loads of the set are too far apart. */
@@ -65,6 +66,14 @@ elect_overlap(const struct elect_input *input, uint32_t worker)
                    worker_set_has(&input->match->workers, worker)
                ? input->match->depth[worker]
                : 0;
+}
+
+/* Those of some neighbours (elect_sets_internal.h) of whom the match says
+ * something. */
+static inline uint32_t
+elect_some_known(const struct elect_input *input, uint32_t at)
+{
+    return input->match != NULL ? elect_some_of(&input->match->workers, at) : 0;
 }
 
 /* The same, if it is enough to count. */

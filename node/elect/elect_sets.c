@@ -3,51 +3,21 @@
  */
 #include "node/elect/elect_sets_internal.h"
 
-#include <string.h>
+#include <stddef.h>
 
 #include "index/base/check.h"
 
-static void
-widen_full(struct elect_span *span, const uint32_t values[64])
-{
-    uint32_t min = UINT32_MAX;
-    uint32_t max = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        min = values[i] < min ? values[i] : min;
-        max = values[i] > max ? values[i] : max;
-    }
-    span->min = min < span->min ? min : span->min;
-    span->max = max > span->max ? max : span->max;
-}
-
-ELECT_WIDE struct elect_span
-elect_span_of(const uint32_t *values, const struct worker_set *set)
-{
-    struct elect_span span = {.min = UINT32_MAX, .max = 0};
-
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *some = &values[(size_t)i * 64];
-        if (set->word[i] == UINT64_MAX) {
-            widen_full(&span, some);
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t value = some[__builtin_ctzll(bits)];
-            span.min = value < span.min ? value : span.min;
-            span.max = value > span.max ? value : span.max;
-        }
-    }
-    return span;
-}
-
-static uint32_t
-least_full(const uint32_t values[64])
+/* Of 64 neighbours, where low and high are their bits. */
+static inline uint32_t
+word_least(const uint32_t *values, uint32_t low, uint32_t high)
 {
     uint32_t least = UINT32_MAX;
 
-    for (unsigned i = 0; i < 64; i++) {
-        least = values[i] < least ? values[i] : least;
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t a = values[i] | ~elect_mask(low, i);
+        uint32_t b = values[i + 32] | ~elect_mask(high, i);
+        uint32_t less = a < b ? a : b;
+        least = less < least ? less : least;
     }
     return least;
 }
@@ -60,84 +30,117 @@ elect_least_of(const uint32_t *values, const struct worker_set *set)
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         const uint32_t *some = &values[(size_t)i * 64];
         uint64_t bits = set->word[i];
+        uint32_t here = UINT32_MAX;
         if (bits == UINT64_MAX) {
-            uint32_t full = least_full(some);
-            least = full < least ? full : least;
-            continue;
+            here = word_least(some, UINT32_MAX, UINT32_MAX);
+        } else if (bits != 0) {
+            here = word_least(some, (uint32_t)bits, (uint32_t)(bits >> 32));
         }
-        for (; bits != 0; bits &= bits - 1) {
-            uint32_t value = some[__builtin_ctzll(bits)];
-            least = value < least ? value : least;
-        }
+        least = here < least ? here : least;
     }
     return least;
 }
 
-#define SUMMAND_MAX (UINT32_C(1) << 24)
-
-ELECT_WIDE uint64_t
-elect_sum_of(const uint32_t *values, const struct worker_set *set)
+static inline uint32_t
+word_most(const uint32_t *values, uint32_t low, uint32_t high)
 {
-    uint64_t total = 0;
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < 32; i++) {
+        uint32_t a = values[i] & elect_mask(low, i);
+        uint32_t b = values[i + 32] & elect_mask(high, i);
+        uint32_t more = a > b ? a : b;
+        most = more > most ? more : most;
+    }
+    return most;
+}
+
+ELECT_WIDE uint32_t
+elect_most_of(const uint32_t *values, const struct worker_set *set)
+{
+    uint32_t most = 0;
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         const uint32_t *some = &values[(size_t)i * 64];
         uint64_t bits = set->word[i];
-        uint32_t sum = 0; /* 64 x 2^24 are less than 2^32 */
+        uint32_t here = 0;
         if (bits == UINT64_MAX) {
-            for (unsigned k = 0; k < 64; k++) {
-                sum += some[k] < SUMMAND_MAX ? some[k] : SUMMAND_MAX;
-            }
+            here = word_most(some, UINT32_MAX, UINT32_MAX);
+        } else if (bits != 0) {
+            here = word_most(some, (uint32_t)bits, (uint32_t)(bits >> 32));
         }
-        for (; bits != UINT64_MAX && bits != 0; bits &= bits - 1) {
-            uint32_t value = some[__builtin_ctzll(bits)];
-            sum += value < SUMMAND_MAX ? value : SUMMAND_MAX;
-        }
-        total += sum;
+        most = here > most ? here : most;
     }
-    return total;
+    return most;
 }
 
-/* A bit for each of 64 numbers that is at most `most`. */
-static uint64_t
-full_up_to(const uint32_t values[64], uint32_t most)
+struct elect_span
+elect_span_of(const uint32_t *values, const struct worker_set *set)
 {
-    uint8_t keep[64];
-    uint64_t out = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        keep[i] = values[i] <= most;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        uint64_t eight;
-        memcpy(&eight, keep + (size_t)i * 8, sizeof eight);
-        /* Gathers the low bits of the eight bytes in the top byte. */
-        out |= (eight * UINT64_C(0x0102040810204080) >> 56) << (i * 8);
-    }
-    return out;
+    return (struct elect_span){.min = elect_least_of(values, set),
+                               .max = elect_most_of(values, set)};
 }
 
-#define DENSE 16 /* members from which on looking at 64 costs less */
+#define SUMMAND_MAX (UINT32_C(1) << 24) /* 64 of them are less than 2^32 */
 
-ELECT_WIDE struct worker_set
-elect_up_to(const uint32_t *values, const struct worker_set *set, uint32_t most)
+static inline uint32_t
+summand(uint32_t value, uint32_t mask)
 {
-    struct worker_set out;
+    return (value < SUMMAND_MAX ? value : SUMMAND_MAX) & mask;
+}
+
+static inline uint32_t
+word_sum(const uint32_t *values, uint32_t low, uint32_t high)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < 32; i++) {
+        sum += summand(values[i], elect_mask(low, i)) +
+               summand(values[i + 32], elect_mask(high, i));
+    }
+    return sum;
+}
+
+ELECT_WIDE uint64_t
+elect_sum_of(const uint32_t *values, const struct worker_set *set)
+{
+    uint64_t sum = 0;
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *some = &values[(size_t)i * 64];
-        if (__builtin_popcountll(set->word[i]) >= DENSE) {
-            out.word[i] = full_up_to(some, most) & set->word[i];
-            continue;
-        }
-        out.word[i] = 0;
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(bits);
-            uint64_t keep = some[bit] <= most;
-            out.word[i] |= keep << bit;
+        uint64_t bits = set->word[i];
+        if (bits != 0) {
+            sum += word_sum(&values[(size_t)i * 64], (uint32_t)bits,
+                            (uint32_t)(bits >> 32));
         }
     }
+    return sum;
+}
+
+/* A bit for each of 32 that is at most `most`. */
+static inline uint32_t
+half_up_to(const uint32_t *values, uint32_t most)
+{
+    uint32_t out = 0;
+
+    for (uint32_t i = 0; i < 32; i++) {
+        out |= -(uint32_t)(values[i] <= most) & UINT32_C(1) << i;
+    }
     return out;
+}
+
+ELECT_WIDE void
+elect_up_to(const uint32_t *values, const struct worker_set *set, uint32_t most,
+            struct worker_set *out)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *some = &values[(size_t)i * 64];
+        uint64_t bits = set->word[i];
+        if (bits != 0) {
+            bits &= (uint64_t)half_up_to(some + 32, most) << 32 |
+                    half_up_to(some, most);
+        }
+        out->word[i] = bits;
+    }
 }
 
 /* How much it takes to fill all of the set up to a level. */

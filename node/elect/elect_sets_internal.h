@@ -2,11 +2,10 @@
  * Sets of workers chosen by a number that each worker has, such as its load or
  * its cost. Private to elect*.c.
  *
- * Numbers are arrays of WORKERS_MAX by slot. A full word of a set is processed
- * in a loop without branches over 64 neighbours, which compilers vectorise; in
- * a fleet of hundreds nearly all words are full. The other words are processed
- * bit by bit. What only fills in such an array takes sixteen neighbours at once
- * if one of them is in the set.
+ * Numbers are arrays of WORKERS_MAX by slot. 32 neighbours of which one is in
+ * the set are processed at once, in loops without branches, which compilers
+ * vectorise: whoever is not in the set is masked. gcc unrolls loops of sixteen
+ * before it looks at them, and does not vectorise masks then.
  *
  * Role: core. Owns: nothing. Thread: any.
  */
@@ -27,28 +26,28 @@
 #define ELECT_WIDE
 #endif
 
-#define ELECT_SOME 16 /* neighbours, of one word */
+#define ELECT_SOME 32 /* neighbours, of one word */
 
-/* The first of some neighbours from `at`, a multiple of ELECT_SOME, of which
- * one is in the set, or WORKERS_MAX. */
+/* Which of some neighbours from `at`, a multiple of ELECT_SOME, are in the set:
+ * the first is the lowest bit. */
 static inline uint32_t
-elect_some_next(const struct worker_set *set, uint32_t at)
+elect_some_of(const struct worker_set *set, uint32_t at)
 {
-    while (at < WORKERS_MAX) {
-        uint64_t bits = set->word[at / 64] >> at % 64;
-        if ((uint16_t)bits != 0) {
-            return at;
-        }
-        at = bits != 0 ? at + ELECT_SOME : at / 64 * 64 + 64;
-    }
-    return WORKERS_MAX;
+    return (uint32_t)(set->word[at / 64] >> at % 64);
+}
+
+/* All ones for a member, whose bit is the i-th, else zero. */
+static inline uint32_t
+elect_mask(uint32_t bits, uint32_t i)
+{
+    return -(bits >> i & 1);
 }
 
 /* ELECT_SOME_EACH(at, &set) { ... } visits them in rising order, with those of
  * them that are not in the set. */
-#define ELECT_SOME_EACH(at, set)                                      \
-    for (uint32_t at = elect_some_next((set), 0); (at) < WORKERS_MAX; \
-         (at) = elect_some_next((set), (at) + ELECT_SOME))
+#define ELECT_SOME_EACH(at, set)                                  \
+    for (uint32_t at = 0; (at) < WORKERS_MAX; (at) += ELECT_SOME) \
+        if (elect_some_of((set), (at)) != 0)
 
 struct elect_span {
     uint32_t min; /* UINT32_MAX of an empty set */
@@ -62,12 +61,16 @@ struct elect_span elect_span_of(const uint32_t *values,
 /* The least number in a set; UINT32_MAX of an empty one. */
 uint32_t elect_least_of(const uint32_t *values, const struct worker_set *set);
 
+/* The greatest number in a set; 0 of an empty one. */
+uint32_t elect_most_of(const uint32_t *values, const struct worker_set *set);
+
 /* The sum of the numbers in a set, each of which counts as at most 2^24. */
 uint64_t elect_sum_of(const uint32_t *values, const struct worker_set *set);
 
-/* The members of the set whose number is at most `most`. */
-struct worker_set elect_up_to(const uint32_t *values,
-                              const struct worker_set *set, uint32_t most);
+/* The members of the set whose number is at most `most`. Not returned, for it
+ * is copied then; *out may be the set. */
+void elect_up_to(const uint32_t *values, const struct worker_set *set,
+                 uint32_t most, struct worker_set *out);
 
 /* The level that `count` things of size `each` (1 or more) reach if each goes
  * to the member with the least number: the set's least plus a multiple of each,
