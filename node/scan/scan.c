@@ -156,7 +156,7 @@ usage_members(struct top *top, struct token t)
 
     scan->usage = (struct scan_usage){.lack = SCAN_USAGE_OPTIONS, .at = open};
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
-        struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        struct slice name = walk_key(w, t.at, &room);
         bool about_usage = WALK_IS(name, "include_usage");
         bool about_each = WALK_IS(name, "continuous_usage_stats");
         struct token value = walk_token(w);
@@ -399,7 +399,7 @@ walk_top(struct top *top)
         (struct scan_usage){SCAN_USAGE_MEMBER, true, t.at + 1, 0};
     top->scan->salt_at = t.at + 1;
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
-        struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        struct slice name = walk_key(w, t.at, &room);
         struct token value = walk_token(w);
         member(top, name, value);
     }

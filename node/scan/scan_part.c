@@ -80,8 +80,7 @@ media(struct walk *w, struct token t)
         return walk_text(w, t);
     }
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
-        struct scan_text key = walk_string(w, t.at);
-        i = find(walk_name(w, key, &room), media_keys, MEDIA_KEYS);
+        i = find(walk_key(w, t.at, &room), media_keys, MEDIA_KEYS);
         found[i] = walk_text(w, walk_token(w));
     }
     for (i = 0; i < MEDIA_KEYS && !found[i].present; i++) {
@@ -129,7 +128,7 @@ part(struct walk *w, uint32_t at)
 
     CHECK_SLOW(w->body[at] == '{');
     for (; t.kind == '"'; t = walk_token(w)) {
-        struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        struct slice name = walk_key(w, t.at, &room);
         struct token value = walk_token(w);
         if (WALK_IS(name, "type")) {
             type = walk_text(w, value);

@@ -50,11 +50,11 @@ take_back(struct walk *w, struct mark mark)
 }
 
 static void
-message_value(struct walk *w, struct scan_text key, struct message *m,
+message_value(struct walk *w, uint32_t key, struct message *m,
               struct mark after_role)
 {
     struct scan_name room;
-    struct slice name = walk_name(w, key, &room);
+    struct slice name = walk_key(w, key, &room);
     struct token value = walk_token(w);
 
     if (WALK_IS(name, "content")) {
@@ -99,7 +99,7 @@ message(struct walk *w, uint32_t at)
     m.behind_set = 0;
     struct token t = walk_token(w);
     for (; t.kind == '"'; t = walk_token(w)) {
-        message_value(w, walk_string(w, t.at), &m, mark);
+        message_value(w, t.at, &m, mark);
     }
     if (placed && m.role.present) {
         w->spans[role].at = m.role.at;
@@ -198,7 +198,7 @@ list_from(struct walk *w, struct token t, enum scan_shape shape)
 {
     struct prompt none = {.shape = SCAN_NO_PROMPT};
     uint32_t count = 0;
-    char kind = t.kind;
+    int32_t kind = t.kind;
 
     CHECK_SLOW(shape == SCAN_STRINGS || shape == SCAN_ID_LISTS);
     for (; walk_open(t); t = walk_token(w), count++) {

@@ -146,13 +146,12 @@ walk_value(struct walk *w, struct token t)
 }
 
 struct slice
-walk_unescaped(const struct walk *w, struct scan_text text,
-               struct scan_name *name)
+walk_unescaped(struct slice text, struct scan_name *name)
 {
+    CHECK_SLOW(text.ptr != NULL);
     if (text.len > sizeof(name->room)) {
         return (struct slice){.ptr = NULL, .len = 0};
     }
-    return (struct slice){
-        .ptr = name->room,
-        .len = scan_unescape(w->body + text.at, text.len, name->room)};
+    return (struct slice){.ptr = name->room,
+                          .len = scan_unescape(text.ptr, text.len, name->room)};
 }

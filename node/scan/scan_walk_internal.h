@@ -19,7 +19,7 @@
 /* Where a token begins, and its first byte; 0 after the last. */
 struct token {
     uint32_t at;
-    char kind;
+    int32_t kind; /* a whole word: it is passed in a register with the other */
 };
 
 struct walk {
@@ -85,27 +85,32 @@ walk_open(struct token t)
  * in it at `close`, has a backslash. */
 bool walk_slashed(const struct walk *w, size_t from, size_t close);
 
+/* Whether the string between these quotes, of which the second was taken last,
+ * has a backslash. */
+static inline bool
+walk_escaped(const struct walk *w, uint32_t open, uint32_t close)
+{
+    if (LIKELY(open >= w->at)) {
+        uint64_t below = (UINT64_C(1) << (close - w->at)) - 1;
+        return (w->slash & below) >> (open - w->at) != 0;
+    }
+    return walk_slashed(w, (size_t)open + 1, close);
+}
+
 /* The string whose opening quote is at `at`; takes its closing quote. */
 static inline struct scan_text
 walk_string(struct walk *w, uint32_t at)
 {
     struct token close = walk_token(w);
-    bool escaped;
 
     CHECK_SLOW(w->body[at] == '"');
     if (UNLIKELY(close.kind == 0)) {
         return (struct scan_text){.present = false};
     }
-    if (at >= w->at) {
-        uint64_t below = (UINT64_C(1) << (close.at - w->at)) - 1;
-        escaped = (w->slash & below) >> (at - w->at) != 0;
-    } else {
-        escaped = walk_slashed(w, (size_t)at + 1, close.at);
-    }
     return (struct scan_text){.at = at + 1,
                               .len = close.at - at - 1,
                               .present = true,
-                              .escaped = escaped};
+                              .escaped = walk_escaped(w, at, close.at)};
 }
 
 /* Goes past the value that begins with t; the offset after an array, object
@@ -173,17 +178,30 @@ struct scan_name {
 };
 
 /* The bytes that an escaped string stands for. */
-struct slice walk_unescaped(const struct walk *w, struct scan_text text,
-                            struct scan_name *name);
+struct slice walk_unescaped(struct slice text, struct scan_name *name);
 
 /* The bytes that a string stands for: in the body, or in name. */
 static inline struct slice
 walk_name(const struct walk *w, struct scan_text text, struct scan_name *name)
 {
-    if (UNLIKELY(text.escaped)) {
-        return walk_unescaped(w, text, name);
+    struct slice raw = {.ptr = w->body + text.at, .len = text.len};
+
+    return UNLIKELY(text.escaped) ? walk_unescaped(raw, name) : raw;
+}
+
+/* The same of the key whose opening quote is at `at`; takes its closing quote.
+ * Empty at the end of the body. */
+static inline struct slice
+walk_key(struct walk *w, uint32_t at, struct scan_name *name)
+{
+    struct token close = walk_token(w);
+    struct slice raw = {.ptr = w->body + at + 1, .len = close.at - at - 1};
+
+    if (UNLIKELY(close.kind == 0)) {
+        return (struct slice){.ptr = w->body, .len = 0};
     }
-    return (struct slice){.ptr = w->body + text.at, .len = text.len};
+    return UNLIKELY(walk_escaped(w, at, close.at)) ? walk_unescaped(raw, name)
+                                                   : raw;
 }
 
 /* Compares with a literal, whose length the compiler knows. */
