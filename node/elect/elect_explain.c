@@ -158,6 +158,8 @@ elect_explain(const struct elect_config *config,
     struct elect_plan plan;
     size_t count = 0;
     size_t sorted = 0; /* the chosen one stays in front */
+    const struct worker_set *weighed =
+        config->policy == ELECT_KVASIR ? &input->candidates : &plan.usable;
 
     CHECK(input->load != NULL && rows != NULL);
     elect_plan_make(config, input, &plan);
@@ -169,7 +171,7 @@ elect_explain(const struct elect_config *config,
             .kv_usage = input->kv_usage != NULL ? input->kv_usage[slot] : 0,
             .candidate = worker_set_has(&input->candidates, slot),
         };
-        if (plan.weighed && row.candidate) {
+        if (plan.weighed && worker_set_has(weighed, slot)) {
             row.cost = plan.cost[slot];
             fill_columns(config, input, &plan, &row);
         }

@@ -266,6 +266,23 @@ Test(node_elect_explain, other_policies_have_their_words)
     cr_assert_str_eq(rows[1].verdict, "more load");
 }
 
+Test(node_elect_explain, who_is_out_before_costs_are_made_has_none)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(3);
+
+    config.kv_pressure_max_permille = 900;
+    kv_usage[2] = 1000;
+    for (size_t i = 0; i < 2; i++) {
+        config.policy = i == 0 ? ELECT_COMPOSITE : ELECT_DYNAMO;
+        cr_assert_eq(explain(&config, &input), 3);
+        cr_assert_str_eq(verdict_of(2, 3), "kv pressure");
+        cr_assert_eq(rows[2].worker, 2);
+        cr_assert_eq(rows[2].cost, 0);
+        cr_assert_gt(rows[0].cost, 0);
+    }
+}
+
 Test(node_elect_explain, nobody_chosen_is_explained_too)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
