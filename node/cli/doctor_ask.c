@@ -184,6 +184,7 @@ ask_twice(struct doctor *d, struct doctor_found *found)
 {
     static const char *const paths[] = {"/v1/completions",
                                         "/v1/chat/completions"};
+    char room[USAGE_OBJECT_MAX];
     struct usage_watch watch;
     uint64_t seed = rng_next(&d->rng);
 
@@ -198,6 +199,7 @@ ask_twice(struct doctor *d, struct doctor_found *found)
         }
         if (doctor_is_well(&found->generation)) {
             usage_watch_init(&watch);
+            watch.room = room;
             usage_watch_give(&watch, buf_slice(&d->body));
             usage_watch_end(&watch, &found->usage);
             return;

@@ -71,16 +71,21 @@ void rewriting_put(const struct exchange *x, struct slice data,
                    struct buf *out);
 /* Adds its end. */
 void rewriting_put_end(const struct exchange *x, struct buf *out);
+/* Looks for the usage in some of the body, which passes as it came. False: no
+ * memory. */
+bool rewriting_watch(struct exchange *x, struct slice bytes) ON_LANE MUST_CHECK;
 /* As response_take(); what is to be sent goes to out, behind what is there. */
 int rewriting_take(struct exchange *x, const char *bytes, size_t len,
                    size_t *taken, struct buf *out) ON_LANE;
 /* The worker's body is over: adds what was held back. False: it is not whole. */
-bool rewriting_end(struct exchange *x, struct buf *out);
+bool rewriting_end(struct exchange *x, struct buf *out) ON_LANE;
 /* The answer broke off: adds its end, if that is all that is missing. False:
  * more is. */
-bool rewriting_finish(struct exchange *x, struct buf *out);
+bool rewriting_finish(struct exchange *x, struct buf *out) ON_LANE;
 /* Adds what the engine said of its failure. */
 void rewriting_fail(struct exchange *x, struct buf *out);
+/* x ends. */
+void rewriting_fini(struct exchange *x) ON_LANE;
 
 /* resuming.c */
 
@@ -95,6 +100,10 @@ void resuming_count(struct exchange *x) ON_LANE;
 void resuming_strip(struct exchange *x) ON_LANE;
 /* As resume_give(), with room for it if there is any. */
 void resuming_give(struct exchange *x, struct slice piece) ON_LANE;
+/* Whether the bytes given were no continuation. */
+bool resuming_is_torn(const struct exchange *x);
+/* Nobody goes on with the answer. */
+void resuming_give_up(struct exchange *x);
 /* Bytes have passed: a request that is not needed any more is let go. */
 void resuming_settle(struct exchange *x) ON_LANE;
 /* The answer broke off. True: x asks for the rest of it, if another worker
@@ -108,8 +117,9 @@ void resuming_fini(struct exchange *x) ON_LANE;
 /* storing.c */
 
 /* Whether x is about what a worker stores; the scratch has read it, and its
- * tenant is known. */
-void storing_begin(struct exchange *x, const struct http_head *head) ON_LANE;
+ * tenant is known. False: no memory for that. */
+bool storing_begin(struct exchange *x, const struct http_head *head)
+    ON_LANE MUST_CHECK;
 /* These bytes of the answer's body pass, of one that stores. */
 void storing_pass(struct exchange *x, struct slice bytes) ON_LANE;
 
@@ -134,8 +144,8 @@ bool translating_unknown(struct exchange *x, unsigned status)
     ON_LANE MUST_CHECK;
 /* An answer of that status is the client's. */
 void translating_answered(struct exchange *x, unsigned status) ON_LANE;
-/* A good stream of a chat begins. */
-void translating_begin(struct exchange *x) ON_LANE;
+/* A good stream of a chat begins. False: no memory for that. */
+bool translating_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* Some of it, and its end: what the client gets of that. False: it is none or
  * broke off, and the client is told. */
 bool translating_put(struct exchange *x, struct slice piece, struct buf *out);

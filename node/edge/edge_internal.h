@@ -223,7 +223,8 @@ struct lane {
     struct http_head head;      /* the message being looked at, no longer */
     struct route_scratch route; /* the request being looked at, no longer */
     struct dispatch_lane dispatch;
-    struct buf text; /* heads and replies being written */
+    struct buf text;         /* heads and replies being written */
+    struct edge_rooms rooms; /* of the answer being looked at */
     char scratch[EDGE_SCRATCH_BYTES];
 };
 
@@ -309,6 +310,7 @@ struct exchange {
     bool sampled;            /* ... and its spans are told: see tracing.c */
     bool stepping;           /* the last of its steps has not ended */
     uint32_t steps_count;    /* of `steps` */
+    struct fact_step *steps; /* FACT_STEPS_MAX: a part, with `sampled` */
     uint8_t trace_parent[8]; /* the client's span, or all 0 */
     struct http_trace trace; /* what goes on, its span ours */
     bool read; /* the lane's route scratch holds it; not once it waits */
@@ -331,13 +333,14 @@ struct exchange {
     struct edge_edits edits;
     struct edge_dialect dialect;
     struct edge_counting counting;
-    struct edge_split split;
+    enum edge_apt apt;
+    struct edge_split *split; /* with EDGE_APT: a part; else NULL */
 
-    uint64_t tenant;       /* hash of its name; 0: nobody needs a key */
-    uint64_t session;      /* session_key(); 0: it has none */
-    uint64_t stored;       /* stored_key() of what it is about; 0: nothing */
-    bool stores;           /* its answer may say what its worker stores */
-    struct edge_wait wait; /* for a worker with room */
+    uint64_t tenant;  /* hash of its name; 0: nobody needs a key */
+    uint64_t session; /* session_key(); 0: it has none */
+    uint64_t stored;  /* stored_key() of what it is about; 0: nothing */
+    struct stored_watch *storing; /* a part: what its worker stores; or NULL */
+    struct edge_wait wait;        /* for a worker with room */
     struct edge_limit limit;
     struct edge_caching caching;
     struct inquiry *inquiry; /* while it waits for its tokens */
@@ -365,21 +368,13 @@ struct exchange {
     struct edge_alive alive;
     struct edge_whole whole;
 
-    struct dispatch dispatch; /* what happens to it, and when */
-
-    /* With large buffers, which need no zeroes. */
     struct usage_watch watch;
-    struct fact_step steps[FACT_STEPS_MAX]; /* with `sampled` */
-    struct usage_watch prefill_watch;
     struct usage_strip strip;
-    struct resume resume;
-    struct stored_watch storing; /* with `stores` */
-    struct dialect_stream says;  /* while dialect.streams */
-    struct buf said;             /* ... its events, for the client */
-    /* With naming.count. */
-    char asked[CONFIG_MODEL_NAME_MAX]; /* the name */
-    char members[CONTENT_SET_MAX];     /* that the body gets beside a model */
-    char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
+    struct edge_rooms *rooms; /* of these, while they keep something */
+    size_t rooms_size;
+
+    struct dispatch dispatch; /* what happens to it, and when */
+    struct edge_part *parts;  /* all that it got; they end with it */
 };
 
 enum upstream_state {
@@ -563,6 +558,8 @@ void prefill_begin(struct exchange *x) ON_LANE;
 /* Bytes of its answer; the worker's close (0), or -errno. */
 void prefill_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
 void prefill_end(struct upstream *up, int error) ON_LANE;
+/* What the other half's body gets of it, and for it. */
+void prefill_add_edits(const struct exchange *x, struct edge_edits *edits);
 /* Its answer is none. */
 void prefill_forget(struct exchange *x) ON_LANE;
 /* Ends it, in whatever state. Repeating it is harmless. */
@@ -645,6 +642,9 @@ uint32_t exchange_hints(const struct route_choice *choice,
 /* An exchange for the client's request, not yet sent anywhere; NULL: no
  * memory. */
 struct exchange *exchange_new(struct client *client) ON_LANE;
+/* Zeroes for something that few requests have, until x ends; NULL: no memory.
+ * Each is got once: so there are only so many. */
+void *exchange_part(struct exchange *x, size_t size) ON_LANE MUST_CHECK;
 /* Sends the request to the first candidate; the lane's route scratch has just
  * read it. May free x. */
 void exchange_start(struct exchange *x) ON_LANE;

@@ -31,10 +31,8 @@ exchange_new(struct client *client)
         }
         buf_init(&head, HEAD_MAX_BYTES);
     }
-    memset(x, 0, offsetof(struct exchange, watch));
+    memset(x, 0, sizeof(*x));
     usage_watch_init(&x->watch);
-    usage_watch_init(&x->prefill_watch);
-    resume_init(&x->resume);
     x->head = head;
     x->client = client;
     dispatch_init(&x->dispatch, &lane->dispatch, lane_clock_us());
@@ -42,6 +40,36 @@ exchange_new(struct client *client)
     gauge_add(&lane->node->inflight, 1);
     gauge_add(&lane->shared->streams, 1);
     return x;
+}
+
+/* Parts */
+
+struct edge_part {
+    struct edge_part *next;
+    max_align_t bytes[];
+};
+
+void *
+exchange_part(struct exchange *x, size_t size)
+{
+    struct edge_part *part = calloc(1, sizeof(*part) + size);
+
+    if (part == NULL) {
+        return NULL;
+    }
+    part->next = x->parts;
+    x->parts = part;
+    return part->bytes;
+}
+
+static void
+free_parts(struct exchange *x)
+{
+    while (x->parts != NULL) {
+        struct edge_part *part = x->parts;
+        x->parts = part->next;
+        free(part);
+    }
 }
 
 /* The end */
@@ -158,6 +186,8 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     alive_end(x);
     whole_fini(x);
     translating_fini(x);
+    rewriting_fini(x);
+    free_parts(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -195,7 +225,8 @@ exchange_cancel(struct exchange *x)
 static bool
 is_told_by_event(const struct exchange *x)
 {
-    return x->dialect.streams && !x->says.done && x->client->out == NULL;
+    return x->dialect.streams && !x->dialect.saying->stream.done &&
+           x->client->out == NULL;
 }
 
 static void ON_LANE
@@ -342,18 +373,7 @@ set_edits(struct exchange *x)
     if (x->dialect.marks) {
         exchange_add_edit(edits, translating_mark(x));
     }
-    if (x->split.room_len != 0) {
-        exchange_add_edit(
-            edits, (struct body_edit){
-                       x->split.form.open, 0,
-                       (struct slice){x->split.room, x->split.room_len}});
-    }
-    if (x->split.params != NULL) {
-        exchange_add_edit(
-            edits, (struct body_edit){
-                       x->split.form.open, 0,
-                       (struct slice){x->split.params, x->split.params_len}});
-    }
+    prefill_add_edits(x, edits);
     exchange_end_edits(x, edits);
 }
 
@@ -512,7 +532,7 @@ go(struct exchange *x)
 void
 exchange_start(struct exchange *x)
 {
-    struct slice model = x->naming.count != 0 ? slice_of(x->asked)
+    struct slice model = x->naming.count != 0 ? slice_of(x->naming.names->asked)
                                               : x->client->lane->route.model;
 
     if (limit_begin(x, model)) {
@@ -589,7 +609,7 @@ void
 exchange_prefill_failed(struct exchange *x,
                         const struct dispatch_failure *failure)
 {
-    CHECK(x->split.up == NULL);
+    CHECK(x->split->up == NULL);
     prefill_forget(x);
     if (dispatch_needs_prefill(&x->dispatch, failure)) {
         let_go_of_upstream(x);
@@ -603,10 +623,10 @@ exchange_prefilled(struct exchange *x, bool usable)
 {
     struct usage usage;
 
-    CHECK(x->split.up == NULL);
-    usage_watch_end(&x->prefill_watch, &usage);
+    CHECK(x->split->up == NULL);
+    usage_watch_end(&x->split->watch, &usage);
     dispatch_prefilled(&x->dispatch, usable, &usage, lane_clock_us());
-    if (x->split.params != NULL) {
+    if (x->split->params != NULL) {
         set_edits(x);
     }
     run(x);

@@ -72,8 +72,8 @@ take_next(struct exchange *x)
     struct slice body = sent_body(x->client);
     struct alias_edit edit = {
         .place = naming->place,
-        .model = slice_of(x->models[naming->next]),
-        .members = slice_of(x->members),
+        .model = slice_of(naming->names->models[naming->next]),
+        .members = slice_of(naming->names->members),
     };
     size_t size = alias_body_size(body, &edit);
 
@@ -114,16 +114,21 @@ take_named(struct exchange *x, const struct named *named)
     if (named->asked == NULL) {
         return false;
     }
-    (void)snprintf(x->asked, sizeof(x->asked), "%s", named->asked);
+    struct edge_names *names = exchange_part(x, sizeof(*names));
+    x->naming.names = names;
+    if (names == NULL) {
+        return true; /* naming_begin() says so */
+    }
+    (void)snprintf(names->asked, sizeof(names->asked), "%s", named->asked);
     for (uint32_t i = 0; i < named->count; i++) {
-        (void)snprintf(x->models[i], sizeof(x->models[i]), "%s",
+        (void)snprintf(names->models[i], sizeof(names->models[i]), "%s",
                        named->model[i]);
     }
     x->naming.count = named->count;
-    x->members[0] = '\0';
     if (named->judged) {
         x->naming.semantic_permille = named->verdict.semantic_permille;
-        memcpy(x->members, named->verdict.set, strlen(named->verdict.set) + 1);
+        memcpy(names->members, named->verdict.set,
+               strlen(named->verdict.set) + 1);
         content_count(content, lane->number, &named->verdict);
         counter_bump(&lane->shared->metrics.content_too_hard,
                      named->verdict.seen.too_hard);
@@ -204,6 +209,10 @@ naming_begin(struct exchange *x)
     sorting_forget(x);
     if (!stands) {
         return true;
+    }
+    if (x->naming.names == NULL) {
+        reply_error(x->client, 503, "overloaded", "out of memory; try again");
+        return false;
     }
     x->naming.place = find_place(x);
     x->naming.session = x->session;

@@ -2,7 +2,8 @@
  * What an exchange keeps for each of the things that may become of a request
  * on its way: usage that is asked for, a salt, another form, two halves,
  * waiting, limits. Each is written by the file that the essay of
- * edge_internal.h names for it.
+ * edge_internal.h names for it. What is large and not for most requests is got
+ * when it is needed, by exchange_part(): "a part".
  *
  * Role: shell, private to node/edge. Thread: the exchange's lane.
  */
@@ -28,6 +29,8 @@
 #include "node/route/resume.h"
 #include "node/route/split.h"
 #include "node/scan/scan.h"
+#include "node/text/usage.h"
+#include "node/text/usage_strip.h"
 
 #define EDGE_HINTS_MAX 64U /* x-kvasir-tier and x-data-parallel-rank */
 
@@ -71,13 +74,14 @@ struct edge_edits {
 
 /* A stream that may go on at another worker. */
 struct edge_resuming {
-    bool possible;   /* such a request's may */
-    bool exact;      /* its text is the same everywhere */
-    bool usage;      /* the client wants to be told of the usage */
-    bool framed;     /* the answer passes in whole events */
-    const char *why; /* nobody went on, or may; static text */
-    uint32_t asks;   /* edits that ask for the rest of it */
-    struct body_edit ask[RESUME_EDITS_MAX];
+    bool possible;         /* such a request's may */
+    bool exact;            /* its text is the same everywhere */
+    bool usage;            /* the client wants to be told of the usage */
+    bool framed;           /* the answer passes in whole events */
+    const char *why;       /* nobody went on, or may; static text */
+    uint32_t asks;         /* edits that ask for the rest of it, ... */
+    struct body_edit *ask; /* ... RESUME_EDITS_MAX at most: a part, or NULL */
+    struct resume *resume; /* with `framed`: a part */
 };
 
 /* A request that an engine may get as a chat, because it knows no other path:
@@ -88,7 +92,7 @@ struct edge_dialect {
     const char *line; /* the path of the chat, to the end of its line; static */
     bool on;          /* the attempt's engine gets a chat */
     bool shown;       /* ... as it has just shown that it needs one */
-    bool streams;     /* its answer is a stream, of which x->says makes ours */
+    bool streams;     /* its answer is a stream: `saying` */
     bool marks;       /* where it passes as it is, it is marked for caches */
     const char *why;  /* there is no chat for it; static text */
     char *body;       /* the chat's, made once, or NULL */
@@ -96,6 +100,14 @@ struct edge_dialect {
     struct slice chat; /* in body; empty: it was not made */
     bool salted;       /* it has the tenant's salt, if that has one */
     bool each;         /* it asks for the usage of each event of its stream */
+    struct edge_saying *saying; /* a part, with `streams` */
+};
+
+/* What makes a chat's stream one of the client's API, and what of that has yet
+ * to go to the client. */
+struct edge_saying {
+    struct dialect_stream stream;
+    struct buf said;
 };
 
 /* A request that this node may answer by counting its tokens: counting.c. */
@@ -129,10 +141,10 @@ enum edge_apt {
     EDGE_UNAPT,
 };
 
-/* A request of which two workers do a half each: this is the prefill half. */
+/* A request of which two workers do a half each: this is the prefill half. A
+ * part of one that is apt. */
 struct edge_split {
-    enum edge_apt apt;
-    struct split_form form;     /* with EDGE_APT */
+    struct split_form form;
     struct upstream *up;        /* NULL: it does not run */
     struct upstream_pool *pool; /* its worker's; NULL: there is no half */
     struct edge_edits edits;
@@ -147,6 +159,15 @@ struct edge_split {
     size_t params_size;
     uint32_t room_len;              /* of `room`; 0: none */
     char room[SPLIT_ROOM_TEXT_MAX]; /* likewise, for both halves */
+    struct usage_watch watch;       /* of its answer */
+    char object[USAGE_OBJECT_MAX];  /* its room */
+};
+
+/* What an answer's watch and strip keep of an object, or of an event, that did not
+ * come in one piece. */
+struct edge_rooms {
+    char object[USAGE_OBJECT_MAX];
+    char held[USAGE_STRIP_ROOM];
 };
 
 /* Where one that waits for room is found by its id. */
@@ -253,16 +274,23 @@ struct edge_caching {
 
 /* A request whose name stands for models. */
 struct edge_naming {
-    uint32_t count;           /* of exchange.models; 0: it stands for itself */
-    uint32_t next;            /* of these; the one before is asked for now */
-    struct alias_place place; /* of the name in the body that came */
-    uint64_t session;         /* as exchange.session, of the name */
-    uint32_t semantic_permille;   /* as in content_rule */
+    uint32_t count;             /* of names->models; 0: it stands for itself */
+    uint32_t next;              /* of these; the one before is asked for now */
+    struct alias_place place;   /* of the name in the body that came */
+    uint64_t session;           /* as exchange.session, of the name */
+    uint32_t semantic_permille; /* as in content_rule */
     struct edge_vector_call call; /* by which it waits for its vector */
     enum content_like like;       /* what came of that */
     struct text_vector *vector;   /* until the model is chosen; or NULL */
     char *body;                   /* the one with the model's name, or NULL */
     size_t body_size;
+    struct edge_names *names; /* a part, with `count` */
+};
+
+struct edge_names {
+    char asked[CONFIG_MODEL_NAME_MAX]; /* the name */
+    char members[CONTENT_SET_MAX];     /* that the body gets beside a model */
+    char models[CONFIG_ALIAS_TARGETS_MAX][CONFIG_MODEL_NAME_MAX];
 };
 
 #endif

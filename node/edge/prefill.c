@@ -7,21 +7,36 @@
 
 /* The request */
 
+/* False: no memory for two halves. */
+static bool ON_LANE
+take_form(struct exchange *x, const struct split_form *form)
+{
+    if (x->split == NULL) { /* else it is of another model's request */
+        x->split = exchange_part(x, sizeof(*x->split));
+    }
+    if (x->split == NULL) {
+        return false;
+    }
+    x->split->form = *form;
+    x->split->watch.room = x->split->object;
+    return true;
+}
+
 enum split_asked
 prefill_asks(struct exchange *x, const struct fleet_view *view)
 {
     const struct scan *scan = &x->client->lane->route.scan;
-    struct edge_split *split = &x->split;
 
     if (!x->dispatch.routed || x->client->picked || !split_has_pairs(view)) {
         return SPLIT_NEVER;
     }
-    if (split->apt == EDGE_APT_UNREAD) {
-        bool apt = split_suits(scan) && split_read(x->body, &split->form);
-        split->apt = apt ? EDGE_APT : EDGE_UNAPT;
+    if (x->apt == EDGE_APT_UNREAD) {
+        struct split_form form;
+        bool apt = split_suits(scan) && split_read(x->body, &form);
+        x->apt = apt && take_form(x, &form) ? EDGE_APT : EDGE_UNAPT;
         counter_bump(&x->client->lane->shared->metrics.split_form, !apt);
     }
-    return split->apt == EDGE_APT ? SPLIT_MAY : SPLIT_NEVER;
+    return x->apt == EDGE_APT ? SPLIT_MAY : SPLIT_NEVER;
 }
 
 /* By parameters it is asked for one token; else for the same as the other half,
@@ -29,26 +44,26 @@ prefill_asks(struct exchange *x, const struct fleet_view *view)
 static void
 set_edits(struct exchange *x)
 {
-    struct edge_edits *edits = &x->split.edits;
+    struct edge_edits *edits = &x->split->edits;
     const struct edge_salt *salt = &x->salt;
     struct body_edit list[SPLIT_EDITS_MAX];
 
     edits->count = 0;
-    if (salt->possible && route_salts(x->api, x->split.pool->worker.kind)) {
+    if (salt->possible && route_salts(x->api, x->split->pool->worker.kind)) {
         exchange_add_edit(
             edits, (struct body_edit){salt->at, salt->cut,
                                       (struct slice){salt->text, salt->len}});
     }
-    if (x->split.room_len != 0) {
+    if (x->split->room_len != 0) {
         exchange_add_edit(
             edits, (struct body_edit){
-                       x->split.form.open, 0,
-                       (struct slice){x->split.room, x->split.room_len}});
+                       x->split->form.open, 0,
+                       (struct slice){x->split->room, x->split->room_len}});
         for (uint32_t i = 0; i < x->resuming.asks; i++) {
             exchange_add_edit(edits, x->resuming.ask[i]);
         }
     } else {
-        uint32_t count = split_prefill_edits(&x->split.form, list);
+        uint32_t count = split_prefill_edits(&x->split->form, list);
         for (uint32_t i = 0; i < count; i++) {
             exchange_add_edit(edits, list[i]);
         }
@@ -61,12 +76,12 @@ prefill_elected(struct exchange *x, const struct fleet_view *view)
 {
     struct lane *lane = x->client->lane;
     const struct split_choice *choice = &x->dispatch.split.choice;
-    struct edge_split *split = &x->split;
+    struct edge_split *split = x->split;
 
-    CHECK(split->pool == NULL && split->up == NULL && split->params == NULL);
     if (choice->flow == SPLIT_NONE) {
         return;
     }
+    CHECK(split->pool == NULL && split->up == NULL && split->params == NULL);
     split->pool = upstream_pool_get(lane, view, choice->prefill.lease.slot);
     if (split->pool == NULL) {
         return; /* prefill_begin() says so */
@@ -80,11 +95,30 @@ prefill_elected(struct exchange *x, const struct fleet_view *view)
 }
 
 void
+prefill_add_edits(const struct exchange *x, struct edge_edits *edits)
+{
+    const struct edge_split *split = x->split;
+
+    if (split != NULL && split->room_len != 0) {
+        exchange_add_edit(
+            edits,
+            (struct body_edit){split->form.open, 0,
+                               (struct slice){split->room, split->room_len}});
+    }
+    if (split != NULL && split->params != NULL) {
+        exchange_add_edit(
+            edits, (struct body_edit){
+                       split->form.open, 0,
+                       (struct slice){split->params, split->params_len}});
+    }
+}
+
+void
 prefill_begin(struct exchange *x)
 {
     struct dispatch_failure failure = {.fault = DISPATCH_UNREACHABLE};
     int outcome =
-        x->split.pool != NULL ? upstream_begin(x, true) : UPSTREAM_E_EXHAUSTED;
+        x->split->pool != NULL ? upstream_begin(x, true) : UPSTREAM_E_EXHAUSTED;
 
     if (outcome == 0) {
         return;
@@ -100,22 +134,25 @@ prefill_forget(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
 
-    if (x->split.params != NULL) {
-        lane_memory_give(&lane->memory, &lane->node->engines, x->split.params,
-                         x->split.params_size);
-        x->split.params = NULL;
-        x->split.params_len = 0;
-        x->split.params_size = 0;
+    if (x->split->params != NULL) {
+        lane_memory_give(&lane->memory, &lane->node->engines, x->split->params,
+                         x->split->params_size);
+        x->split->params = NULL;
+        x->split->params_len = 0;
+        x->split->params_size = 0;
     }
-    x->split.status = 0;
+    x->split->status = 0;
 }
 
 void
 prefill_drop(struct exchange *x)
 {
-    struct edge_split *split = &x->split;
-    struct upstream *up = split->up;
+    struct edge_split *split = x->split;
 
+    if (split == NULL) {
+        return;
+    }
+    struct upstream *up = split->up;
     if (up != NULL) {
         upstream_detach(up);
         upstream_close(up);
@@ -135,7 +172,7 @@ static bool ON_LANE
 keep(struct exchange *x, struct slice bytes)
 {
     struct lane *lane = x->client->lane;
-    struct edge_split *split = &x->split;
+    struct edge_split *split = x->split;
     size_t need = split->params_len + bytes.len + 1;
     size_t size;
 
@@ -164,15 +201,15 @@ keep(struct exchange *x, struct slice bytes)
 static bool ON_LANE
 give(struct exchange *x, struct slice bytes)
 {
-    usage_watch_give(&x->prefill_watch, bytes);
-    return x->split.room_len != 0 || bytes.len == 0 || keep(x, bytes);
+    usage_watch_give(&x->split->watch, bytes);
+    return x->split->room_len != 0 || bytes.len == 0 || keep(x, bytes);
 }
 
 /* What the other half is to get stays in split.params. False: nothing. */
 static bool ON_LANE
 find_params(struct exchange *x)
 {
-    struct edge_split *split = &x->split;
+    struct edge_split *split = x->split;
     struct slice member;
 
     if (split->room_len != 0) {
@@ -196,7 +233,7 @@ finish(struct upstream *up)
     struct exchange *x = up->exchange;
     bool usable = find_params(x);
 
-    x->split.up = NULL;
+    x->split->up = NULL;
     upstream_release(up);
     exchange_prefilled(x, usable);
 }
@@ -227,11 +264,11 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
         upstream_dropped(up, &failure);
         return false;
     }
-    x->split.status = head->status;
-    x->split.body_kind = head->body;
-    x->split.body_left =
+    x->split->status = head->status;
+    x->split->body_kind = head->body;
+    x->split->body_left =
         head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
-    x->split.chunk = (struct http_chunk){.state = 0};
+    x->split->chunk = (struct http_chunk){.state = 0};
     up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE &&
                    (up->sock.wanted & SOCK_WRITE) == 0;
     sock_want(&up->sock, SOCK_READ);
@@ -250,7 +287,7 @@ take_chunks(struct exchange *x, struct slice *in)
     struct slice data;
     int outcome;
 
-    while ((outcome = http_chunk_next(&x->split.chunk, in, &data)) ==
+    while ((outcome = http_chunk_next(&x->split->chunk, in, &data)) ==
            HTTP_CHUNK_E_DATA) {
         if (!give(x, data)) {
             return BODY_BAD;
@@ -265,7 +302,7 @@ take_chunks(struct exchange *x, struct slice *in)
 static int ON_LANE
 take_body(struct exchange *x, struct slice *in)
 {
-    struct edge_split *split = &x->split;
+    struct edge_split *split = x->split;
     size_t taken = in->len;
 
     if (split->body_kind == HTTP_BODY_CHUNKED) {
@@ -290,7 +327,7 @@ prefill_bytes(struct upstream *up, const char *bytes, size_t len)
 {
     struct exchange *x = up->exchange;
 
-    if (x->split.status == 0 && !take_head(up, &bytes, &len)) {
+    if (x->split->status == 0 && !take_head(up, &bytes, &len)) {
         return;
     }
     struct slice in = {bytes, len};
@@ -313,7 +350,7 @@ prefill_end(struct upstream *up, int error)
 {
     struct exchange *x = up->exchange;
 
-    if (x->split.status != 0 && x->split.body_kind == HTTP_BODY_CLOSE &&
+    if (x->split->status != 0 && x->split->body_kind == HTTP_BODY_CLOSE &&
         error == 0) {
         finish(up);
     } else {

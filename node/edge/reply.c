@@ -33,7 +33,7 @@ add_placement(struct buf *out, const struct exchange *x)
     buf_add_text(out, x->pool->worker.id);
     if (x->naming.count != 0) {
         buf_add_text(out, "\r\nx-kvasir-model: ");
-        buf_add_text(out, x->models[x->naming.next - 1]);
+        buf_add_text(out, x->naming.names->models[x->naming.next - 1]);
     }
     buf_add_text(out, "\r\nx-kvasir-mode: ");
     buf_add_text(out, elect_mode_name(choice->elect.mode));

@@ -46,6 +46,12 @@ refuse_bad(struct client *client, const char *code, const char *message)
     reply_error(client, 400, code, message);
 }
 
+static void ON_LANE
+refuse_memory(struct client *client)
+{
+    reply_error(client, 503, "overloaded", "out of memory; try again");
+}
+
 /* x-request-timeout. False: it was refused, x is gone; a client that means to
  * wait for a second must not wait for half a minute. */
 static bool ON_LANE
@@ -304,7 +310,7 @@ request_read_again(struct exchange *x)
     /* It was well-formed with another name in its place. */
     CHECK(route_read(route, x->body, x->api) == 0);
     x->dispatch.total = route->blocks.count;
-    x->split.apt = EDGE_APT_UNREAD;
+    x->apt = EDGE_APT_UNREAD;
     set_ask(x, &route->scan);
     set_salt(x, route);
 }
@@ -384,7 +390,7 @@ begin(struct exchange *x, const struct http_head *head)
     }
     build_head(x, head);
     if (x->head.failed) {
-        reply_error(client, 503, "overloaded", "out of memory; try again");
+        refuse_memory(client);
         return;
     }
     exchange_start(x);
@@ -415,7 +421,7 @@ forward(struct client *client, enum route_kind kind)
     struct exchange *x = exchange_new(client);
 
     if (x == NULL) {
-        reply_error(client, 503, "overloaded", "out of memory; try again");
+        refuse_memory(client);
         return;
     }
     x->method = head->method_id;
@@ -434,7 +440,10 @@ forward(struct client *client, enum route_kind kind)
         return;
     }
     set_session(x, head);
-    storing_begin(x, head);
+    if (!storing_begin(x, head)) {
+        refuse_memory(client);
+        return;
+    }
     begin(x, head);
 }
 

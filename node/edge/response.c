@@ -148,7 +148,9 @@ begin(struct upstream *up, const struct http_head *head)
     }
     stream = stream && head->status == 200;
     if (x->dialect.on && stream) {
-        translating_begin(x);
+        if (!translating_begin(x)) {
+            return false;
+        }
     } else if ((x->alive.told || x->dialect.on) && !stream) {
         whole_begin(x, head->status);
     }
@@ -184,7 +186,7 @@ go_on(struct upstream *up, const struct http_head *head)
     resuming_strip(x);
     up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
     exchange_answered(x, head->status);
-    resume_continue(&x->resume);
+    resume_continue(x->resuming.resume);
     return true;
 }
 
@@ -310,7 +312,7 @@ break_off(struct upstream *up, bool told)
     struct buf *text = &up->lane->text;
 
     caching_drop(x);
-    if (x->resume.torn) {
+    if (resuming_is_torn(x)) {
         counter_bump(&up->lane->shared->metrics.resumed_torn, 1);
     }
     if (!told) {
@@ -318,13 +320,13 @@ break_off(struct upstream *up, bool told)
     }
     bool whole = rewriting_finish(x, text);
     if (text->failed) {
-        resume_end(&x->resume); /* not all of it goes out */
+        resuming_give_up(x); /* not all of it goes out */
     } else if (whole) {
         send_end(x, text);
         return;
     }
     if (!resuming_ask(x)) {
-        if (x->resume.failed) {
+        if (x->resuming.framed && x->resuming.resume->failed) {
             rewriting_fail(x, text);
         }
         if (x->dialect.streams && x->client->out == NULL) {
@@ -357,7 +359,7 @@ note_taken(struct upstream *up, const char *bytes, size_t taken)
     fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
                       lane_now_us(up->lane));
     limit_pass(x, (struct slice){bytes, taken});
-    if (x->stores && !x->dialect.on) {
+    if (x->storing != NULL && !x->dialect.on) {
         storing_pass(x, (struct slice){bytes, taken});
     }
     counter_bump(&up->lane->shared->metrics.bytes_out, taken);
@@ -388,7 +390,9 @@ gather(struct upstream *up, const char *bytes, size_t len)
     }
     if (taken != 0) {
         note_taken(up, bytes, taken);
-        usage_watch_give(&x->watch, (struct slice){bytes, taken});
+        if (!rewriting_watch(x, (struct slice){bytes, taken})) {
+            body = RESPONSE_BAD;
+        }
     }
     if (body == RESPONSE_MORE) {
         upstream_resume(up);
@@ -418,6 +422,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         with_head = text->len != 0;
     } else {
         body = response_take(x, bytes, len, &taken);
+        if (!rewriting_watch(x, (struct slice){bytes, taken})) {
+            body = RESPONSE_BAD;
+        }
     }
     if (body == RESPONSE_BAD) {
         break_off(up, with_head && rewritten);
@@ -433,9 +440,6 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     }
     if (taken != 0) {
         note_taken(up, bytes, taken);
-        if (!rewritten) {
-            usage_watch_give(&x->watch, (struct slice){bytes, taken});
-        }
     }
     if (body == RESPONSE_END && taken != len) {
         up->reusable = false; /* bytes that no request asked for */
@@ -620,7 +624,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
         sock_want(&up->sock, SOCK_READ);
         form_cut(client);
     }
-    if (x->split.up != NULL && !x->dispatch.split.sent) {
+    if (x->split != NULL && x->split->up != NULL && !x->dispatch.split.sent) {
         prefill_drop(x); /* it was to read the body, and is not needed now */
     }
     if (!x->resuming.framed && !x->whole.gathers) {
@@ -676,7 +680,8 @@ response_end(struct upstream *up, int error)
         up->reusable = false;
         whole_end(up, x->body_kind != HTTP_BODY_CLOSE || error != 0);
     } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0 &&
-               (!x->resume.on || x->resume.done)) {
+               (!x->resuming.framed || !x->resuming.resume->on ||
+                x->resuming.resume->done)) {
         end_of_close(up);
     } else {
         break_off(up, false);

@@ -56,6 +56,18 @@ is_room(const struct lane_memory *memory)
     return counter_read(memory->held) < memory->held_max_bytes / 2;
 }
 
+/* False: no memory. */
+static bool ON_LANE
+take_part(struct exchange *x)
+{
+    struct edge_resuming *r = &x->resuming;
+
+    if (r->resume == NULL) { /* else a head before could not be written */
+        r->resume = exchange_part(x, sizeof(*r->resume));
+    }
+    return r->resume != NULL;
+}
+
 void
 resuming_begin(struct exchange *x)
 {
@@ -63,20 +75,21 @@ resuming_begin(struct exchange *x)
 
     bool ours = api == SCAN_API_CHAT || api == SCAN_API_TEXT;
 
-    x->resuming.framed =
-        x->resuming.possible && ours && is_room(&x->client->lane->memory);
+    x->resuming.framed = x->resuming.possible && ours &&
+                         is_room(&x->client->lane->memory) && take_part(x);
     if (x->resuming.possible && !x->resuming.framed) {
         x->resuming.why = ours ? "memory" : resume_pass_name(RESUME_OWN_PATH);
     }
     if (x->resuming.framed) {
-        resume_begin(&x->resume, api, x->resuming.exact, x->shown);
+        resume_init(x->resuming.resume);
+        resume_begin(x->resuming.resume, api, x->resuming.exact, x->shown);
     }
 }
 
 static void ON_LANE
 give_room(struct exchange *x)
 {
-    struct resume *r = &x->resume;
+    struct resume *r = x->resuming.resume;
 
     if (r->room != NULL) {
         lane_memory_give(&x->client->lane->memory, x->client->quota, r->room,
@@ -90,7 +103,7 @@ give_room(struct exchange *x)
 static bool ON_LANE
 grow_room(struct exchange *x, size_t need)
 {
-    struct resume *r = &x->resume;
+    struct resume *r = x->resuming.resume;
     size_t size;
     char *room;
 
@@ -114,7 +127,7 @@ grow_room(struct exchange *x, size_t need)
 void
 resuming_give(struct exchange *x, struct slice piece)
 {
-    struct resume *r = &x->resume;
+    struct resume *r = x->resuming.resume;
     size_t need = resume_needs(r, piece.len);
 
     if (need > r->size && !grow_room(x, need)) {
@@ -126,11 +139,25 @@ resuming_give(struct exchange *x, struct slice piece)
 void
 resuming_settle(struct exchange *x)
 {
-    if (!x->resume.on && x->body.ptr != NULL) {
+    if (!x->resuming.resume->on && x->body.ptr != NULL) {
         x->body = (struct slice){.ptr = NULL, .len = 0};
         naming_release(x);
         translating_release(x);
         client_release_request(x->client);
+    }
+}
+
+bool
+resuming_is_torn(const struct exchange *x)
+{
+    return x->resuming.framed && x->resuming.resume->torn;
+}
+
+void
+resuming_give_up(struct exchange *x)
+{
+    if (x->resuming.framed) {
+        resume_end(x->resuming.resume);
     }
 }
 
@@ -139,20 +166,22 @@ resuming_settle(struct exchange *x)
 static const char *ON_LANE
 obstacle(const struct exchange *x)
 {
-    const struct resume *r = &x->resume;
+    const struct resume *r = x->resuming.resume;
 
-    return r->torn                                          ? "torn"
-           : !r->on || (x->dialect.streams && x->says.done) ? "answer"
-           : x->client->out != NULL                         ? "client"
-           : !dispatch_may_resume(&x->dispatch)             ? "attempts"
-                                                            : "";
+    return r->torn ? "torn"
+           : !r->on || (x->dialect.streams && x->dialect.saying->stream.done)
+               ? "answer"
+           : x->client->out != NULL             ? "client"
+           : !dispatch_may_resume(&x->dispatch) ? "attempts"
+                                                : "";
 }
 
 bool
 resuming_ask(struct exchange *x)
 {
     struct slice body = x->dialect.streams ? x->dialect.chat : x->body;
-    struct resume *r = &x->resume;
+    struct edge_resuming *resuming = &x->resuming;
+    struct resume *r = resuming->resume;
     struct slice member;
 
     if (!x->resuming.framed) {
@@ -162,7 +191,15 @@ resuming_ask(struct exchange *x)
     if (x->resuming.why[0] != '\0') {
         return false;
     }
-    int count = resume_ask(r, body, x->resuming.ask);
+    if (resuming->ask == NULL) {
+        resuming->ask =
+            exchange_part(x, RESUME_EDITS_MAX * sizeof(*resuming->ask));
+    }
+    if (resuming->ask == NULL) {
+        resuming->why = "memory";
+        return false;
+    }
+    int count = resume_ask(r, body, resuming->ask);
     if (count < 0) {
         x->resuming.why = resume_keeps(body, r->api, &member)
                               ? "answer"
@@ -185,6 +222,8 @@ resuming_suits(const struct exchange *x)
 void
 resuming_fini(struct exchange *x)
 {
-    give_room(x);
-    resume_fini(&x->resume);
+    if (x->resuming.framed) {
+        give_room(x);
+        resume_fini(x->resuming.resume);
+    }
 }

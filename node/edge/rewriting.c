@@ -57,32 +57,90 @@ rewriting_put_end(const struct exchange *x, struct buf *out)
     }
 }
 
+/* The rooms of the watch and the strip are the lane's, but for what they keep. */
+static void ON_LANE
+lend_rooms(struct exchange *x)
+{
+    struct edge_rooms *rooms =
+        x->rooms != NULL ? x->rooms : &x->client->lane->rooms;
+
+    x->watch.room = rooms->object;
+    x->strip.held = rooms->held;
+}
+
+void
+rewriting_fini(struct exchange *x)
+{
+    if (x->rooms != NULL) {
+        lane_memory_give(&x->client->lane->memory, NULL, (char *)x->rooms,
+                         x->rooms_size);
+        x->rooms = NULL;
+    }
+}
+
+/* They were given some. False: no memory for what they keep of it, which is
+ * forgotten. */
+static bool ON_LANE
+settle_rooms(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    bool keeps = x->watch.object_len != 0 || x->strip.held_len != 0;
+
+    if (keeps == (x->rooms != NULL)) {
+        return true;
+    }
+    if (!keeps) {
+        rewriting_fini(x);
+        return true;
+    }
+    /* Charged to nobody: an exchange has one. */
+    x->rooms = (struct edge_rooms *)(void *)lane_memory_take(
+        &lane->memory, NULL, sizeof(*x->rooms), &x->rooms_size);
+    if (x->rooms == NULL) {
+        x->watch.object_len = 0;
+        x->strip.held_len = 0;
+        return false;
+    }
+    *x->rooms = lane->rooms;
+    return true;
+}
+
+bool
+rewriting_watch(struct exchange *x, struct slice bytes)
+{
+    lend_rooms(x);
+    usage_watch_give(&x->watch, bytes);
+    return settle_rooms(x);
+}
+
 /* As the client is to have it, but for the usage, or in its own API. False: it is
- * no chat's stream. */
-static bool
+ * no chat's stream, or there is no memory. */
+static bool ON_LANE
 put_events(struct exchange *x, struct slice events, struct buf *out)
 {
     struct slice part;
+    bool good = true;
 
+    lend_rooms(x);
     usage_watch_give(&x->watch, events);
     if (x->dialect.streams) {
-        return translating_put(x, events, out);
-    }
-    if (!x->strips) {
+        good = translating_put(x, events, out);
+    } else if (!x->strips) {
         rewriting_put(x, events, out);
-        return true;
+    } else {
+        usage_strip_give(&x->strip, events);
+        while (usage_strip_next(&x->strip, &part)) {
+            rewriting_put(x, part, out);
+        }
     }
-    usage_strip_give(&x->strip, events);
-    while (usage_strip_next(&x->strip, &part)) {
-        rewriting_put(x, part, out);
-    }
-    return true;
+    return settle_rooms(x) && good;
 }
 
 /* False: the engine failed, or does not go on where the answer ended. */
 static bool ON_LANE
 put_piece(struct exchange *x, struct slice piece, struct buf *out)
 {
+    struct resume *r = x->resuming.resume;
     struct slice events;
     bool good = true;
 
@@ -90,22 +148,23 @@ put_piece(struct exchange *x, struct slice piece, struct buf *out)
         return put_events(x, piece, out);
     }
     resuming_give(x, piece);
-    while (resume_next(&x->resume, &events)) {
+    while (resume_next(r, &events)) {
         good = put_events(x, events, out) && good;
     }
-    return good && !x->resume.torn && !x->resume.failed;
+    return good && !r->torn && !r->failed;
 }
 
 bool
 rewriting_end(struct exchange *x, struct buf *out)
 {
     struct slice rest =
-        x->resuming.framed ? resume_rest(&x->resume) : SLICE("");
+        x->resuming.framed ? resume_rest(x->resuming.resume) : SLICE("");
 
-    if (x->resume.torn || (rest.len != 0 && !put_events(x, rest, out)) ||
+    if (resuming_is_torn(x) || (rest.len != 0 && !put_events(x, rest, out)) ||
         (x->dialect.streams && !translating_put_end(x, out))) {
         return false;
     }
+    lend_rooms(x);
     rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
     if (rest.len != 0) {
         rewriting_put(x, rest, out);
@@ -150,8 +209,9 @@ rewriting_finish(struct exchange *x, struct buf *out)
         return false;
     }
     bool known = x->resuming.framed &&
-                 resume_finish(&x->resume, x->resuming.usage, &missing);
-    bool told = x->dialect.streams && x->says.finished && !x->says.given_up;
+                 resume_finish(x->resuming.resume, x->resuming.usage, &missing);
+    bool told = x->dialect.streams && x->dialect.saying->stream.finished &&
+                !x->dialect.saying->stream.given_up;
     return (known || told) &&
            (missing.len == 0 || put_events(x, missing, out)) &&
            rewriting_end(x, out);
@@ -160,7 +220,7 @@ rewriting_finish(struct exchange *x, struct buf *out)
 void
 rewriting_fail(struct exchange *x, struct buf *out)
 {
-    struct slice event = {x->resume.joined.ptr, x->resume.joined.len};
+    struct slice event = buf_slice(&x->resuming.resume->joined);
 
     if (x->dialect.streams) {
         translating_put(x, event, out);

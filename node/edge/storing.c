@@ -4,19 +4,19 @@
  */
 #include "node/edge/answer_internal.h"
 
-void
+bool
 storing_begin(struct exchange *x, const struct http_head *head)
 {
-    x->stores = stored_is_path(head->path);
-    if (!x->stores) {
-        return;
+    if (!stored_is_path(head->path)) {
+        return true;
     }
     struct slice id = stored_path_id(head->path);
     if (id.len == 0 && x->dispatch.routed) {
         id = stored_body_id(&x->client->lane->route.scan, x->body);
     }
     x->stored = id.len != 0 ? stored_key(x->tenant, id) : 0;
-    x->storing = (struct stored_watch){.len = 0};
+    x->storing = exchange_part(x, sizeof(*x->storing));
+    return x->storing != NULL;
 }
 
 void
@@ -24,14 +24,14 @@ storing_pass(struct exchange *x, struct slice bytes)
 {
     struct slice id;
 
-    if (x->dispatch.status >= 300 || x->storing.len == STORED_WATCH_BYTES) {
+    if (x->dispatch.status >= 300 || x->storing->len == STORED_WATCH_BYTES) {
         return;
     }
-    if (x->storing.len == 0 && x->stored != 0) {
+    if (x->storing->len == 0 && x->stored != 0) {
         dispatch_stores(&x->dispatch, x->stored); /* it was there */
     }
-    stored_watch_give(&x->storing, bytes);
-    while ((id = stored_watch_next(&x->storing)).len != 0) {
+    stored_watch_give(x->storing, bytes);
+    while ((id = stored_watch_next(x->storing)).len != 0) {
         dispatch_stores(&x->dispatch, stored_key(x->tenant, id));
     }
 }

@@ -59,6 +59,10 @@ tracing_begin(struct exchange *x, const struct http_head *head)
     }
     draw(&lane->rng, x->trace.span);
     x->traced = true;
+    if (x->sampled) {
+        x->steps = exchange_part(x, FACT_STEPS_MAX * sizeof(*x->steps));
+        x->sampled = x->steps != NULL;
+    }
 }
 
 static void

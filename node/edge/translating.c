@@ -86,8 +86,8 @@ translating_fini(struct exchange *x)
 {
     translating_release(x);
     if (x->dialect.streams) {
-        dialect_stream_fini(&x->says);
-        buf_fini(&x->said);
+        dialect_stream_fini(&x->dialect.saying->stream);
+        buf_fini(&x->dialect.saying->said);
         x->dialect.streams = false;
     }
 }
@@ -240,22 +240,34 @@ translating_answered(struct exchange *x, unsigned status)
     }
 }
 
-void
+bool
 translating_begin(struct exchange *x)
 {
+    struct edge_saying *saying = x->dialect.saying;
+
+    if (saying == NULL) { /* else a head before could not be written */
+        saying = exchange_part(x, sizeof(*saying));
+    }
+    if (saying == NULL) {
+        return false;
+    }
+    x->dialect.saying = saying;
     x->dialect.streams = true;
-    buf_init(&x->said, DIALECT_SAID_MAX);
-    dialect_stream_init(&x->says, x->dialect.api, &x->said);
+    buf_init(&saying->said, DIALECT_SAID_MAX);
+    dialect_stream_init(&saying->stream, x->dialect.api, &saying->said);
+    return true;
 }
 
 /* What was said since the last time. */
 static void
 put_said(struct exchange *x, struct buf *out)
 {
-    out->failed = out->failed || x->said.failed;
-    if (x->said.len != 0) {
-        rewriting_put(x, buf_slice(&x->said), out);
-        buf_clear(&x->said);
+    struct buf *said = &x->dialect.saying->said;
+
+    out->failed = out->failed || said->failed;
+    if (said->len != 0) {
+        rewriting_put(x, buf_slice(said), out);
+        buf_clear(said);
     }
 }
 
@@ -263,10 +275,10 @@ put_said(struct exchange *x, struct buf *out)
 static struct slice
 comment_of(const struct exchange *x, struct slice piece)
 {
-    const char *end =
-        x->resume.times != 0 && piece.len != 0 && piece.ptr[0] == ':'
-            ? memmem(piece.ptr, piece.len, "\n\n", 2)
-            : NULL;
+    const char *end = x->resuming.framed && x->resuming.resume->times != 0 &&
+                              piece.len != 0 && piece.ptr[0] == ':'
+                          ? memmem(piece.ptr, piece.len, "\n\n", 2)
+                          : NULL;
 
     return (struct slice){piece.ptr,
                           end != NULL ? (size_t)(end + 2 - piece.ptr) : 0};
@@ -280,7 +292,7 @@ translating_put(struct exchange *x, struct slice piece, struct buf *out)
     if (comment.len != 0) {
         rewriting_put(x, comment, out);
     }
-    bool good = dialect_stream_give(&x->says, piece);
+    bool good = dialect_stream_give(&x->dialect.saying->stream, piece);
 
     put_said(x, out);
     return good;
@@ -289,7 +301,7 @@ translating_put(struct exchange *x, struct slice piece, struct buf *out)
 bool
 translating_put_end(struct exchange *x, struct buf *out)
 {
-    bool good = dialect_stream_end(&x->says);
+    bool good = dialect_stream_end(&x->dialect.saying->stream);
 
     put_said(x, out);
     return good;

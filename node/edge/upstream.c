@@ -187,8 +187,8 @@ upstream_detach(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
-    CHECK(up == (up->prefills ? x->split.up : x->upstream));
-    *(up->prefills ? &x->split.up : &x->upstream) = NULL;
+    CHECK(up == (up->prefills ? x->split->up : x->upstream));
+    *(up->prefills ? &x->split->up : &x->upstream) = NULL;
     up->exchange = NULL;
 }
 
@@ -371,7 +371,8 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
 {
     const struct exchange *x = up->exchange;
     const struct upstream_pool *pool = up->pool;
-    const struct edge_edits *edits = up->prefills ? &x->split.edits : &x->edits;
+    const struct edge_edits *edits =
+        up->prefills ? &x->split->edits : &x->edits;
     const char *head = x->head.ptr;
     size_t key_bytes =
         pool->worker.api_key[0] == '\0' ? x->head.len - x->fields_end : 0;
@@ -385,8 +386,9 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
     }
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
-    parts[5] = up->prefills ? (struct slice){x->split.hints, x->split.hints_len}
-                            : (struct slice){x->hints, x->hints_len};
+    parts[5] = up->prefills
+                   ? (struct slice){x->split->hints, x->split->hints_len}
+                   : (struct slice){x->hints, x->hints_len};
     if (edits->length_len != 0) {
         return (unsigned)(list_edited(x, edits, parts + 6) - parts);
     }
@@ -484,7 +486,7 @@ send_request(struct upstream *up)
 static void
 attach(struct upstream *up, struct exchange *x, bool prefills)
 {
-    struct upstream **place = prefills ? &x->split.up : &x->upstream;
+    struct upstream **place = prefills ? &x->split->up : &x->upstream;
 
     CHECK(up->exchange == NULL && *place == NULL);
     up->exchange = x;
@@ -588,7 +590,7 @@ waits_for_answer(const struct upstream *up)
 {
     const struct exchange *x = up->exchange;
 
-    return up->prefills ? x->split.status == 0
+    return up->prefills ? x->split->status == 0
                         : x->dispatch.state == DISPATCH_WAITING;
 }
 
@@ -666,7 +668,7 @@ static int ON_LANE
 connect_fresh(struct exchange *x, bool prefills)
 {
     struct lane *lane = x->client->lane;
-    struct upstream_pool *pool = prefills ? x->split.pool : x->pool;
+    struct upstream_pool *pool = prefills ? x->split->pool : x->pool;
     const struct fleet_worker *worker = &pool->worker;
     struct upstream *up = allocate(lane);
     if (up == NULL) {
@@ -701,7 +703,7 @@ int
 upstream_begin(struct exchange *x, bool prefills)
 {
     struct lane *lane = x->client->lane;
-    struct upstream_pool *pool = prefills ? x->split.pool : x->pool;
+    struct upstream_pool *pool = prefills ? x->split->pool : x->pool;
     bool fresh = prefills ? x->dispatch.split.fresh : x->dispatch.fresh;
 
     while (pool->idle != NULL && !fresh && !x->client->picked) {

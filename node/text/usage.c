@@ -3,12 +3,22 @@
 
 #include "index/base/check.h"
 
-#define NAME       "\"usage\""
 #define NAME_LEAST 12U /* bytes of names that count */
 #define NAME_MOST  27U
 
+/* Of the objects that have counts. The second letter tells which it is. */
+enum watch_name {
+    WATCH_USAGE,
+    WATCH_TIMINGS,
+};
+
+static const struct slice watched[] = {
+    [WATCH_USAGE] = {"\"usage\"", 7},
+    [WATCH_TIMINGS] = {"\"timings\"", 9},
+};
+
 enum watch_state {
-    WATCH_SEEK,   /* for the name */
+    WATCH_SEEK,   /* for a name */
     WATCH_COLON,  /* after the name */
     WATCH_VALUE,  /* after its colon */
     WATCH_OBJECT, /* inside its object */
@@ -135,16 +145,16 @@ read_counts(struct slice object, struct counts *counts)
 /* llama.cpp's account of the cached and the computed tokens of the prompt,
  * which its streams have without being asked. */
 static void
-find_timings(struct slice tail, struct usage *usage)
+take_timings(struct slice object, struct usage *usage)
 {
     uint32_t cached;
     uint32_t computed;
     uint32_t made;
 
-    if (last_number(tail, SLICE("\"cache_n\""), &cached) &&
-        last_number(tail, SLICE("\"prompt_n\""), &computed) &&
+    if (last_number(object, SLICE("\"cache_n\""), &cached) &&
+        last_number(object, SLICE("\"prompt_n\""), &computed) &&
         computed <= UINT32_MAX - cached) {
-        (void)last_number(tail, SLICE("\"predicted_n\""), &made);
+        (void)last_number(object, SLICE("\"predicted_n\""), &made);
         *usage = (struct usage){.prompt_tokens = cached + computed,
                                 .cached_tokens = cached,
                                 .completion_tokens = made,
@@ -226,26 +236,7 @@ take_object(struct slice object, struct usage *found)
 void
 usage_watch_init(struct usage_watch *watch)
 {
-    memset(watch, 0, offsetof(struct usage_watch, object));
-}
-
-static void
-keep_tail(struct usage_watch *watch, struct slice bytes)
-{
-    size_t room = sizeof(watch->tail);
-
-    if (bytes.len >= room) {
-        memcpy(watch->tail, bytes.ptr + bytes.len - room, room);
-        watch->tail_len = (uint32_t)room;
-        return;
-    }
-    size_t keep = room - bytes.len;
-    if (watch->tail_len > keep) {
-        memmove(watch->tail, watch->tail + watch->tail_len - keep, keep);
-        watch->tail_len = (uint32_t)keep;
-    }
-    memcpy(watch->tail + watch->tail_len, bytes.ptr, bytes.len);
-    watch->tail_len += (uint32_t)bytes.len;
+    memset(watch, 0, sizeof(*watch));
 }
 
 static void
@@ -262,32 +253,36 @@ go_on(struct usage_watch *watch, struct slice *bytes)
 {
     while (watch->matched != 0 && bytes->len != 0) {
         char c = bytes->ptr[0];
-        if (c == NAME[watch->matched]) {
+        if (watch->matched == 1) {
+            watch->name = c == 't' ? WATCH_TIMINGS : WATCH_USAGE;
+        }
+        if (c == watched[watch->name].ptr[watch->matched]) {
             watch->matched++;
         } else {
             watch->matched = c == '"';
         }
         drop(bytes, 1);
-        if (watch->matched == sizeof(NAME) - 1) {
+        if (watch->matched == watched[watch->name].len) {
             watch->matched = 0;
             watch->state = WATCH_COLON;
         }
     }
 }
 
-/* What of the name the piece ends in. */
-static uint8_t
-part_at_end(struct slice bytes)
+/* What of a name the piece ends in; its quote alone may be of any. */
+static void
+match_end(struct usage_watch *watch, struct slice bytes)
 {
-    size_t most = sizeof(NAME) - 2;
+    size_t most = watched[WATCH_TIMINGS].len - 1;
     size_t len = bytes.len < most ? bytes.len : most;
-    const char *at = bytes.ptr + bytes.len - len;
+    const char *end = bytes.ptr + bytes.len;
+    const char *at = memrchr(end - len, '"', len);
 
-    while (len != 0 && (*at != NAME[0] || memcmp(at, NAME, len) != 0)) {
-        at++;
-        len--;
-    }
-    return (uint8_t)len;
+    len = at != NULL ? (size_t)(end - at) : 0;
+    watch->name = len > 1 && at[1] == 't' ? WATCH_TIMINGS : WATCH_USAGE;
+    bool same = len != 0 && len < watched[watch->name].len &&
+                memcmp(at, watched[watch->name].ptr, len) == 0;
+    watch->matched = same ? (uint8_t)len : 0;
 }
 
 /* Bytes that are compared at once, twice in each step. */
@@ -295,65 +290,80 @@ typedef int8_t lanes __attribute__((vector_size(16)));
 
 #define STEP (2 * sizeof(lanes))
 
-/* In each lane: whether the name's first two letters stand there. */
-static lanes
-begins_at(const char *at)
+/* In each lane: whether a name's first two letters stand there. both: timings is
+ * looked for, too, whose second letter differs from that of usage in the lowest
+ * bit. */
+static inline lanes
+begins_at(const char *at, bool both)
 {
-    lanes quote;
-    lanes letter;
     lanes first;
     lanes second;
 
-    memset(&quote, NAME[0], sizeof(quote));
-    memset(&letter, NAME[1], sizeof(letter));
     memcpy(&first, at, sizeof(first));
     memcpy(&second, at + 1, sizeof(second));
-    return (first == quote) & (second == letter);
+    if (both) {
+        second |= (int8_t)('t' ^ 'u');
+    }
+    return (first == (int8_t)'"') & (second == (int8_t)'u');
 }
 
 /* Whether a name may begin at one of the STEP bytes. */
-static bool
-may_begin(const char *at)
+static inline bool
+may_begin(const char *at, bool both)
 {
-    lanes any = begins_at(at) | begins_at(at + sizeof(lanes));
-    uint64_t both[2];
+    lanes any = begins_at(at, both) | begins_at(at + sizeof(lanes), both);
+    uint64_t halves[2];
 
-    memcpy(both, &any, sizeof(both));
-    return (both[0] | both[1]) != 0;
+    memcpy(halves, &any, sizeof(halves));
+    return (halves[0] | halves[1]) != 0;
+}
+
+static bool
+stands(struct slice bytes, enum watch_name name)
+{
+    return bytes.len >= watched[name].len &&
+           memcmp(bytes.ptr, watched[name].ptr, watched[name].len) == 0;
 }
 
 /* The first name that begins within STEP bytes. */
 static const char *
-find_from(struct slice bytes, size_t at)
+find_from(struct slice bytes, size_t at, bool both)
 {
-    const size_t len = sizeof(NAME) - 1;
-
-    for (size_t i = 0; i < STEP && at + len <= bytes.len; i++, at++) {
-        if (memcmp(bytes.ptr + at, NAME, len) == 0) {
-            return bytes.ptr + at;
+    for (size_t i = 0; i < STEP && at < bytes.len; i++, at++) {
+        struct slice rest = {bytes.ptr + at, bytes.len - at};
+        if (rest.ptr[0] == '"' && (stands(rest, WATCH_USAGE) ||
+                                   (both && stands(rest, WATCH_TIMINGS)))) {
+            return rest.ptr;
         }
     }
     return NULL;
 }
 
 /* memmem(), but that takes two to four instructions for each byte, of every
- * stream. Hardly another string begins with the name's first letter. The last
- * step looks once more at some that the one before had. */
-const char *
-usage_find(struct slice bytes)
+ * stream. Hardly another string begins with these letters. The last step looks
+ * once more at some that the one before had. */
+static inline const char *
+find(struct slice bytes, bool both)
 {
     if (bytes.len <= STEP) {
-        return find_from(bytes, 0);
+        return find_from(bytes, 0, both);
     }
     const size_t last = bytes.len - STEP - 1; /* a step reads one byte more */
     for (size_t at = 0; at < last; at += STEP) {
         const char *name =
-            may_begin(bytes.ptr + at) ? find_from(bytes, at) : NULL;
+            may_begin(bytes.ptr + at, both) ? find_from(bytes, at, both) : NULL;
         if (name != NULL) {
             return name;
         }
     }
-    return may_begin(bytes.ptr + last) ? find_from(bytes, last) : NULL;
+    return may_begin(bytes.ptr + last, both) ? find_from(bytes, last, both)
+                                             : NULL;
+}
+
+const char *
+usage_find(struct slice bytes)
+{
+    return find(bytes, false);
 }
 
 static void
@@ -363,13 +373,14 @@ seek(struct usage_watch *watch, struct slice *bytes)
     if (watch->state != WATCH_SEEK || bytes->len == 0) {
         return;
     }
-    const char *at = usage_find(*bytes);
+    const char *at = find(*bytes, true);
     if (at == NULL) {
-        watch->matched = part_at_end(*bytes);
+        match_end(watch, *bytes);
         bytes->len = 0;
         return;
     }
-    drop(bytes, (size_t)(at - bytes->ptr) + sizeof(NAME) - 1);
+    watch->name = at[1] == 't' ? WATCH_TIMINGS : WATCH_USAGE;
+    drop(bytes, (size_t)(at - bytes->ptr) + watched[watch->name].len);
     watch->state = WATCH_COLON;
 }
 
@@ -388,7 +399,6 @@ expect(struct usage_watch *watch, struct slice *bytes)
     } else if (watch->state == WATCH_VALUE && c == '{') {
         watch->state = WATCH_OBJECT;
         watch->depth = 0;
-        watch->object_len = 0;
         watch->in_string = false;
         watch->escaped = false;
     } else {
@@ -416,11 +426,33 @@ is_last(struct usage_watch *watch, char c)
 static void
 keep_object(struct usage_watch *watch, struct slice bytes)
 {
-    size_t room = sizeof(watch->object) - watch->object_len;
+    size_t room = USAGE_OBJECT_MAX - watch->object_len;
     size_t count = bytes.len < room ? bytes.len : room;
 
-    memcpy(watch->object + watch->object_len, bytes.ptr, count);
+    CHECK(watch->room != NULL);
+    memcpy(watch->room + watch->object_len, bytes.ptr, count);
     watch->object_len += (uint32_t)count;
+}
+
+/* The object is over with these bytes. */
+static void
+end_object(struct usage_watch *watch, struct slice bytes)
+{
+    struct slice object = bytes;
+
+    if (watch->object_len != 0) {
+        keep_object(watch, bytes);
+        object = (struct slice){watch->room, watch->object_len};
+    } else if (object.len > USAGE_OBJECT_MAX) {
+        object.len = USAGE_OBJECT_MAX;
+    }
+    if (watch->name == WATCH_USAGE) {
+        take_object(object, &watch->found);
+    } else {
+        take_timings(object, &watch->timings);
+    }
+    watch->object_len = 0;
+    watch->state = WATCH_SEEK;
 }
 
 /* What is_last() must see unless a backslash came before. */
@@ -462,23 +494,18 @@ collect(struct usage_watch *watch, struct slice *bytes)
             at = find_counting(at, end);
         }
     }
-    size_t count = (size_t)(at - bytes->ptr);
-    keep_object(watch, (struct slice){bytes->ptr, count});
-    drop(bytes, count);
+    struct slice part = {bytes->ptr, (size_t)(at - bytes->ptr)};
+    drop(bytes, part.len);
     if (over) {
-        take_object((struct slice){watch->object, watch->object_len},
-                    &watch->found);
-        watch->state = WATCH_SEEK;
+        end_object(watch, part);
+    } else {
+        keep_object(watch, part);
     }
 }
 
 void
 usage_watch_give(struct usage_watch *watch, struct slice bytes)
 {
-    if (bytes.len == 0) {
-        return;
-    }
-    keep_tail(watch, bytes);
     while (bytes.len != 0) {
         switch ((enum watch_state)watch->state) {
         case WATCH_SEEK:
@@ -498,8 +525,7 @@ usage_watch_give(struct usage_watch *watch, struct slice bytes)
 void
 usage_watch_end(const struct usage_watch *watch, struct usage *usage)
 {
-    *usage = watch->found;
-    if (!usage->cached_known) {
-        find_timings((struct slice){watch->tail, watch->tail_len}, usage);
-    }
+    bool timed = !watch->found.cached_known && watch->timings.cached_known;
+
+    *usage = timed ? watch->timings : watch->found;
 }

@@ -10,14 +10,16 @@
  *              cache_creation_input_tokens, which are not part of the first,
  *              output_tokens
  *
- * or "prompt_n", "cache_n" and "predicted_n" of llama.cpp's timings at the end.
+ * or "prompt_n", "cache_n" and "predicted_n" of the last "timings" of llama.cpp,
+ * where no usage tells what was cached.
  *
  * It searches and does not parse: the answer is passed on byte for byte.
  * Generated text cannot fake the counts, because in JSON text its quotes would
  * be escaped.
  *
- * Role: core. Owns: nothing. Thread: any. Limits: USAGE_OBJECT_MAX,
- * USAGE_TAIL_BYTES. Errors: a count that is not found is 0.
+ * Role: core. Owns: nothing; the room is the caller's, who has to keep it between
+ * two pieces only while an object has begun in the one before. Thread: any.
+ * Limits: USAGE_OBJECT_MAX. Errors: a count that is not found is 0.
  */
 #ifndef NODE_USAGE_H
 #define NODE_USAGE_H
@@ -28,8 +30,7 @@
 
 #include "index/base/slice.h"
 
-#define USAGE_OBJECT_MAX 1024U /* bytes looked at of a usage object */
-#define USAGE_TAIL_BYTES 640U  /* end of an answer, to find its timings */
+#define USAGE_OBJECT_MAX 1024U /* bytes looked at of an object with counts */
 
 struct usage {
     uint32_t prompt_tokens;
@@ -42,15 +43,15 @@ struct usage {
 /* Follows one answer. */
 struct usage_watch {
     struct usage found;
-    uint8_t state;   /* enum watch_state of usage.c */
-    uint8_t matched; /* bytes of the name, at the end of the last piece */
-    bool in_string;  /* of the object */
+    struct usage timings; /* cached_known: there were some */
+    uint8_t state;        /* enum watch_state of usage.c */
+    uint8_t name;         /* enum watch_name: the one that was seen, in part */
+    uint8_t matched;      /* bytes of it, at the end of the last piece */
+    bool in_string;       /* of the object */
     bool escaped;
     uint32_t depth;
-    uint32_t object_len;
-    uint32_t tail_len;
-    char object[USAGE_OBJECT_MAX];
-    char tail[USAGE_TAIL_BYTES];
+    uint32_t object_len; /* of the object, in the room; 0: nothing is kept */
+    char *room; /* USAGE_OBJECT_MAX bytes: the caller sets it before he gives */
 };
 
 /* Where "usage" with its quotes first stands in these bytes; NULL: nowhere. */

@@ -26,7 +26,7 @@ struct found {
 void
 usage_strip_init(struct usage_strip *strip)
 {
-    memset(strip, 0, offsetof(struct usage_strip, held));
+    memset(strip, 0, sizeof(*strip));
     strip->last = true;
     strip->empty = true;
 }
@@ -252,7 +252,8 @@ cut(struct usage_strip *strip, struct slice event, const struct found *found)
     size_t before = (size_t)(out.ptr - event.ptr);
     struct slice rest = {out.ptr + out.len, event.len - before - out.len};
 
-    if (event.len + in.len > sizeof(strip->held)) {
+    CHECK(strip->held != NULL);
+    if (event.len + in.len > USAGE_STRIP_ROOM) {
         strip->ready[0] = in;
         strip->ready[1] = rest;
         return (struct slice){event.ptr, before};
@@ -356,6 +357,7 @@ step(struct usage_strip *strip)
         return pass(strip, part);
     }
     if (strip->held_len != 0 || !whole) {
+        CHECK(strip->held != NULL);
         memcpy(strip->held + strip->held_len, part.ptr, part.len);
         strip->held_len += (uint32_t)part.len;
         event = (struct slice){strip->held, strip->held_len};
@@ -399,7 +401,7 @@ usage_strip_next(struct usage_strip *strip, struct slice *out)
             *out = step(strip);
         }
     }
-    CHECK(strip->held_len <= sizeof(strip->held));
+    CHECK(strip->held_len <= USAGE_STRIP_ROOM);
     return out->len != 0;
 }
 

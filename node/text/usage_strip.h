@@ -22,7 +22,9 @@
  * a part of an event. A longer event that does not come in one piece keeps its
  * usage.
  *
- * Role: core. Owns: nothing. Thread: one owner. Limits: USAGE_STRIP_HELD_MAX.
+ * Role: core. Owns: nothing; the room is the caller's, who has to keep it between
+ * two pieces only while an event is held back. Thread: one owner. Limits:
+ * USAGE_STRIP_HELD_MAX.
  * Errors: none; what cannot be understood passes.
  */
 #ifndef NODE_USAGE_STRIP_H
@@ -36,6 +38,7 @@
 #include "index/base/slice.h"
 
 #define USAGE_STRIP_HELD_MAX 2048U
+#define USAGE_STRIP_ROOM     (USAGE_STRIP_HELD_MAX + 1)
 
 /* What becomes of the usage in an event that says something else, too. */
 enum usage_strip_each {
@@ -53,12 +56,12 @@ struct usage_strip {
     bool passing;          /* the event has shown that it is another one */
     bool told;             /* an event had a usage, and passed */
     bool empty;            /* the line has no byte yet */
-    bool after_cr; /* an LF that comes next belongs to the line before */
-    bool cut_lf;   /* ... and that is the line that ended a usage event */
-    uint32_t held_len;
-    uint32_t dropped; /* events taken out */
-    char held[USAGE_STRIP_HELD_MAX +
-              1]; /* the event's bytes of earlier pieces */
+    bool after_cr;     /* an LF that comes next belongs to the line before */
+    bool cut_lf;       /* ... and that is the line that ended a usage event */
+    uint32_t held_len; /* of the event's bytes of earlier pieces, in ... */
+    uint32_t dropped;  /* events taken out */
+    char *held; /* USAGE_STRIP_ROOM bytes: the caller sets it before he gives,
+                   and before usage_strip_rest() */
 };
 
 /* Before the first byte of a stream, of which the usage event is taken out. */

@@ -213,6 +213,20 @@ read_whole(struct slice in, struct buf *out, unsigned *dropped)
 
 static struct usage_strip strip;
 static struct usage_watch watch;
+static char held[USAGE_STRIP_ROOM];
+static char object[USAGE_OBJECT_MAX];
+
+/* What keeps nothing gets another room for the next piece. */
+static void
+lend(void)
+{
+    if (strip.held_len == 0) {
+        memset(held, '9', sizeof(held));
+    }
+    if (watch.object_len == 0) {
+        memset(object, '9', sizeof(object));
+    }
+}
 
 static void
 give(struct slice piece, struct buf *out)
@@ -228,15 +242,18 @@ give(struct slice piece, struct buf *out)
     }
     usage_watch_give(&watch, (struct slice){copy, piece.len});
     free(copy);
+    lend();
 }
 
 static void
 begin(struct buf *out)
 {
     usage_strip_init(&strip);
+    strip.held = held;
     strip.each = each;
     strip.last = last;
     usage_watch_init(&watch);
+    watch.room = object;
     buf_clear(out);
 }
 

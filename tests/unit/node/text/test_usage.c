@@ -3,13 +3,22 @@
 
 #include "node/text/usage.h"
 
+static char room[USAGE_OBJECT_MAX];
+
+static void
+begin(struct usage_watch *watch)
+{
+    usage_watch_init(watch);
+    watch->room = room;
+}
+
 static struct usage
 find(const char *text)
 {
     struct usage_watch watch;
     struct usage usage;
 
-    usage_watch_init(&watch);
+    begin(&watch);
     usage_watch_give(&watch, slice_of(text));
     usage_watch_end(&watch, &usage);
     return usage;
@@ -26,24 +35,78 @@ Test(node_usage, reads_the_usage_of_a_plain_answer)
     cr_assert_eq(u.cached_tokens, 624);
 }
 
-Test(node_usage, finds_it_at_any_place_and_in_any_two_pieces)
+/* The room is another one's between two pieces, unless something is kept. */
+static void
+give(struct usage_watch *watch, const char *text, size_t len)
 {
-    static const char tail[] = "\"usage\":{\"prompt_tokens\":7}";
-    char text[160];
+    usage_watch_give(watch, (struct slice){text, len});
+    if (watch->object_len == 0) {
+        memset(room, '9', sizeof(room));
+    }
+}
+
+static void
+find_in_any_two_pieces(const char *tail)
+{
+    size_t size = strlen(tail);
+    char text[256];
 
     for (size_t before = 0; before < 100; before++) {
         memset(text, '"', before); /* many quotes, none of them the name's */
-        memcpy(text + before, tail, sizeof(tail));
-        size_t len = before + sizeof(tail) - 1;
-        for (size_t cut = 0; cut <= len; cut++) {
+        memcpy(text + before, tail, size);
+        for (size_t cut = 0; cut <= before + size; cut++) {
             struct usage_watch watch;
             struct usage usage;
-            usage_watch_init(&watch);
-            usage_watch_give(&watch, (struct slice){text, cut});
-            usage_watch_give(&watch, (struct slice){text + cut, len - cut});
+            begin(&watch);
+            give(&watch, text, cut);
+            give(&watch, text + cut, before + size - cut);
             usage_watch_end(&watch, &usage);
             cr_assert_eq(usage.prompt_tokens, 7, "%zu, %zu", before, cut);
+            cr_assert_eq(watch.object_len, 0); /* the room may go back */
         }
+    }
+}
+
+Test(node_usage, finds_it_at_any_place_and_in_any_two_pieces)
+{
+    find_in_any_two_pieces("\"usage\":{\"prompt_tokens\":7}");
+}
+
+Test(node_usage, finds_timings_at_any_place_and_in_any_two_pieces)
+{
+    find_in_any_two_pieces("\"timings\":{\"cache_n\":3,\"prompt_n\":4}");
+    find_in_any_two_pieces("\"usage\":{\"prompt_tokens\":8},\"timings\":{"
+                           "\"cache_n\":3,\"prompt_n\":4,\"x\":[{}]}");
+}
+
+/* With timings_per_token each event has some; all but the last are far from the
+ * end. */
+Test(node_usage, the_last_timings_count)
+{
+    cr_assert_eq(find("\"timings\":{\"cache_n\":3,\"prompt_n\":4,"
+                      "\"predicted_n\":1}}\n\ndata: {\"timings\":{"
+                      "\"cache_n\":3,\"prompt_n\":4,\"predicted_n\":2}}")
+                     .completion_tokens,
+                 2);
+}
+
+/* An object is looked at as far as its room goes, in however many pieces. */
+Test(node_usage, a_long_object_is_looked_at_in_part)
+{
+    char text[2 * USAGE_OBJECT_MAX] = "\"usage\":{\"prompt_tokens\":7,\"x\":\"";
+    size_t len = strlen(text);
+
+    memset(text + len, 'x', sizeof(text) - len);
+    memcpy(text + sizeof(text) - 24, "\",\"prompt_tokens\":8}", 21);
+    for (size_t piece = 1; piece <= sizeof(text); piece *= 2) {
+        struct usage_watch watch;
+        struct usage usage;
+        begin(&watch);
+        for (size_t at = 0; at < sizeof(text); at += piece) {
+            give(&watch, text + at, piece);
+        }
+        usage_watch_end(&watch, &usage);
+        cr_assert_eq(usage.prompt_tokens, 7, "%zu", piece);
     }
 }
 
@@ -200,6 +263,7 @@ Test(node_usage, an_older_llama_cpp_has_the_cached_tokens_in_its_timings_alone)
 
 Test(node_usage, half_of_the_timings_say_nothing)
 {
-    cr_assert_not(find("\"timings\":{\"cache_n\":5}").cached_known);
-    cr_assert_not(find("\"cache_n\":4294967295,\"prompt_n\":1").cached_known);
+    cr_assert_not(find("\"timings\":{\"cache_n\":5}}").cached_known);
+    cr_assert_not(find("\"timings\":{\"cache_n\":4294967295,\"prompt_n\":1}")
+                      .cached_known);
 }

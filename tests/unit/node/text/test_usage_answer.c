@@ -5,10 +5,12 @@
 static struct usage
 find(const char *text)
 {
+    char room[USAGE_OBJECT_MAX];
     struct usage_watch watch;
     struct usage usage;
 
     usage_watch_init(&watch);
+    watch.room = room;
     usage_watch_give(&watch, slice_of(text));
     usage_watch_end(&watch, &usage);
     return usage;

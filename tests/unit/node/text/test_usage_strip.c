@@ -9,6 +9,14 @@
 #define USAGE "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7}}\n\n"
 
 static struct usage_strip strip;
+static char room[USAGE_STRIP_ROOM];
+
+static void
+begin(void)
+{
+    usage_strip_init(&strip);
+    strip.held = room;
+}
 
 /* How many parts pass of the piece, and what they are together. */
 static unsigned
@@ -30,7 +38,7 @@ Test(node_usage_strip, whole_events_without_usage_pass_at_once)
 {
     char out[400];
 
-    usage_strip_init(&strip);
+    begin();
     cr_assert_eq(give(TEXT TEXT TEXT, out), 1);
     cr_assert_str_eq(out, TEXT TEXT TEXT);
     cr_assert_eq(give(TEXT USAGE, out), 1);
@@ -43,7 +51,7 @@ Test(node_usage_strip, the_rest_of_an_event_is_no_whole_one)
 {
     char out[400];
 
-    usage_strip_init(&strip);
+    begin();
     cr_assert_eq(give("data: {\"choices\":[],\"usage\":{\"prompt", out), 0);
     cr_assert_eq(give("_tokens\":7}}\n\n", out), 0);
     cr_assert_eq(strip.dropped, 1);
