@@ -330,7 +330,6 @@ struct exchange {
     struct edge_ask ask;
     struct edge_salt salt;
     struct edge_resuming resuming;
-    struct edge_edits edits;
     struct edge_dialect dialect;
     struct edge_counting counting;
     enum edge_apt apt;
@@ -354,8 +353,6 @@ struct exchange {
     struct deadline deadline;
 
     /* The attempt. */
-    char hints[EDGE_HINTS_MAX]; /* header lines for the chosen worker */
-    uint32_t hints_len;
     struct upstream_pool *pool; /* NULL between attempts */
 
     /* The answer. */
@@ -635,6 +632,8 @@ void exchange_refuse(struct exchange *x) ON_LANE;
 void exchange_add_edit(struct edge_edits *edits, struct body_edit edit);
 /* All are added: how long the body is then. */
 void exchange_end_edits(const struct exchange *x, struct edge_edits *edits);
+/* What the body becomes for the elected worker: the same until it has it whole. */
+void exchange_list_edits(const struct exchange *x, struct edge_edits *edits);
 /* Header lines that tell the elected worker what is expected of it. */
 uint32_t exchange_hints(const struct route_choice *choice,
                         char hints[EDGE_HINTS_MAX]);

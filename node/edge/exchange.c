@@ -343,11 +343,9 @@ exchange_end_edits(const struct exchange *x, struct edge_edits *edits)
     }
 }
 
-/* What the body becomes for this worker. */
-static void
-set_edits(struct exchange *x)
+void
+exchange_list_edits(const struct exchange *x, struct edge_edits *edits)
 {
-    struct edge_edits *edits = &x->edits;
     const struct edge_ask *ask = &x->ask;
     const struct edge_salt *salt = &x->salt;
 
@@ -375,6 +373,15 @@ set_edits(struct exchange *x)
     }
     prefill_add_edits(x, edits);
     exchange_end_edits(x, edits);
+}
+
+/* Makes the chat, if its worker gets one. */
+static void ON_LANE
+translate(struct exchange *x)
+{
+    if (x->dialect.on && !translating_prepare(x)) {
+        CHECK(x->dialect.chat.len == 0); /* run() says so */
+    }
 }
 
 static void ON_LANE
@@ -417,15 +424,12 @@ elect(struct exchange *x)
     qsbr_offline(lane->shared->reader);
     x->ask.repeats = false;
     if (lease->taken) {
-        x->hints_len = exchange_hints(&x->dispatch.choice, x->hints);
         inquiry_sent(x);
         resuming_count(x);
         x->salt.sent = x->salt.possible && x->pool != NULL &&
                        route_salts(x->api, x->pool->worker.kind);
         translating_elect(x);
-        if (!x->dialect.on || translating_prepare(x)) {
-            set_edits(x);
-        }
+        translate(x);
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
     if (x->client->pick != NULL && lease->taken) {
@@ -626,9 +630,6 @@ exchange_prefilled(struct exchange *x, bool usable)
     CHECK(x->split->up == NULL);
     usage_watch_end(&x->split->watch, &usage);
     dispatch_prefilled(&x->dispatch, usable, &usage, lane_clock_us());
-    if (x->split->params != NULL) {
-        set_edits(x);
-    }
     run(x);
 }
 
@@ -637,7 +638,6 @@ exchange_unsplit(struct exchange *x)
 {
     CHECK(x->upstream == NULL);
     prefill_drop(x);
-    set_edits(x);
     dispatch_unsplit(&x->dispatch);
     run(x);
 }
@@ -648,7 +648,6 @@ exchange_unask(struct exchange *x)
     CHECK(x->upstream == NULL && (x->ask.asks || x->ask.asks_each));
     x->ask.asks = false;
     x->ask.asks_each = false;
-    set_edits(x);
     x->ask.refused = true;
     x->ask.repeats = true;
     dispatch_unasked(&x->dispatch);
@@ -675,9 +674,7 @@ exchange_translate(struct exchange *x)
     CHECK(x->upstream == NULL && x->dialect.possible && !x->dialect.on);
     x->dialect.on = true;
     x->dialect.shown = true;
-    if (translating_prepare(x)) {
-        set_edits(x);
-    }
+    translate(x);
     dispatch_unasked(&x->dispatch);
     run(x);
 }

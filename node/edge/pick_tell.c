@@ -174,6 +174,7 @@ struct changes {
     char key[CONFIG_SECRET_MAX + 8];
     char trace[HTTP_TRACE_TEXT];
     char length[24];
+    char hints[EDGE_HINTS_MAX];
     struct buf path;
 };
 
@@ -231,7 +232,8 @@ set_path(struct changes *changes, const struct exchange *x)
 static void
 set_hints(struct changes *changes, const struct exchange *x)
 {
-    struct slice rest = {x->hints, x->hints_len};
+    struct slice rest = {changes->hints,
+                         exchange_hints(&x->dispatch.choice, changes->hints)};
     bool ranked = x->dispatch.choice.ranked;
 
     while (rest.len != 0) {
@@ -246,14 +248,9 @@ set_hints(struct changes *changes, const struct exchange *x)
     }
 }
 
-static bool
-is_edited(const struct exchange *x)
-{
-    return x->edits.count != 0 || x->naming.count != 0;
-}
-
+/* edited: its body is not the client's. */
 static void
-make_changes(struct changes *changes, const struct exchange *x,
+make_changes(struct changes *changes, const struct exchange *x, bool edited,
              size_t body_size)
 {
     const struct pick *pick = x->client->pick;
@@ -273,7 +270,7 @@ make_changes(struct changes *changes, const struct exchange *x,
         set(changes, SLICE("traceparent"),
             slice_of(http_trace_text(&x->trace, changes->trace)));
     }
-    if (pick->has_body && (pick->duplex || is_edited(x))) {
+    if (pick->has_body && (pick->duplex || edited)) {
         (void)snprintf(changes->length, sizeof changes->length, "%zu",
                        body_size);
         set(changes, SLICE("content-length"), slice_of(changes->length));
@@ -285,12 +282,12 @@ make_changes(struct changes *changes, const struct exchange *x,
 /* The part of the worker's body in which that byte is, from there on. Empty: it
  * ends before. */
 static struct slice
-body_from(const struct exchange *x, size_t at)
+body_from(const struct exchange *x, const struct edge_edits *edits, size_t at)
 {
     size_t from = 0;
 
-    for (uint32_t i = 0; i < x->edits.count; i++) {
-        const struct body_edit *edit = &x->edits.edit[i];
+    for (uint32_t i = 0; i < edits->count; i++) {
+        const struct body_edit *edit = &edits->edit[i];
         size_t kept = edit->at - from;
         if (at < kept) {
             return (struct slice){x->body.ptr + from + at, kept - at};
@@ -308,12 +305,12 @@ body_from(const struct exchange *x, size_t at)
 }
 
 static size_t
-body_size(const struct exchange *x)
+body_size(const struct exchange *x, const struct edge_edits *edits)
 {
     size_t size = x->body.len;
 
-    for (uint32_t i = 0; i < x->edits.count; i++) {
-        size = size - x->edits.edit[i].cut + x->edits.edit[i].text.len;
+    for (uint32_t i = 0; i < edits->count; i++) {
+        size = size - edits->edit[i].cut + edits->edit[i].text.len;
     }
     return size;
 }
@@ -340,9 +337,11 @@ pick_send_body(struct pick *pick)
         return;
     }
     struct buf *out = h2_begin(pick->call);
+    struct edge_edits edits;
+    exchange_list_edits(x, &edits);
     while (pick->body_at < pick->body_size && out->len < PICK_OUT_MAX &&
            !out->failed) {
-        struct slice piece = body_from(x, pick->body_at);
+        struct slice piece = body_from(x, &edits, pick->body_at);
         CHECK(piece.len != 0);
         piece.len = piece.len < PICK_PIECE_BYTES ? piece.len : PICK_PIECE_BYTES;
         pick->body_at += piece.len;
@@ -358,16 +357,16 @@ pick_send_body(struct pick *pick)
 
 /* All of it at once. */
 static void ON_LANE
-put_whole(const struct exchange *x, const struct extproc_change *change,
-          struct buf *out)
+put_whole(const struct exchange *x, const struct edge_edits *edits,
+          const struct extproc_change *change, struct buf *out)
 {
-    size_t size = body_size(x);
+    size_t size = body_size(x, edits);
     struct buf body;
     struct slice part;
 
     buf_init(&body, size);
     for (size_t at = 0; at < size && !body.failed; at += part.len) {
-        part = body_from(x, at);
+        part = body_from(x, edits, at);
         buf_add_slice(&body, part);
     }
     struct slice whole = buf_slice(&body);
@@ -380,15 +379,18 @@ static void ON_LANE
 tell_worker(struct exchange *x)
 {
     struct pick *pick = x->client->pick;
-    size_t size = body_size(x);
+    struct edge_edits edits;
+    exchange_list_edits(x, &edits);
+    bool edited = edits.count != 0 || x->naming.count != 0;
+    size_t size = body_size(x, &edits);
     struct buf *out = h2_begin(pick->call);
     struct changes changes;
 
-    make_changes(&changes, x, size);
+    make_changes(&changes, x, edited, size);
     if (!pick->has_body || pick->duplex) {
         extproc_put_headers(out, EXTPROC_REQUEST_HEADERS, &changes.change);
-    } else if (is_edited(x)) {
-        put_whole(x, &changes.change, out);
+    } else if (edited) {
+        put_whole(x, &edits, &changes.change, out);
     } else {
         extproc_put_body(out, EXTPROC_REQUEST_BODY, &changes.change, NULL);
     }

@@ -365,14 +365,37 @@ list_edited(const struct exchange *x, const struct edge_edits *edits,
     return parts;
 }
 
+/* What differs from worker to worker. */
+struct fitting {
+    struct edge_edits own; /* unless it prefills */
+    const struct edge_edits *edits;
+    struct slice hints;
+    char lines[EDGE_HINTS_MAX];
+};
+
+static void
+fit(const struct upstream *up, struct fitting *f)
+{
+    const struct exchange *x = up->exchange;
+
+    if (up->prefills) {
+        f->edits = &x->split->edits;
+        f->hints = (struct slice){x->split->hints, x->split->hints_len};
+        return;
+    }
+    exchange_list_edits(x, &f->own);
+    f->edits = &f->own;
+    f->hints =
+        (struct slice){f->lines, exchange_hints(&x->dispatch.choice, f->lines)};
+}
+
 /* A request as this worker gets it; how many parts. */
 static unsigned
-list_parts(const struct upstream *up, struct slice parts[PARTS])
+list_parts(const struct upstream *up, const struct fitting *f,
+           struct slice parts[PARTS])
 {
     const struct exchange *x = up->exchange;
     const struct upstream_pool *pool = up->pool;
-    const struct edge_edits *edits =
-        up->prefills ? &x->split->edits : &x->edits;
     const char *head = x->head.ptr;
     size_t key_bytes =
         pool->worker.api_key[0] == '\0' ? x->head.len - x->fields_end : 0;
@@ -386,11 +409,9 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
     }
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
-    parts[5] = up->prefills
-                   ? (struct slice){x->split->hints, x->split->hints_len}
-                   : (struct slice){x->hints, x->hints_len};
-    if (edits->length_len != 0) {
-        return (unsigned)(list_edited(x, edits, parts + 6) - parts);
+    parts[5] = f->hints;
+    if (f->edits->length_len != 0) {
+        return (unsigned)(list_edited(x, f->edits, parts + 6) - parts);
     }
     parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
     parts[7] = x->body;
@@ -400,14 +421,14 @@ list_parts(const struct upstream *up, struct slice parts[PARTS])
 /* What is left of the request, as far as it is here; *size: how large that is
  * with what was sent and is held yet, *sent: how much of that was. */
 static unsigned
-gather(const struct upstream *up, size_t *sent, struct iovec left[PARTS],
-       size_t *size)
+gather(const struct upstream *up, const struct fitting *f, size_t *sent,
+       struct iovec left[PARTS], size_t *size)
 {
     struct slice parts[PARTS];
     unsigned count = 0;
     size_t dropped = up->exchange->client->framing.dropped;
     size_t skip = up->sent - dropped;
-    unsigned listed = list_parts(up, parts);
+    unsigned listed = list_parts(up, f, parts);
 
     CHECK(dropped <= up->sent && listed <= PARTS);
     *sent = skip;
@@ -447,6 +468,7 @@ send_request(struct upstream *up)
     struct exchange *x = up->exchange;
     bool comes = x->client->framing.missing != 0;
     struct iovec parts[PARTS];
+    struct fitting f;
     size_t sent;
     size_t size;
     if (up->picked) { /* its gateway sends it */
@@ -455,7 +477,8 @@ send_request(struct upstream *up)
         time_worker(up, LANE_TIMEOUT_FIRST_BYTE);
         return 0;
     }
-    unsigned count = gather(up, &sent, parts, &size);
+    fit(up, &f);
+    unsigned count = gather(up, &f, &sent, parts, &size);
 
     if (count != 0) {
         ssize_t n = sock_send(&up->sock, parts, count);
