@@ -280,6 +280,19 @@ mesh_expiry_s(const struct control *control)
     return stats.certificate_expiry_s;
 }
 
+/* Of what lanes remember together. */
+static void
+count_remembered(const struct node_shared *node, struct metrics_lane *total)
+{
+    struct token_cache_stats stats;
+
+    token_cache_stats(node->token_cache, &stats);
+    counter_set(&total->tokens_evicted, stats.evicted);
+    counter_set(&total->tokens_unkept, stats.refused);
+    counter_set(&total->tokens_cache_bytes, stats.bytes);
+    counter_set(&total->tokens_cache_turns, stats.turns);
+}
+
 void
 admin_put_metrics(struct control *control, struct buf *out)
 {
@@ -288,6 +301,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     for (uint32_t i = 0; i < control->node->lanes_count; i++) {
         metrics_merge(&total, &control->node->lanes[i].metrics);
     }
+    count_remembered(control->node, &total);
     put_node(control, out);
     put_workers(control, out);
     put_states(control, out);

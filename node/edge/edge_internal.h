@@ -174,8 +174,7 @@ struct lane {
     struct keys_checker *checker;     /* NULL: nobody needs a key */
     struct keys_token_reader *tokens; /* NULL: none is taken for a key */
     struct sock_tls_context *workers_tls;
-    uint64_t workers_tls_version; /* of what that is a share of */
-    struct token_cache *token_cache;
+    uint64_t workers_tls_version;     /* of what that is a share of */
     struct token_ask *token_ask;      /* NULL: no engine is ever asked */
     struct inquiry *inquiries;        /* all that are open */
     uint32_t local_open;              /* of these, on threads of this node */

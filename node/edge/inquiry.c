@@ -1,6 +1,6 @@
 /*
  * A request's tokens: made by this node where it has the model's files
- * (inquiry_local.c); else found in the lane's cache of conversations, or asked
+ * (inquiry_local.c); else found in the node's cache of conversations, or asked
  * of an engine that could serve it, and never waited for longer than
  * tokens.wait. A late answer is remembered for the next turn.
  *
@@ -20,14 +20,11 @@
 #define ASK_CONNECTIONS  8U /* kept, per worker */
 #define ASK_AGAIN_MS     30000U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
-#define CACHE_BYTES_MIN  ((size_t)1 << 16)
 
 int
 inquiry_lane_init(struct lane *lane)
 {
     const struct config_tokens *config = &lane->node->config->tokens;
-    /* A quarter is for ids of earlier turns: shared.c. */
-    size_t bytes = config->cache_bytes_max / 4 * 3 / lane->node->config->lanes;
     struct token_ask_limits limits = {
         .open_max = config->open_max,
         .connections_max = ASK_CONNECTIONS,
@@ -36,13 +33,10 @@ inquiry_lane_init(struct lane *lane)
         .copied_bytes_max = lane->node->config->limits.body_bytes_max,
         .retry_ms = ASK_AGAIN_MS,
     };
-    int error = token_cache_new(
-        &lane->token_cache, bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes);
 
-    if (error == 0 && config->wait_ms != 0) {
-        error = token_ask_new(&lane->token_ask, &lane->loop, &limits);
-    }
-    return error;
+    return config->wait_ms == 0
+               ? 0
+               : token_ask_new(&lane->token_ask, &lane->loop, &limits);
 }
 
 static void
@@ -86,7 +80,6 @@ inquiry_lane_fini(struct lane *lane)
 {
     CHECK(lane->inquiries == NULL);
     tokenizer_ids_fini(&lane->local_answer.ids);
-    token_cache_free(lane->token_cache);
 }
 
 /* What is known */
@@ -117,13 +110,17 @@ enum knowledge {
     KNOWN_ALL,     /* or not to be asked */
 };
 
-/* From the lane's memory into the scratch. name_root: what the conversation is
+/* From the node's memory into the scratch. name_root: what the conversation is
  * named under. */
 static enum knowledge
 recall(struct lane *lane, const struct route_world *world, struct slice body,
        uint64_t root, uint64_t name_root)
 {
     struct route_scratch *route = &lane->route;
+    struct token_room room = {
+        .keys = route->tokens.keys,
+        .count = route->tokens.depth_max * MIRROR_GROUPS_MAX,
+    };
     struct token_prompt prompt;
     uint32_t sizes[MIRROR_GROUPS_MAX];
 
@@ -137,8 +134,9 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
     if (route->conversation.count == 0) {
         return KNOWN_ALL;
     }
-    if (!token_cache_find(lane->token_cache, &route->conversation, sizes,
-                          inquiry_sizes(world->tokens.view, sizes), &prompt)) {
+    if (!token_cache_find(lane->node->token_cache, &route->conversation, sizes,
+                          inquiry_sizes(world->tokens.view, sizes), &room,
+                          &prompt)) {
         return KNOWN_NOTHING;
     }
     token_match_set(&route->tokens, root, &prompt);
@@ -151,18 +149,16 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
 
 /* Asking */
 
-/* Shows what asking and remembering have counted. */
+/* Shows what asking has counted. */
 static void
 show_counts(struct lane *lane)
 {
     struct metrics_lane *m = &lane->shared->metrics;
     struct token_ask_stats asked = {.open = 0}; /* no engine is asked */
-    struct token_cache_stats cache;
 
     if (lane->token_ask != NULL) {
         asked = token_ask_stats(lane->token_ask);
     }
-    token_cache_stats(lane->token_cache, &cache);
     uint64_t told = asked.timed_out + asked.too_large;
     counter_set(&m->tokens_failed,
                 asked.failed > told ? asked.failed - told : 0);
@@ -173,10 +169,6 @@ show_counts(struct lane *lane)
     counter_set(&m->tokens_busy, asked.busy);
     counter_set(&m->tokens_open, asked.open);
     counter_set(&m->tokens_connections, asked.idle);
-    counter_set(&m->tokens_evicted, cache.evicted);
-    counter_set(&m->tokens_unkept, cache.refused);
-    counter_set(&m->tokens_cache_bytes, cache.bytes);
-    counter_set(&m->tokens_cache_turns, cache.turns);
 }
 
 static void
@@ -190,8 +182,9 @@ remember(struct inquiry *inquiry, const struct token_answer *answer)
         return;
     }
     struct token_text prompt = {answer->tokens, answer->count, answer->media};
-    token_cache_add(lane->token_cache, &inquiry->conversation, inquiry->root,
-                    &prompt, inquiry->sizes, inquiry->sizes_count);
+    token_cache_add(lane->node->token_cache, &inquiry->conversation,
+                    inquiry->root, &prompt, inquiry->sizes,
+                    inquiry->sizes_count);
 }
 
 void
@@ -315,7 +308,7 @@ ask(struct lane *lane, const struct route_world *world, struct slice body,
     return inquiry;
 }
 
-/* Counts what a new request found in the lane's cache. */
+/* Counts what a new request found in the cache. */
 static void
 count_known(struct lane *lane)
 {
@@ -510,7 +503,7 @@ inquiry_judge(const struct exchange *x, const struct usage *usage)
     judge_tokens(x, usage);
     if (x->remembered != 0 && choice->exact && usage->cached_known &&
         choice->best.tokens > usage->cached_tokens) {
-        token_cache_forget(lane->token_cache, x->remembered);
+        token_cache_forget(lane->node->token_cache, x->remembered);
         counter_bump(&lane->shared->metrics.tokens_wrong, 1);
     }
 }

@@ -63,7 +63,7 @@ void inquiry_find_source(struct exchange *x, const struct route_world *world,
                          uint64_t root, struct inquiry_source *source) ON_LANE;
 
 enum inquiry_local_outcome {
-    INQUIRY_DONE,    /* the lane's cache has them now */
+    INQUIRY_DONE,    /* the cache has them now */
     INQUIRY_WAITS,   /* x->inquiry: a thread makes them */
     INQUIRY_FULL,    /* too many do already */
     INQUIRY_REFUSED, /* not to be had here */

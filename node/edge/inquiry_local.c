@@ -305,7 +305,7 @@ inquiry_local(struct exchange *x, const struct route_world *world,
     note(x, &question, root, answer);
     struct token_text prompt = {answer->ids.ptr, (uint32_t)answer->ids.count,
                                 NULL};
-    token_cache_add(lane->token_cache, &lane->route.conversation, root, &prompt,
-                    sizes, inquiry_sizes(world->tokens.view, sizes));
+    token_cache_add(lane->node->token_cache, &lane->route.conversation, root,
+                    &prompt, sizes, inquiry_sizes(world->tokens.view, sizes));
     return INQUIRY_DONE;
 }

@@ -221,8 +221,9 @@ shared_init(struct node_shared *node, const struct config *config)
             return error;
         }
     }
-    if (local_turns_new(&node->local_turns,
-                        config->tokens.cache_bytes_max / 4) < 0 ||
+    size_t quarter = config->tokens.cache_bytes_max / 4;
+    if (token_cache_new(&node->token_cache, quarter * 3) < 0 ||
+        local_turns_new(&node->local_turns, quarter) < 0 ||
         local_samples_new(&node->local_samples) < 0) {
         return -ENOMEM;
     }
@@ -260,6 +261,7 @@ shared_fini(struct node_shared *node)
         redis_secret_forget(&redis->secret);
         free(redis);
     }
+    token_cache_free(node->token_cache);
     local_turns_free(node->local_turns);
     local_samples_free(node->local_samples);
     expectations_free(node->text_expectations);

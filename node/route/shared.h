@@ -128,6 +128,7 @@ struct node_shared {
     struct expectations
         *expectations;    /* the same: sent, and not heard of yet */
     struct publish local; /* const struct local_table *, by control; or NULL */
+    struct token_cache *token_cache;     /* of conversations; lanes */
     struct local_turns *local_turns;     /* for lanes and their threads */
     struct local_samples *local_samples; /* lanes, the intake and control */
     struct expectations

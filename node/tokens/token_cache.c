@@ -39,7 +39,7 @@ token_cache_new(struct token_cache **out, size_t bytes_max)
     struct turn **buckets = calloc(BUCKETS_MIN, sizeof(struct turn *));
 
     *out = NULL;
-    if (cache == NULL || buckets == NULL) {
+    if (cache == NULL || buckets == NULL || uv_mutex_init(&cache->lock) != 0) {
         free(cache);
         free(buckets);
         return -ENOMEM;
@@ -61,6 +61,7 @@ token_cache_free(struct token_cache *cache)
     while (cache->warmest != NULL) {
         token_line_drop(cache, cache->warmest);
     }
+    uv_mutex_destroy(&cache->lock);
     free(cache->buckets);
     free(cache);
 }
@@ -165,9 +166,11 @@ estimate(const struct turn *turn, uint32_t bytes)
 
 static void
 answer(const struct turn *turn, const uint32_t *block_tokens,
-       uint32_t sizes_count, struct token_prompt *prompt)
+       uint32_t sizes_count, const struct token_room *room,
+       struct token_prompt *prompt)
 {
     const struct line *line = turn->line;
+    uint64_t *to = room->keys;
 
     CHECK(sizes_count <= MIRROR_GROUPS_MAX);
     prompt->covered_bytes = covered(turn);
@@ -175,19 +178,23 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
     for (uint32_t i = 0; i < sizes_count; i++) {
         uint32_t g = group_of(line, block_tokens[i]);
         CHECK(g < line->groups_count); /* is_useful() */
-        prompt->groups[i] =
-            (struct token_blocks){.block_tokens = block_tokens[i],
-                                  .count = turn->count[g],
-                                  .keys = token_line_keys(line, g)};
+        uint32_t count = turn->count[g];
+        if (count > room->count / sizes_count) {
+            count = room->count / sizes_count;
+            prompt->whole = false;
+        }
+        memcpy(to, token_line_keys(line, g), count * sizeof(*to));
+        prompt->groups[i] = (struct token_blocks){
+            .block_tokens = block_tokens[i], .count = count, .keys = to};
+        to += count;
     }
     CHECK(prompt->covered_bytes <= turn->bytes);
 }
 
-bool
-token_cache_find(struct token_cache *cache,
-                 const struct conversation *conversation,
-                 const uint32_t *block_tokens, uint32_t sizes_count,
-                 struct token_prompt *prompt)
+static bool
+find_longest(struct token_cache *cache, const struct conversation *conversation,
+             const uint32_t *block_tokens, uint32_t sizes_count,
+             const struct token_room *room, struct token_prompt *prompt)
 {
     uint32_t count = conversation->count;
 
@@ -201,7 +208,7 @@ token_cache_find(struct token_cache *cache,
         *prompt = (struct token_prompt){.whole = last && turn->whole,
                                         .name = turn->name};
         prompt->tokens = estimate(turn, conversation->bytes[count - 1]);
-        answer(turn, block_tokens, sizes_count, prompt);
+        answer(turn, block_tokens, sizes_count, room, prompt);
         token_line_touch(cache, turn->line);
         cache->stats.whole += prompt->whole;
         cache->stats.prefix += !prompt->whole;
@@ -209,6 +216,19 @@ token_cache_find(struct token_cache *cache,
     }
     cache->stats.missed++;
     return false;
+}
+
+bool
+token_cache_find(struct token_cache *cache,
+                 const struct conversation *conversation,
+                 const uint32_t *block_tokens, uint32_t sizes_count,
+                 const struct token_room *room, struct token_prompt *prompt)
+{
+    uv_mutex_lock(&cache->lock);
+    bool found = find_longest(cache, conversation, block_tokens, sizes_count,
+                              room, prompt);
+    uv_mutex_unlock(&cache->lock);
+    return found;
 }
 
 /*
@@ -261,14 +281,16 @@ make_room(struct token_cache *cache, size_t size, struct line *last)
 }
 
 /* Allocates a line of that shape and a turn, neither in the cache yet. False:
- * out of memory. */
+ * out of memory, or they would never fit. */
 static bool
-allocate(const struct line *shape, struct line **line, struct turn **turn)
+allocate(const struct token_cache *cache, const struct line *shape,
+         struct line **line, struct turn **turn)
 {
     size_t size = token_line_size(shape);
+    bool fits = size < cache->bytes_max;
 
-    *line = malloc(size);
-    *turn = malloc(sizeof(**turn));
+    *line = fits ? malloc(size) : NULL;
+    *turn = fits ? malloc(sizeof(**turn)) : NULL;
     if (*line == NULL || *turn == NULL) {
         free(*line);
         free(*turn);
@@ -295,38 +317,17 @@ enter(struct token_cache *cache, struct turn *turn, struct line *line)
     CHECK(cache->stats.turns >= cache->stats.lines);
 }
 
-void
-token_cache_add(struct token_cache *cache,
-                const struct conversation *conversation, uint64_t root,
-                const struct token_text *prompt, const uint32_t *block_tokens,
-                uint32_t sizes_count)
+/* Puts a filled line with one turn into the cache. False: there is no room. */
+static bool
+link_turn(struct token_cache *cache, const struct conversation *conversation,
+          struct line *line, struct turn *turn)
 {
-    struct line shape;
-    struct line *line;
-    struct line *before;
-    struct turn *turn;
-    struct turn *old;
-    uint32_t last = conversation->count - 1;
+    struct line *before = line_to_extend(cache, conversation, line);
 
-    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
-    CHECK(conversation->count <= CONVERSATION_MAX);
-    if (conversation->count == 0 || sizes_count == 0) {
-        return;
+    if (!make_room(cache, token_line_size(line) + sizeof(*turn), before)) {
+        return false;
     }
-    token_line_shape(&shape, prompt->count, block_tokens, sizes_count);
-    before = line_to_extend(cache, conversation, &shape);
-    if (!make_room(cache, token_line_size(&shape) + sizeof(*turn), before) ||
-        !allocate(&shape, &line, &turn)) {
-        cache->stats.refused++;
-        return;
-    }
-    *turn = (struct turn){.name = conversation->keys[last],
-                          .bytes = conversation->bytes[last],
-                          .tokens = prompt->count,
-                          .whole = true};
-    memcpy(turn->count, shape.count, sizeof(turn->count));
-    token_line_fill(line, root, prompt);
-    old = find_turn(cache, turn->name);
+    struct turn *old = find_turn(cache, turn->name);
     if (old != NULL) {
         token_line_forget(cache, old);
     }
@@ -338,23 +339,62 @@ token_cache_add(struct token_cache *cache,
     }
     grow(cache);
     CHECK(cache->stats.bytes <= cache->bytes_max);
-    CHECK_SLOW(find_turn(cache, conversation->keys[last]) == turn);
+    CHECK_SLOW(find_turn(cache, turn->name) == turn);
+    return true;
+}
+
+void
+token_cache_add(struct token_cache *cache,
+                const struct conversation *conversation, uint64_t root,
+                const struct token_text *prompt, const uint32_t *block_tokens,
+                uint32_t sizes_count)
+{
+    struct line shape;
+    struct line *line;
+    struct turn *turn;
+    uint32_t last = conversation->count - 1;
+
+    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(conversation->count <= CONVERSATION_MAX);
+    if (conversation->count == 0 || sizes_count == 0) {
+        return;
+    }
+    token_line_shape(&shape, prompt->count, block_tokens, sizes_count);
+    bool made = allocate(cache, &shape, &line, &turn);
+    if (made) {
+        *turn = (struct turn){.name = conversation->keys[last],
+                              .bytes = conversation->bytes[last],
+                              .tokens = prompt->count,
+                              .whole = true};
+        memcpy(turn->count, shape.count, sizeof(turn->count));
+        token_line_fill(line, root, prompt);
+    }
+    uv_mutex_lock(&cache->lock);
+    bool kept = made && link_turn(cache, conversation, line, turn);
+    cache->stats.refused += !kept;
+    uv_mutex_unlock(&cache->lock);
+    if (made && !kept) {
+        free(line);
+        free(turn);
+    }
 }
 
 void
 token_cache_forget(struct token_cache *cache, uint64_t name)
 {
+    uv_mutex_lock(&cache->lock);
     struct turn *turn = find_turn(cache, name);
-
     if (turn != NULL) {
         token_line_drop(cache, turn->line);
     }
     CHECK_SLOW(find_turn(cache, name) == NULL);
+    uv_mutex_unlock(&cache->lock);
 }
 
 void
-token_cache_stats(const struct token_cache *cache,
-                  struct token_cache_stats *stats)
+token_cache_stats(struct token_cache *cache, struct token_cache_stats *stats)
 {
+    uv_mutex_lock(&cache->lock);
     *stats = cache->stats;
+    uv_mutex_unlock(&cache->lock);
 }

@@ -21,19 +21,22 @@
  *
  * The turns of one conversation share one line of keys, the longest turn's;
  * each turn knows how far along it goes. So n turns cost what the last one
- * costs, not n / 2 times that; an answer is a pointer into the line, never a
- * copy; and a line is the unit of eviction. (Linked suffixes would also share
- * the beginnings of different conversations, but each lookup would have to
- * collect keys through all turns, and a parent would outlive its use.) A turn
- * that does not continue the line's longest turn (a branch) begins a line of
- * its own.
+ * costs, not n / 2 times that; and a line is the unit of eviction. (Linked
+ * suffixes would also share the beginnings of different conversations, but each
+ * lookup would have to collect keys through all turns, and a parent would
+ * outlive its use.) A turn that does not continue the line's longest turn (a
+ * branch) begins a line of its own.
+ *
+ * All lanes share it, because a conversation's turns come to any of them. A
+ * lock is held while names are looked up and keys copied, or a line linked;
+ * never while tokens are hashed.
  *
  * Cost: adding hashes all tokens, because only that shows where prompts differ:
  * 63 us for 131072 of them; naming 400 KB of text takes 24 us. A lookup takes
  * one step in a hash table per message after the turn that is found: 1.7 us
  * when none of 1024 is known.
  *
- * Role: core. Owns: its lines. Thread: one owner (a lane). Limits: bytes_max,
+ * Role: core, behind a lock. Owns: its lines. Thread: any. Limits: bytes_max,
  * the least recently used lines are evicted; CONVERSATION_MAX messages. Errors:
  * named outcomes.
  */
@@ -92,6 +95,12 @@ struct token_prompt {
     struct token_blocks groups[MIRROR_GROUPS_MAX];
 };
 
+/* Where a lookup puts keys: each of n sizes has the n-th part of it. */
+struct token_room {
+    uint64_t *keys;
+    uint32_t count;
+};
+
 /* A whole prompt in tokens; borrowed. */
 struct token_text {
     const uint32_t *tokens;
@@ -110,14 +119,16 @@ void token_cache_free(struct token_cache *cache);
 
 /*
  * What is known of a conversation for these block sizes: true and *prompt, a
- * group for each size in their order, whose keys are valid until the next
- * token_cache_add(). At most MIRROR_GROUPS_MAX sizes. Turns that were not split
- * into blocks of all these sizes are skipped, and so are earlier turns without
- * a full block. False: nothing is known, and *prompt is unchanged.
+ * group for each size in their order, whose keys are copied to the room: as
+ * many as it takes, and then the prompt is not whole. At most MIRROR_GROUPS_MAX
+ * sizes. Turns that were not split into blocks of all these sizes are skipped,
+ * and so are earlier turns without a full block. False: nothing is known, and
+ * *prompt is unchanged.
  */
 bool token_cache_find(struct token_cache *cache,
                       const struct conversation *conversation,
                       const uint32_t *block_tokens, uint32_t sizes_count,
+                      const struct token_room *room,
                       struct token_prompt *prompt);
 
 /*
@@ -147,11 +158,11 @@ struct token_cache_stats {
 };
 
 /* Copies the counters and levels of now. */
-void token_cache_stats(const struct token_cache *cache,
+void token_cache_stats(struct token_cache *cache,
                        struct token_cache_stats *stats);
 
-/* Verifies every invariant. False and *reason (static text) when one is broken,
- * else *reason is NULL. */
+/* Verifies every invariant, while nobody else uses it. False and *reason
+ * (static text) when one is broken, else *reason is NULL. */
 bool token_cache_check(const struct token_cache *cache, const char **reason);
 
 #endif

@@ -1,10 +1,13 @@
 /*
  * Lines of keys and the turns along them: private to the token cache.
  *
- * Role: core. Owns: what the cache owns. Thread: the cache's.
+ * Role: core. Owns: what the cache owns. Thread: the one that has the cache's
+ * lock; any for a line that is not in it yet.
  */
 #ifndef NODE_TOKEN_CACHE_LINE_INTERNAL_H
 #define NODE_TOKEN_CACHE_LINE_INTERNAL_H
+
+#include <uv.h>
 
 #include "node/tokens/token_cache.h"
 
@@ -31,7 +34,8 @@ struct line {
 };
 
 struct token_cache {
-    size_t bytes_max;
+    size_t bytes_max; /* the lock is not for this */
+    uv_mutex_t lock;
     struct turn **buckets;
     size_t buckets_count; /* a power of two */
     struct line *warmest;

@@ -287,6 +287,18 @@ class Quiet(MirrorCase):
         self.chat(node, messages)
         self.assertEqual(count("tokens_asked"), asked + 1)
 
+    def test_an_earlier_turn_is_remembered_by_every_lane(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s", "--lanes", "8")
+        self.warm(node, [engine])
+        metrics = lambda: harness.request(node.at("admin"), "GET", "/metrics").text
+        messages = [{"role": "user", "content": "Why is the sky blue? " * 40}]
+        for _ in range(9):  # each by a connection of its own
+            self.chat(node, messages)
+            messages = [*messages, {"role": "assistant", "content": "It is."},
+                        {"role": "user", "content": "Why?"}]
+        self.assertIn('kvasir_tokens_known_total{part="some"} 8\n', metrics())
+
     def test_tokens_that_came_while_the_node_stood_still_are_not_late(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "200ms", "--lanes", "1")

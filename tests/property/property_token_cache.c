@@ -228,6 +228,8 @@ find(struct model *m)
     uint32_t sizes[MIRROR_GROUPS_MAX];
     uint32_t sizes_count = make_sizes(m, sizes);
     uint32_t longest = UINT32_MAX;
+    static uint64_t keys[MIRROR_GROUPS_MAX * TOKENS_MAX];
+    struct token_room room = {keys, MIRROR_GROUPS_MAX * TOKENS_MAX};
 
     make_conversation(m, &c);
     for (uint32_t i = 0; i < c.count; i++) {
@@ -237,7 +239,7 @@ find(struct model *m)
             longest = i;
         }
     }
-    if (!token_cache_find(m->cache, &c, sizes, sizes_count, &p)) {
+    if (!token_cache_find(m->cache, &c, sizes, sizes_count, &room, &p)) {
         must(!m->roomy || !m->steady || longest == UINT32_MAX,
              "what was added is gone");
         return;

@@ -316,10 +316,13 @@ add(const struct conversation *c, const uint32_t *tokens, uint32_t count)
                     sizes, 2);
 }
 
+static uint64_t room_keys[4096];
+static const struct token_room room = {room_keys, 4096};
+
 static bool
 find(const struct conversation *c, struct token_prompt *prompt)
 {
-    return token_cache_find(cache, c, sizes, 2, prompt);
+    return token_cache_find(cache, c, sizes, 2, &room, prompt);
 }
 
 static void
@@ -383,12 +386,29 @@ Test(node_token_cache, sizes_are_given_in_the_order_asked)
     struct token_prompt p;
 
     add(&c, tokens, 130);
-    cr_assert(token_cache_find(cache, &c, other, 2, &p));
+    cr_assert(token_cache_find(cache, &c, other, 2, &room, &p));
     has_blocks_of(&p.groups[0], tokens, 2);
     has_blocks_of(&p.groups[1], tokens, 8);
-    cr_assert(token_cache_find(cache, &c, other, 1, &p));
+    cr_assert(token_cache_find(cache, &c, other, 1, &room, &p));
     cr_assert_eq(p.groups_count, 1);
-    cr_assert_not(token_cache_find(cache, &c, third, 2, &p));
+    cr_assert_not(token_cache_find(cache, &c, third, 2, &room, &p));
+    free(tokens);
+}
+
+Test(node_token_cache, what_does_not_fit_the_room_is_left_out)
+{
+    uint64_t keys[9] = {[8] = 4711};
+    struct token_room small = {keys, 8}; /* four for each size */
+    struct conversation c = talk(1, 1);
+    uint32_t *tokens = ids(130, 1);
+    struct token_prompt p;
+
+    add(&c, tokens, 130);
+    cr_assert(token_cache_find(cache, &c, sizes, 2, &small, &p));
+    cr_assert_not(p.whole);
+    has_blocks_of(&p.groups[0], tokens, 4);
+    has_blocks_of(&p.groups[1], tokens, 2);
+    cr_assert_eq(keys[8], 4711);
     free(tokens);
 }
 
