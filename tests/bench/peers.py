@@ -6,10 +6,13 @@
 index: the same chains of blocks through Dynamo's radix tree (PyPI
 ai-dynamo-runtime) and through ours. gain: the same seeded conversations with the
 same stand-in engines behind nginx; one SMG (PyPI smg), three, and three with their
-mesh; one node and three. many: the same with 64 engines that are fast, and users who
-do not pause, so that requests and events come as fast as the machine gives. README.md
-beside this file says how to read it. Packages that are not in DIR are installed there
-with pip; what cannot be had is skipped with a word. Nothing fails because it was slow.
+mesh; vLLM's router (PyPI vllm-router), which reads events or not; one node and three.
+many: the same with 64 engines that are fast, and users who do not pause, so that
+requests and events come as fast as the machine gives. paced: that with pauses, so that
+each router gets as many requests as the next, and each way a node has to come by
+tokens. README.md beside this file says how to read it. Packages that are not in DIR are
+installed there with pip; what cannot be had is skipped with a word. Nothing fails
+because it was slow.
 """
 import argparse
 import json
@@ -23,8 +26,9 @@ import venv
 import mesh
 import rig as r
 
-PARTS = ("index", "gain", "many")
+PARTS = ("index", "gain", "many", "paced")
 DYNAMO, SMG = ("ai-dynamo-runtime==1.6.1", "--no-deps"), ("smg==1.13.0",)
+VLLM = ("vllm-router==0.1.17",)
 CHAINS = 61  # of 512 blocks, in each of 64 streams: 2 M blocks
 ENGINE = ("--speed", "1", "--blocks", "2500")
 LOAD = {"users": 48, "conversations": 240, "system-bytes": 4000, "user-bytes": 600,
@@ -32,6 +36,9 @@ LOAD = {"users": 48, "conversations": 240, "system-bytes": 4000, "user-bytes": 6
 GAIN = (mesh.ENGINES, ENGINE, LOAD)
 MANY = (64, ("--speed", "20", "--blocks", "2500"),
         {**LOAD, "users": 128, "conversations": 768, "groups": 64, "think-ms": 1})
+MODEL, FILES = "house/tiny", pathlib.Path(__file__).resolve().parent.parent / "models"
+PACED = (64, (*MANY[1], "--model", MODEL, "--tokens", FILES),
+         {**MANY[2], "model": MODEL, "think-ms": 200})
 
 
 def package(args, wanted):
@@ -129,10 +136,28 @@ def knows(address, workers):
         return False
 
 
-def kvasir(_, b, workers, count):
+def vllm(args, b, workers, events):
+    """By its default, or by the engines' events."""
+    port = r.free_port()
+    argv = [package(args, VLLM) / "vllm-router", "--port", port, "--log-level", "warning",
+            "--prometheus-port", r.free_port(), "--worker-startup-check-interval", "1"]
+    argv += ["--policy", "kv_aware", "--kv-event-model", "kvasir/stand-in"] if events else []
+    urls = []
+    for url, *pairs in (flag.split(",") for flag in workers[1::2]):
+        told = dict(pair.split("=", 1) for pair in pairs)
+        urls.append(url)
+        if events:
+            argv += ["--kv-event-source", f"{url}={told['events']}",
+                     "--kv-event-replay-source", f"{url}={told['replay']}"]
+    server = r.Server("vllm", b.rig.start([*argv, "--worker-urls", *urls], log="vllm"), port)
+    r.wait_until(lambda: r.answers(port), "vllm-router", server.process)
+    return Front([server], f"http://127.0.0.1:{port}")
+
+
+def kvasir(_, b, workers, count, *flags):
     hosts = [f"127.0.0.{i + 1}" for i in range(count)]
     port = r.free_port()
-    nodes = b.nodes(count, workers, hosts, port)
+    nodes = b.nodes(count, [*workers, *flags], hosts, port)
     b.eligible(nodes, len(workers) // 2)
     return named(b, hosts, port, [node.use for node in nodes])
 
@@ -142,8 +167,16 @@ SUBJECTS = {
     "SMG": lambda *a: smg(*a, 1, False),
     "3 SMG": lambda *a: smg(*a, 3, False),
     "3 SMG, their mesh": lambda *a: smg(*a, 3, True),
+    "vLLM's router": lambda *a: vllm(*a, False),
+    "vLLM's router, events": lambda *a: vllm(*a, True),
     "kvasir": lambda *a: kvasir(*a, 1),
     "3 kvasir": lambda *a: kvasir(*a, 3),
+}
+WAYS = {
+    "SMG": SUBJECTS["SMG"],
+    "kvasir, engines are asked": lambda *a: kvasir(*a, 1),
+    "kvasir, tokens.dir": lambda *a: kvasir(*a, 1, "--tokens.dir", FILES),
+    "kvasir, by text": lambda *a: kvasir(*a, 1, "--tokens.wait", "0"),
 }
 
 
@@ -163,17 +196,21 @@ def play(args, start, seed, engines, flags, load):
 
 
 def gain(args):
-    users_gain(args, *GAIN)
+    users_gain(args, SUBJECTS, *GAIN)
 
 
 def many(args):
-    users_gain(args, *MANY)
+    users_gain(args, SUBJECTS, *MANY)
 
 
-def users_gain(args, engines, flags, load):
-    rounds = {name: [] for name in SUBJECTS}
+def paced(args):
+    users_gain(args, WAYS, *PACED)
+
+
+def users_gain(args, subjects, engines, flags, load):
+    rounds = {name: [] for name in subjects}
     for turn in range(args.rounds):
-        for name, start in SUBJECTS.items():
+        for name, start in subjects.items():
             if name not in rounds:
                 continue
             try:
