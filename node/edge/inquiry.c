@@ -104,6 +104,19 @@ is_enough(const struct conversation *conversation,
            (all - prompt->covered_bytes) * NEW_TEXT_PART <= all;
 }
 
+/* Whether an engine could tell no more; what is longer than belief.depth_max is
+ * never whole. */
+static bool
+is_all(const struct conversation *conversation,
+       const struct token_prompt *prompt)
+{
+    uint32_t last = conversation->count - 1;
+
+    return prompt->whole ||
+           (prompt->name == conversation->keys[last] &&
+            prompt->covered_bytes >= conversation->bytes[last]);
+}
+
 enum knowledge {
     KNOWN_NOTHING, /* worth asking and waiting */
     KNOWN_ENOUGH,  /* proceed; ask for the rest beside the request */
@@ -117,12 +130,13 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
        uint64_t root, uint64_t name_root)
 {
     struct route_scratch *route = &lane->route;
+    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint32_t sizes_count = inquiry_sizes(world->tokens.view, sizes);
     struct token_room room = {
         .keys = route->tokens.keys,
-        .count = route->tokens.depth_max * MIRROR_GROUPS_MAX,
+        .count = route->tokens.depth_max * sizes_count,
     };
     struct token_prompt prompt;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
 
     if (route->scan.shape == SCAN_ID_LIST ||
         route->scan.shape == SCAN_ID_LISTS) {
@@ -135,12 +149,11 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
         return KNOWN_ALL;
     }
     if (!token_cache_find(lane->node->token_cache, &route->conversation, sizes,
-                          inquiry_sizes(world->tokens.view, sizes), &room,
-                          &prompt)) {
+                          sizes_count, &room, &prompt)) {
         return KNOWN_NOTHING;
     }
     token_match_set(&route->tokens, root, &prompt);
-    if (prompt.whole) {
+    if (is_all(&route->conversation, &prompt)) {
         return KNOWN_ALL;
     }
     return is_enough(&route->conversation, &prompt) ? KNOWN_ENOUGH

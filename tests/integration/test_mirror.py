@@ -299,6 +299,18 @@ class Quiet(MirrorCase):
                         {"role": "user", "content": "Why?"}]
         self.assertIn('kvasir_tokens_known_total{part="some"} 8\n', metrics())
 
+    def test_a_conversation_longer_than_belief_is_looked_up_to_there(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s", "--belief.depth_max", "16")
+        start = self.warm(node, [engine])
+        messages = [{"role": "user", "content": "Why is the sky blue? " * 100}]
+        for _ in range(3):
+            self.chat(node, messages)
+            self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 256, 256])
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_tokens_asked_total"), 1)
+
     def test_tokens_that_came_while_the_node_stood_still_are_not_late(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "200ms", "--lanes", "1")
