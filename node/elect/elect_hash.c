@@ -76,5 +76,7 @@ elect_hash_bound(const uint32_t *load, const struct worker_set *set)
 
     CHECK_SLOW(count > 0);
     uint64_t most = (sum * 5 + count * 4 - 1) / (count * 4) - 1;
+    uint32_t least = elect_least_of(load, set); /* the sum has a cap */
+    most = most > least ? most : least;
     return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
 }

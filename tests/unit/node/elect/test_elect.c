@@ -746,6 +746,9 @@ Test(node_elect, extreme_loads_do_not_overflow)
     scene.config.balance_abs = UINT32_MAX;
     scene.config.balance_rel_permille = UINT32_MAX;
     cr_assert_eq(pick().worker, 0);
+    scene.load[1] = UINT32_MAX;
+    scene.config.policy = ELECT_PREFIX_HASH;
+    cr_assert(pick().worker < 2);
 }
 
 Test(node_elect, policies_and_modes_have_names)
