@@ -71,9 +71,8 @@ void rewriting_put(const struct exchange *x, struct slice data,
                    struct buf *out);
 /* Adds its end. */
 void rewriting_put_end(const struct exchange *x, struct buf *out);
-/* Looks for the usage in some of the body, which passes as it came. False: no
- * memory. */
-bool rewriting_watch(struct exchange *x, struct slice bytes) ON_LANE MUST_CHECK;
+/* Looks for the usage in some of the body, which passes as it came. */
+void rewriting_watch(struct exchange *x, struct slice bytes) ON_LANE;
 /* As response_take(); what is to be sent goes to out, behind what is there. */
 int rewriting_take(struct exchange *x, const char *bytes, size_t len,
                    size_t *taken, struct buf *out) ON_LANE;

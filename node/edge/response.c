@@ -390,9 +390,7 @@ gather(struct upstream *up, const char *bytes, size_t len)
     }
     if (taken != 0) {
         note_taken(up, bytes, taken);
-        if (!rewriting_watch(x, (struct slice){bytes, taken})) {
-            body = RESPONSE_BAD;
-        }
+        rewriting_watch(x, (struct slice){bytes, taken});
     }
     if (body == RESPONSE_MORE) {
         upstream_resume(up);
@@ -422,9 +420,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         with_head = text->len != 0;
     } else {
         body = response_take(x, bytes, len, &taken);
-        if (!rewriting_watch(x, (struct slice){bytes, taken})) {
-            body = RESPONSE_BAD;
-        }
+        rewriting_watch(x, (struct slice){bytes, taken});
     }
     if (body == RESPONSE_BAD) {
         break_off(up, with_head && rewritten);

@@ -78,8 +78,8 @@ rewriting_fini(struct exchange *x)
     }
 }
 
-/* They were given some. False: no memory for what they keep of it, which is
- * forgotten. */
+/* They were given some. Without memory for what they keep of it, that is
+ * forgotten. False: it was the client's. */
 static bool ON_LANE
 settle_rooms(struct exchange *x)
 {
@@ -97,20 +97,21 @@ settle_rooms(struct exchange *x)
     x->rooms = (struct edge_rooms *)(void *)lane_memory_take(
         &lane->memory, NULL, sizeof(*x->rooms), &x->rooms_size);
     if (x->rooms == NULL) {
-        x->watch.object_len = 0;
+        bool lost = x->strip.held_len != 0;
+        usage_watch_forget(&x->watch);
         x->strip.held_len = 0;
-        return false;
+        return !lost;
     }
     *x->rooms = lane->rooms;
     return true;
 }
 
-bool
+void
 rewriting_watch(struct exchange *x, struct slice bytes)
 {
     lend_rooms(x);
     usage_watch_give(&x->watch, bytes);
-    return settle_rooms(x);
+    (void)settle_rooms(x); /* nothing is stripped */
 }
 
 /* As the client is to have it, but for the usage, or in its own API. False: it is

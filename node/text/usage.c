@@ -523,6 +523,13 @@ usage_watch_give(struct usage_watch *watch, struct slice bytes)
 }
 
 void
+usage_watch_forget(struct usage_watch *watch)
+{
+    watch->object_len = 0;
+    watch->state = WATCH_SEEK;
+}
+
+void
 usage_watch_end(const struct usage_watch *watch, struct usage *usage)
 {
     bool timed = !watch->found.cached_known && watch->timings.cached_known;

@@ -63,6 +63,9 @@ void usage_watch_init(struct usage_watch *watch);
 /* The next bytes of the answer. */
 void usage_watch_give(struct usage_watch *watch, struct slice bytes);
 
+/* The object that has begun, if one has, will not count. */
+void usage_watch_forget(struct usage_watch *watch);
+
 /* What the answer said. */
 void usage_watch_end(const struct usage_watch *watch, struct usage *usage);
 

@@ -267,3 +267,27 @@ Test(node_usage, half_of_the_timings_say_nothing)
     cr_assert_not(find("\"timings\":{\"cache_n\":4294967295,\"prompt_n\":1}")
                       .cached_known);
 }
+
+Test(node_usage, an_object_that_is_forgotten_does_not_count)
+{
+    static const char begin_of[] = "\"usage\":{\"prompt_tokens\":1";
+    static const char rest_of[] =
+        "2,\"completion_tokens\":3,\"cached_tokens\":4}";
+    struct usage_watch watch;
+    struct usage usage;
+
+    begin(&watch);
+    usage_watch_give(&watch, slice_of(begin_of));
+    cr_assert_neq(watch.object_len, 0);
+    usage_watch_forget(&watch);
+    cr_assert_eq(watch.object_len, 0);
+    usage_watch_give(&watch, slice_of(rest_of));
+    usage_watch_end(&watch, &usage);
+    cr_assert_eq(usage.prompt_tokens, 0);
+    cr_assert_eq(usage.completion_tokens, 0);
+    cr_assert_not(usage.cached_known);
+
+    usage_watch_give(&watch, slice_of("\"usage\":{\"prompt_tokens\":5}"));
+    usage_watch_end(&watch, &usage);
+    cr_assert_eq(usage.prompt_tokens, 5);
+}
