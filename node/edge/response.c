@@ -141,6 +141,7 @@ begin(struct upstream *up, const struct http_head *head)
     note_body(x, head);
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
     x->strips = false;
+    x->resuming.framed = false;
     x->alive.stream = stream;
     if (stream) {
         resuming_strip(x);
