@@ -13,6 +13,9 @@
 /* limits.head_bytes_max is at most 1 MiB. */
 #define HEAD_MAX_BYTES (((size_t)1 << 20) + EDGE_ADDED_BYTES)
 
+_Static_assert(WORKERS_MAX > 256 || sizeof(struct exchange) <= 2816,
+               "a stream keeps it to its end: what few need is a part");
+
 struct exchange *
 exchange_new(struct client *client)
 {

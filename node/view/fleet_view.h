@@ -407,9 +407,9 @@ void fleet_board_speed(struct fleet_board *board, const struct fleet_view *view,
                        const struct speed *speed, const struct speed_slo *slo)
     ON_CONTROL;
 
-/* What each worker of the set can do within the SLO, likewise, for elect.h;
- * false: there is none, and nothing was written. One that came since
- * fleet_board_speed() can do nothing yet. */
+/* What each worker of the set can do within the SLO, for elect.h, into arrays as
+ * fleet_board_loads() fills them in; false: there is none, and nothing was
+ * written. One that came since fleet_board_speed() can do nothing yet. */
 bool fleet_board_slo(const struct fleet_board *board,
                      const struct worker_set *set, uint32_t *tokens,
                      uint32_t *requests);
@@ -422,8 +422,8 @@ void fleet_board_turn_set(struct fleet_board *board,
 enum fleet_turn fleet_board_turn(const struct fleet_board *board,
                                  struct worker_set *mine);
 
-/* How slow each worker of the set is, likewise, for elect.h; false: all alike,
- * and nothing was written. */
+/* How slow each worker of the set is, for elect.h, into an array as
+ * fleet_board_loads() fills it in; false: all alike, and nothing was written. */
 bool fleet_board_slowness(const struct fleet_board *board,
                           const struct worker_set *set, uint32_t *slowness);
 
