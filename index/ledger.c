@@ -56,6 +56,7 @@ ledger_free(struct ledger *ledger)
     ledger_rows_fini(l, &l->kids);
     ledger_give(l, l->scratch, l->scratch_len * sizeof(uint32_t));
     CHECK(l->bytes == sizeof(*l));
+    page_heap_fini(&l->heap);
     free(l);
 }
 

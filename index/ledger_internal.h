@@ -18,6 +18,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "index/base/page_heap.h"
 #include "index/base/rng.h"
 #include "index/ledger.h"
 
@@ -120,7 +121,6 @@ _Static_assert(REF_BITS + NAME_PART_BITS - NAME_TAG_BITS == 32, "a slot");
 
 struct name_shard {
     struct name_line *line;
-    void *memory; /* as it was allocated */
     uint32_t lines;
     uint32_t used; /* slots */
 };
@@ -131,6 +131,7 @@ struct name_table {
 };
 
 struct ledger {
+    struct page_heap heap;
     size_t bytes;
     size_t bytes_max;
     int refusal; /* why the last take() failed */
@@ -152,7 +153,7 @@ struct ledger {
 
 /* ---- ledger_memory.c: bytes within the bound, and pools ---- */
 
-/* Allocates zeroed memory. NULL and l->refusal: there is no room. */
+/* Zeroed memory, aligned to PAGE_HEAP_ALIGN. NULL and l->refusal: there is no room. */
 void *ledger_take(struct ledger *l, size_t size);
 
 /* Frees what ledger_take() returned, of this size. NULL is fine. */

@@ -2,24 +2,25 @@
  * The ledger's memory: bytes within the bound, and pools of numbered things.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "index/ledger_internal.h"
 
 void *
 ledger_take(struct ledger *l, size_t size)
 {
+    size_t bytes = page_heap_size(size);
+
     CHECK(size > 0 && l->bytes <= l->bytes_max);
-    if (size > l->bytes_max - l->bytes) {
+    if (bytes > l->bytes_max - l->bytes) {
         l->refusal = LEDGER_E_FULL;
         return NULL;
     }
-    void *memory = calloc(1, size);
+    void *memory = page_heap_take(&l->heap, size);
     if (memory == NULL) {
         l->refusal = -ENOMEM;
         return NULL;
     }
-    l->bytes += size;
+    l->bytes += bytes;
     return memory;
 }
 
@@ -27,9 +28,10 @@ void
 ledger_give(struct ledger *l, void *memory, size_t size)
 {
     if (memory != NULL) {
-        CHECK(l->bytes >= size);
-        l->bytes -= size;
-        free(memory);
+        size_t bytes = page_heap_size(size);
+        CHECK(l->bytes >= bytes);
+        l->bytes -= bytes;
+        page_heap_give(&l->heap, memory, size);
     }
 }
 

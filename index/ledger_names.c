@@ -74,22 +74,23 @@ place(struct name_shard *shard, uint32_t ref, uint32_t part)
 static void
 give(struct ledger *l, const struct name_shard *shard)
 {
-    ledger_give(l, shard->memory, ((size_t)shard->lines + 1) * LINE_BYTES);
+    ledger_give(l, shard->line, (size_t)shard->lines * LINE_BYTES);
 }
 
-/* Moves the shard's names to a table of so many lines. */
+/* Moves the shard's names to a table of so many lines, and of what memory they
+ * take. */
 static bool
 resize(struct ledger *l, struct name_shard *shard, uint32_t lines)
 {
-    struct name_shard next = {.lines = lines, .used = shard->used};
+    size_t bytes = page_heap_size((size_t)lines * LINE_BYTES);
+    struct name_shard next = {.lines = (uint32_t)(bytes / LINE_BYTES),
+                              .used = shard->used};
 
     CHECK(slots_of(&next) > shard->used);
-    next.memory = ledger_take(l, ((size_t)lines + 1) * LINE_BYTES);
-    if (next.memory == NULL) {
+    next.line = ledger_take(l, bytes);
+    if (next.line == NULL) {
         return false;
     }
-    uintptr_t odd = (uintptr_t)next.memory % LINE_BYTES;
-    next.line = (void *)((char *)next.memory + (LINE_BYTES - odd) % LINE_BYTES);
     for (uint32_t at = 0; at < shard->lines; at++) {
         const struct name_line *line = &shard->line[at];
         for (uint32_t i = 0; i < NAME_SLOTS; i++) {

@@ -55,6 +55,7 @@ mirror_free(struct mirror *mirror)
     mirror_tables_free(mirror);
     mirror_holder_sets_free(mirror);
     CHECK(mirror->stats.bytes == sizeof(*mirror));
+    page_heap_fini(&mirror->heap);
     free(mirror);
 }
 

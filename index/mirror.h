@@ -46,9 +46,9 @@
  * different depths 2.1 to 3, with 64 of them 7 to 9; walked, 13 to 25; the
  * radix tree, which follows edges, answers the same in 0.1 to 2. Records at 10
  * million blocks a second, half stores and half removals. 21 bytes for a block
- * of one holder, 0.9 for each of 64. Most of a match is waiting for address
- * translation, yet large pages under the heap brought nothing that could be
- * told from the noise.
+ * of one holder, 0.9 for each of 64. Much of a match was waiting for address
+ * translation, so tables are in huge pages (page_heap.h): that takes a quarter
+ * off it.
  *
  * Role: core. Owns: its tables; retired memory goes through the caller's qsbr.
  * Thread: mirror_match() and mirror_score() by any registered reader that is

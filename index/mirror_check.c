@@ -140,7 +140,8 @@ check_table(struct tally *tally, enum mirror_kind kind, uint32_t shard)
     if (lines > 0 && count.used == lines * MIRROR_LINE_ENTRIES) {
         return fail(tally, "a table has no end");
     }
-    tally->bytes += handle == NULL ? 0 : ((size_t)lines + 2) * 64;
+    tally->bytes +=
+        handle == NULL ? 0 : page_heap_size(((size_t)lines + 1) * 64);
     return true;
 }
 

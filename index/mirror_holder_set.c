@@ -70,8 +70,7 @@ static size_t
 segment_bytes(uint32_t segment)
 {
     return segment_holder_sets(segment) *
-               (sizeof(struct mirror_holder_set) + sizeof(uint32_t)) +
-           64;
+           (sizeof(struct mirror_holder_set) + sizeof(uint32_t));
 }
 
 static bool
@@ -83,14 +82,11 @@ segment_add(struct mirror *mirror)
         mirror->fault = MIRROR_E_FULL;
         return false;
     }
-    char *memory = mirror_alloc(mirror, segment_bytes(segment));
-    if (memory == NULL) {
+    struct mirror_holder_set *holder_sets =
+        mirror_alloc(mirror, segment_bytes(segment));
+    if (holder_sets == NULL) {
         return false;
     }
-    char *at = memory + (64 - (uintptr_t)memory % 64) % 64;
-    struct mirror_holder_set *holder_sets =
-        (struct mirror_holder_set *)(void *)at;
-    mirror->segment_memory[segment] = memory;
     mirror->segment_link[segment] =
         (uint32_t *)(void *)(holder_sets + segment_holder_sets(segment));
     atomic_store_explicit(&mirror->segment[segment], holder_sets,
@@ -140,7 +136,7 @@ mirror_holder_sets_bytes(const struct mirror *mirror)
     size_t bytes = 0;
 
     for (uint32_t i = 0; i < mirror->segments; i++) {
-        bytes += segment_bytes(i);
+        bytes += page_heap_size(segment_bytes(i));
     }
     return bytes;
 }
@@ -150,7 +146,10 @@ mirror_holder_sets_free(struct mirror *mirror)
 {
     CHECK(mirror->segments <= MIRROR_SEGMENTS);
     for (uint32_t i = 0; i < mirror->segments; i++) {
-        mirror_release(mirror, mirror->segment_memory[i], segment_bytes(i));
+        mirror_release(
+            mirror,
+            atomic_load_explicit(&mirror->segment[i], memory_order_relaxed),
+            segment_bytes(i));
     }
 }
 

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "index/base/page_heap.h"
 #include "index/mirror.h"
 
 #define MIRROR_SHARDS       256
@@ -60,7 +61,6 @@ struct mirror_line {
 struct mirror_table {
     struct qsbr_node node;
     struct mirror *mirror;
-    void *memory; /* as it was allocated */
     size_t bytes;
 };
 
@@ -147,6 +147,7 @@ struct mirror {
     char apart[64];
 
     /* From here on the writer's. */
+    struct page_heap heap;
     struct qsbr *qsbr;
     size_t bytes_max;
     int fault;        /* why memory was refused last */
@@ -157,7 +158,6 @@ struct mirror {
     uint32_t holder_sets_made;
     uint32_t holder_sets_used;
     uint32_t segments;
-    void *segment_memory[MIRROR_SEGMENTS];
     uint32_t *segment_link[MIRROR_SEGMENTS];
     struct mirror_grace grace;
     struct mirror_sweep sweep;
@@ -491,7 +491,8 @@ mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
 
 /* ---- mirror_table.c: memory and tables ---- */
 
-/* Zeroed memory that counts, or NULL and mirror->fault. */
+/* Zeroed memory that counts, aligned to PAGE_HEAP_ALIGN, or NULL and
+ * mirror->fault. */
 void *mirror_alloc(struct mirror *mirror, size_t bytes);
 
 /* Frees what mirror_alloc() returned, of this size. */

@@ -2,7 +2,6 @@
  * Tables: finding, entering, burying, and copying to another size.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "index/mirror_internal.h"
 
@@ -26,30 +25,34 @@ _Static_assert(sizeof(struct mirror_table) <= LINE_BYTES, "one line");
 void *
 mirror_alloc(struct mirror *mirror, size_t bytes)
 {
+    size_t size = page_heap_size(bytes);
+
     CHECK(bytes > 0 && mirror->stats.bytes <= mirror->bytes_max);
-    if (bytes > mirror->bytes_max - mirror->stats.bytes) {
+    if (size > mirror->bytes_max - mirror->stats.bytes) {
         (void)qsbr_reclaim(mirror->qsbr);
     }
-    if (bytes > mirror->bytes_max - mirror->stats.bytes) {
+    if (size > mirror->bytes_max - mirror->stats.bytes) {
         mirror->fault = MIRROR_E_FULL;
         return NULL;
     }
-    void *memory = calloc(1, bytes);
+    void *memory = page_heap_take(&mirror->heap, bytes);
     if (memory == NULL) {
         mirror->fault = -ENOMEM;
         return NULL;
     }
-    mirror->stats.bytes += bytes;
+    mirror->stats.bytes += size;
     return memory;
 }
 
 void
 mirror_release(struct mirror *mirror, void *memory, size_t bytes)
 {
-    CHECK(mirror->stats.bytes >= bytes);
+    size_t size = page_heap_size(bytes);
+
+    CHECK(mirror->stats.bytes >= size);
     CHECK(memory != NULL);
-    mirror->stats.bytes -= bytes;
-    free(memory);
+    mirror->stats.bytes -= size;
+    page_heap_give(&mirror->heap, memory, bytes);
 }
 
 static struct mirror_table *
@@ -70,21 +73,17 @@ entries_of(const struct mirror *mirror, uint32_t shard, const char *handle)
 static const char *
 table_new(struct mirror *mirror, uint32_t shard, uint32_t size)
 {
-    size_t bytes =
-        ((size_t)mirror_size_lines(mirror, shard, size) + 2) * LINE_BYTES;
-    char *memory = mirror_alloc(mirror, bytes);
+    size_t bytes = page_heap_size(
+        ((size_t)mirror_size_lines(mirror, shard, size) + 1) * LINE_BYTES);
+    struct mirror_table *table = mirror_alloc(mirror, bytes);
 
     CHECK(shard < MIRROR_SHARDS && size < MIRROR_SIZES);
-    if (memory == NULL) {
+    if (table == NULL) {
         return NULL;
     }
-    char *at =
-        memory + (LINE_BYTES - (uintptr_t)memory % LINE_BYTES) % LINE_BYTES;
-    struct mirror_table *table = (struct mirror_table *)(void *)at;
     table->mirror = mirror;
-    table->memory = memory;
     table->bytes = bytes;
-    return at + LINE_BYTES + size;
+    return (const char *)table + LINE_BYTES + size;
 }
 
 static void
@@ -97,7 +96,7 @@ table_free(struct qsbr_node *node)
 
     CHECK(mirror->stats.bytes_retired >= table->bytes);
     mirror->stats.bytes_retired -= table->bytes;
-    mirror_release(mirror, table->memory, table->bytes);
+    mirror_release(mirror, table, table->bytes);
 }
 
 /* Its size may be wrong from now on. */
@@ -426,7 +425,7 @@ mirror_tables_free(struct mirror *mirror)
             mirror, (enum mirror_kind)(i / MIRROR_SHARDS), i % MIRROR_SHARDS);
         if (handle != NULL) {
             struct mirror_table *table = table_of(handle);
-            mirror_release(mirror, table->memory, table->bytes);
+            mirror_release(mirror, table, table->bytes);
         }
     }
 }

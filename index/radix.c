@@ -30,6 +30,19 @@ default_free(void *context, void *memory, size_t size)
 static const struct radix_allocator default_allocator = {.alloc = default_alloc,
                                                          .free = default_free};
 
+/* Of the store: where readers walk, which huge pages are for. */
+static void *
+heap_alloc(void *context, size_t size)
+{
+    return page_heap_take(context, size);
+}
+
+static void
+heap_free(void *context, void *memory, size_t size)
+{
+    page_heap_give(context, memory, size);
+}
+
 /* Bytes of the struct and of the steps of the longest way, in one piece. */
 static size_t
 fixed_bytes(const struct radix_limits *limits)
@@ -59,7 +72,11 @@ radix_new(struct radix **out, const struct radix_limits *limits,
         return -ENOMEM;
     }
     memset(radix, 0, fixed);
-    int rc = cell_init(&radix->store, limits->bytes_max - fixed, allocator);
+    radix->heap_allocator = (struct radix_allocator){
+        .alloc = heap_alloc, .free = heap_free, .context = &radix->heap};
+    int rc = cell_init(
+        &radix->store, limits->bytes_max - fixed,
+        limits->allocator != NULL ? allocator : &radix->heap_allocator);
     if (rc != 0) {
         allocator->free(allocator->context, radix, fixed);
         return rc;
@@ -89,6 +106,7 @@ radix_free(struct radix *radix)
         CHECK(!radix->limbo[i].busy);
     }
     cell_fini(&radix->store);
+    page_heap_fini(&radix->heap);
     radix->allocator->free(radix->allocator->context, radix,
                            radix->fixed_bytes);
 }

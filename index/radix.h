@@ -56,7 +56,7 @@
  * memory of the wrong size class is lost under a bound); one list over all
  * records for recency (a touch walks the whole path); keys of 32 bits inside
  * an edge, proved by a whole one at its end (half the memory, but a depth
- * would no longer be exact); huge pages under the store (no change measured).
+ * would no longer be exact).
  *
  * What it costs (tests/bench/bench_radix.c; one core of a shared virtual
  * machine, a million blocks, six-turn conversations below shared prompts):
@@ -111,7 +111,7 @@ struct radix_limits {
     uint32_t namespaces_max; /* roots */
     uint32_t depth_max; /* blocks of one prefix; longer ones are truncated */
     const struct radix_allocator
-        *allocator; /* outlives the tree; NULL: malloc */
+        *allocator; /* outlives the tree; NULL: malloc and a page heap */
 };
 
 /* What a match found. */

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "index/base/page_heap.h"
 #include "index/cell_internal.h"
 #include "index/order_internal.h"
 #include "index/radix.h"
@@ -147,8 +148,10 @@ struct radix {
 
     /* From here on the writer's. */
     struct qsbr *qsbr;
-    const struct radix_allocator *allocator;
-    size_t fixed_bytes; /* of this struct and its tables */
+    const struct radix_allocator *allocator; /* of this struct */
+    struct page_heap heap;
+    struct radix_allocator heap_allocator; /* of the store, without another */
+    size_t fixed_bytes;                    /* of this struct and its tables */
     size_t room_wanted; /* bytes that radix_work() keeps free */
     uint32_t namespaces_max;
     uint64_t clock; /* the last stamp given */

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "index/base/page_heap.h"
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
@@ -211,19 +212,23 @@ put_hints(struct control *control, struct buf *out)
     PUT_ROWS(out, "kvasir_hints", hints_rows, &control->hints.stats);
 }
 
-/* The allocator's own figures, over all of its arenas: a rise of `held` alone
- * is fragmentation, one of `used` is ours. */
+/* The allocator's own figures, over all of its arenas, and those of the index's
+ * page heaps: a rise of `held` alone is fragmentation, one of `used` is ours. */
 static void
 put_heap(struct buf *out)
 {
     struct mallinfo2 heap = mallinfo2();
+    size_t used;
+    size_t held;
 
+    page_heap_total(&used, &held);
     prom_out_head(out, "kvasir_process_heap_bytes", "gauge",
                   "Heap in use, and held from the system to that end");
     buf_printf(out,
                "kvasir_process_heap_bytes{state=\"used\"} %zu\n"
                "kvasir_process_heap_bytes{state=\"held\"} %zu\n",
-               heap.uordblks + heap.hblkhd, heap.arena + heap.hblkhd);
+               heap.uordblks + heap.hblkhd + used,
+               heap.arena + heap.hblkhd + held);
 }
 
 static void

@@ -2,13 +2,20 @@
 #include "failing_alloc.h"
 
 #include <stddef.h>
+#include <sys/mman.h>
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
+void *__real_mmap(void *at, size_t size, int access, int flags, int file,
+                  off_t from);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+void *__wrap_mmap(void *at, size_t size, int access, int flags, int file,
+                  off_t from);
 
 static bool armed;
 static uint64_t left;
@@ -55,4 +62,17 @@ void *
 __wrap_realloc(void *old, size_t size)
 {
     return fails() ? NULL : __real_realloc(old, size);
+}
+
+void *
+__wrap_aligned_alloc(size_t align, size_t size)
+{
+    return fails() ? NULL : __real_aligned_alloc(align, size);
+}
+
+void *
+__wrap_mmap(void *at, size_t size, int access, int flags, int file, off_t from)
+{
+    return fails() ? MAP_FAILED
+                   : __real_mmap(at, size, access, flags, file, from);
 }

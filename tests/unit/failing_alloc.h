@@ -1,6 +1,6 @@
 /*
- * Makes the n-th allocation of a test fail: malloc, calloc and realloc of our
- * own objects, which are linked with --wrap for that. Criterion's and the C
+ * Makes the n-th allocation of a test fail: malloc, calloc, realloc,
+ * aligned_alloc and mmap of our own objects, which are linked with --wrap. Criterion's and the C
  * library's own calls are not touched.
  *
  *   for (uint64_t n = 0; failing_alloc_after(n); n++) {
