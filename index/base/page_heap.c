@@ -52,6 +52,16 @@ poison(const void *memory, size_t bytes, bool bad)
 #endif
 }
 
+/* A process that has too many mappings to cut one in two keeps the addresses,
+ * without memory. */
+static void
+unmap(void *memory, size_t bytes)
+{
+    if (bytes > 0 && munmap(memory, bytes) != 0) {
+        (void)madvise(memory, bytes, MADV_DONTNEED);
+    }
+}
+
 /* Bytes of addresses that begin at a huge page, or NULL. */
 static void *
 map_huge(size_t bytes)
@@ -64,10 +74,8 @@ map_huge(size_t bytes)
         return NULL;
     }
     size_t before = (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;
-    if (before > 0) {
-        CHECK(munmap(all, before) == 0);
-    }
-    CHECK(munmap(all + before + bytes, HUGE_PAGE - before) == 0);
+    unmap(all, before);
+    unmap(all + before + bytes, HUGE_PAGE - before);
     /* A kernel that has none, or is told not to, gives small ones. */
     (void)madvise(all + before, bytes, MADV_HUGEPAGE);
     return all + before;
@@ -88,7 +96,7 @@ region_new(size_t pages)
     struct page_region *region =
         calloc(1, sizeof(*region) + pages / 64 * sizeof(uint64_t));
     if (region == NULL) {
-        CHECK(munmap(memory, bytes) == 0);
+        unmap(memory, bytes);
         return NULL;
     }
     region->memory = memory;
@@ -104,7 +112,7 @@ region_free(struct page_region *region)
     size_t touched = region->touched * PAGE_HEAP_PAGE;
 
     poison(region->memory, bytes, false);
-    CHECK(munmap(region->memory, bytes) == 0);
+    unmap(region->memory, bytes);
     counter_add(&all_held, UINT64_MAX - touched + 1);
     free(region);
 }
