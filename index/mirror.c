@@ -61,6 +61,13 @@ mirror_free(struct mirror *mirror)
 
 /* ---- grace periods ---- */
 
+/* Whether tombs' numbers can be told from older ones. */
+static bool
+grace_sound(const struct mirror_grace *grace)
+{
+    return grace->next - grace->done == (grace->busy ? MIRROR_GRACES : 1);
+}
+
 /* A grace period has passed: no reader is left from before it began. */
 static void
 grace_passed(struct qsbr_node *node)
@@ -70,11 +77,11 @@ grace_passed(struct qsbr_node *node)
                                         offsetof(struct mirror_grace, node));
     struct mirror *mirror = grace->mirror;
 
-    CHECK(grace->busy && grace->done < grace->next);
+    CHECK(grace->busy && grace_sound(grace));
     grace->done = grace->next - 1;
     grace->busy = false;
     mirror_holder_sets_join(mirror, &mirror->holder_sets_free, &grace->leaving);
-    CHECK(mirror_holder_sets_sound(mirror));
+    CHECK(mirror_holder_sets_sound(mirror) && grace_sound(grace));
     WORKER_SET_EACH (slot, &grace->freeing) {
         mirror->slot[slot].state = SLOT_FREE;
     }
@@ -97,7 +104,7 @@ mirror_grace(struct mirror *mirror)
     grace->freeing = grace->slots;
     worker_set_clear(&grace->slots);
     qsbr_retire(mirror->qsbr, &grace->node, grace_passed);
-    CHECK(grace->holder_sets.count == 0 && mirror_holder_sets_sound(mirror));
+    CHECK(grace->holder_sets.count == 0 && grace_sound(grace));
 }
 
 /* ---- slots ---- */

@@ -5,16 +5,23 @@
  * A slot of the mirror is one incarnation of one stream (a worker's rank).
  * 256 shards, chosen by the top bits of key * 0x9E3779B97F4A7C15; a shard is an
  * open-addressing table from key to the set of slots that hold the block. An
- * entry takes 16 bytes: the key, and a word that names up to six holders or
- * refers to a holder set, a bitmap of them beside the tables. Four entries
- * make a cache line, where the search for a key begins and mostly ends.
+ * entry is the key, of 8 bytes, and a word of 4 that names up to three holders
+ * or refers to a holder set, a bitmap of them beside the tables. Five entries
+ * make a cache line, where the search for a key begins and mostly ends. What
+ * is left of the line counts the entries for which there was no room in it:
+ * where there are none, the search ends.
  *
  * Readers. Key and word are atomic. A change of holders is one store: of the
  * word, or of one word of the holder set's bitmap. An entry whose last holder
  * is gone is a tombstone (tomb). It takes another key only after a grace period
  * of the qsbr, so a reader that finds the same key before and after it read the
  * word has read that key's word. Holder sets are reused after a grace period
- * too. A full table is copied to one a quarter larger, which is published by
+ * too. An entry never moves within its table. One that lies further on is
+ * counted in the lines before its own until it is a tomb, and from before its
+ * key is there: so a reader misses none that is there all the time, and where
+ * a line counts none, what it looks for was absent at a moment since it looked
+ * into that line. By acquire and release it then sees what the writer did
+ * before the entry left, as it does by a tomb. A full table is copied to one a quarter larger, which is published by
  * one store; the old one is retired. Readers see either of them and never wait.
  * A copy moves one shard, a 256th of all blocks: that takes the writer 0.8 ms
  * of CPU time at 10 million blocks on a busy machine, once in about 10,000 new
@@ -45,8 +52,9 @@
  * which one slot holds all 1.5 to 2 us, of which all do 1.2 to 1.7, with four
  * different depths 2.1 to 3, with 64 of them 7 to 9; walked, 13 to 25; the
  * radix tree, which follows edges, answers the same in 0.1 to 2. Records at 10
- * million blocks a second, half stores and half removals. 21 bytes for a block
- * of one holder, 0.9 for each of 64. Much of a match was waiting for address
+ * million blocks a second, half stores and half removals. 16 bytes for a block
+ * of one to three holders, 0.8 for each of 64; four to six, whom a word does not
+ * name, are 9 to 14 each. Much of a match was waiting for address
  * translation, so tables are in huge pages (page_heap.h): that takes a quarter
  * off it.
  *
@@ -194,7 +202,7 @@ struct mirror_reading {
 
 /*
  * Appends what open slots hold in the next `lines` lines of a part (of up to
- * four blocks each); true: there is more. The mirror may change in between:
+ * five blocks each); true: there is more. The mirror may change in between:
  * what was not touched since the first piece is there once, as it is. A part
  * whose table was replaced meanwhile is begun anew, and *out emptied.
  */

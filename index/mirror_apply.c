@@ -30,64 +30,65 @@ count_block(struct mirror *mirror, uint32_t slot, uint64_t key, bool held)
 }
 
 void
-mirror_unhold(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
+mirror_unhold(struct mirror *mirror, uint32_t shard, struct mirror_entry entry,
               uint32_t slot)
 {
-    CHECK_SLOW(mirror_word_has(mirror, word_load(entry), slot));
-    count_block(mirror, slot, key_load(entry), false);
+    CHECK_SLOW(mirror_word_has(mirror, word_load(entry.line, entry.at), slot));
+    count_block(mirror, slot, key_load(entry.line, entry.at), false);
     mirror_holder_drop(mirror, shard, entry, slot);
 }
 
 void
-mirror_untier(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
+mirror_untier(struct mirror *mirror, uint32_t shard, struct mirror_entry entry,
               uint32_t slot)
 {
     CHECK(mirror->slot[slot].tiered > 0);
-    watch_mark(mirror->watch, mirror_shard(mirror_hash(key_load(entry))));
+    watch_mark(mirror->watch,
+               mirror_shard(mirror_hash(key_load(entry.line, entry.at))));
     mirror_bury(mirror, MIRROR_TIERS, shard, entry);
     if (--mirror->slot[slot].tiered == 0) {
         mirror_tiered_mark(mirror, slot, false);
     }
 }
 
-/* The entry with a block's tiers, or NULL when the block is in the device
- * alone. */
-static struct mirror_entry *
+/* The entry with a block's tiers and its word, WORD_EMPTY when the block is in
+ * the device alone. */
+static struct mirror_entry
 find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
-           uint64_t *word)
+           uint32_t *word)
 {
     struct mirror_wanted wanted = mirror_wanted_tiers(key, slot);
 
     CHECK_SLOW(slot < WORKERS_MAX);
     *word = WORD_EMPTY;
     return mirror->slot[slot].tiered == 0
-               ? NULL
+               ? (struct mirror_entry){.line = NULL}
                : mirror_find(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot),
                              &wanted, word);
 }
 
-/* The tiers of a block that the slot holds. entry and word are what
- * find_tiers() found. */
+/* The tiers of a block that the slot holds, by the word that find_tiers()
+ * found. */
 static uint64_t
-tiers_in(const struct mirror_entry *entry, uint64_t word)
+tiers_in(uint32_t word)
 {
-    return entry != NULL ? word >> WORD_SHIFT & TIERS_MASK : TIERS_DEVICE;
+    return word != WORD_EMPTY ? word >> WORD_SHIFT & TIERS_MASK : TIERS_DEVICE;
 }
 
 uint64_t
 mirror_tiers_of(const struct mirror *mirror, uint32_t slot, uint64_t key)
 {
-    uint64_t word;
-    const struct mirror_entry *entry = find_tiers(mirror, slot, key, &word);
+    uint32_t word;
 
-    return tiers_in(entry, word);
+    (void)find_tiers(mirror, slot, key, &word);
+    return tiers_in(word);
 }
 
-static uint64_t
+static uint32_t
 tiers_word(uint32_t slot, uint64_t tiers)
 {
     CHECK(tiers != 0 && tiers != TIERS_DEVICE && (tiers & ~TIERS_MASK) == 0);
-    return WORD_TIERS | tiers << WORD_SHIFT | (uint64_t)slot << TIERED_SHIFT;
+    return WORD_TIERS | (uint32_t)tiers << WORD_SHIFT | slot << TIERED_SHIFT;
 }
 
 static bool
@@ -112,9 +113,9 @@ enter_tiers(struct mirror *mirror, uint32_t slot, uint64_t key, uint64_t tiers)
 
 static void
 drop_tiers(struct mirror *mirror, uint32_t slot, uint64_t key,
-           struct mirror_entry *entry)
+           struct mirror_entry entry)
 {
-    CHECK(entry != NULL);
+    CHECK(entry.line != NULL);
     mirror_untier(mirror, mirror_shard(mirror_hash_tiers(key, slot)), entry,
                   slot);
 }
@@ -124,9 +125,9 @@ static bool
 store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
               enum tier tier)
 {
-    uint64_t word;
-    struct mirror_entry *entry = find_tiers(mirror, slot, key, &word);
-    uint64_t tiers = tiers_in(entry, word);
+    uint32_t word;
+    struct mirror_entry entry = find_tiers(mirror, slot, key, &word);
+    uint64_t tiers = tiers_in(word);
     uint64_t more = tiers | UINT64_C(1) << tier;
 
     if (more == tiers) {
@@ -134,7 +135,7 @@ store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
         return true;
     }
     watch_mark(mirror->watch, mirror_shard(mirror_hash(key)));
-    if (entry != NULL) {
+    if (word != WORD_EMPTY) {
         word_store(entry, tiers_word(slot, more));
     } else if (!enter_tiers(mirror, slot, key, more)) {
         return false;
@@ -143,23 +144,24 @@ store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
     return true;
 }
 
-/* Adds a holder to a block that others hold (entry) or nobody holds (NULL). */
+/* Adds a holder to a block that others hold (entry and word) or nobody holds
+ * (WORD_EMPTY). */
 static bool
 hold(struct mirror *mirror, uint32_t slot, uint64_t key,
-     struct mirror_entry *entry, uint64_t word)
+     struct mirror_entry entry, uint32_t word)
 {
-    CHECK((entry == NULL) == (word == WORD_EMPTY));
-    if (entry != NULL) {
+    CHECK((entry.line == NULL) == (word == WORD_EMPTY));
+    if (word != WORD_EMPTY) {
         return mirror_holder_add(mirror, entry, word, slot);
     }
     return mirror_enter(mirror, MIRROR_HOLDERS, mirror_hash(key), key,
-                        1 | (uint64_t)slot << WORD_SHIFT);
+                        1 | slot << WORD_SLOTS);
 }
 
-/* The entry of a block and the word of its holders; NULL: nobody has it. In
+/* The entry of a block and the word of its holders, WORD_EMPTY: nobody. In
  * place, for nearly all of a record's time goes here. */
-static inline struct mirror_entry *
-find_block(const struct mirror *mirror, uint64_t key, uint64_t *word)
+static inline struct mirror_entry
+find_block(const struct mirror *mirror, uint64_t key, uint32_t *word)
 {
     uint64_t hash = mirror_hash(key);
     const char *handle =
@@ -168,18 +170,18 @@ find_block(const struct mirror *mirror, uint64_t key, uint64_t *word)
 
     *word = WORD_EMPTY;
     return handle == NULL
-               ? NULL
+               ? (struct mirror_entry){.line = NULL}
                : mirror_find_from(mirror, handle, hash, &wanted, word);
 }
 
 bool
 mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
 {
-    uint64_t word;
-    struct mirror_entry *entry = find_block(mirror, key, &word);
+    uint32_t word;
+    struct mirror_entry entry = find_block(mirror, key, &word);
 
     CHECK(slot < WORKERS_MAX && tier < TIERS);
-    if (entry != NULL && mirror_word_has(mirror, word, slot)) {
+    if (mirror_word_has(mirror, word, slot)) {
         return store_further(mirror, slot, key, tier);
     }
     /* Tiers first: a reader that sees the block may ask for them. */
@@ -202,17 +204,17 @@ static void
 take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
 {
     uint64_t hash = mirror_hash(key);
-    uint64_t word;
-    uint64_t tiers_of;
-    struct mirror_entry *entry = find_block(mirror, key, &word);
+    uint32_t word;
+    uint32_t tiers_of;
+    struct mirror_entry entry = find_block(mirror, key, &word);
 
     CHECK(slot < WORKERS_MAX && tier < TIERS);
-    if (entry == NULL || !mirror_word_has(mirror, word, slot)) {
+    if (!mirror_word_has(mirror, word, slot)) {
         mirror->stats.repeated++;
         return;
     }
-    struct mirror_entry *placed = find_tiers(mirror, slot, key, &tiers_of);
-    uint64_t tiers = tiers_in(placed, tiers_of);
+    struct mirror_entry placed = find_tiers(mirror, slot, key, &tiers_of);
+    uint64_t tiers = tiers_in(tiers_of);
     uint64_t left = tiers & ~(UINT64_C(1) << tier);
     if (left == tiers) {
         mirror->stats.repeated++;
@@ -221,9 +223,9 @@ take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     if (left == 0) {
         mirror_unhold(mirror, mirror_shard(hash), entry, slot);
     }
-    if (placed != NULL && (left == 0 || left == TIERS_DEVICE)) {
+    if (tiers_of != WORD_EMPTY && (left == 0 || left == TIERS_DEVICE)) {
         drop_tiers(mirror, slot, key, placed);
-    } else if (placed != NULL) {
+    } else if (tiers_of != WORD_EMPTY) {
         watch_mark(mirror->watch, mirror_shard(hash));
         word_store(placed, tiers_word(slot, left));
     }
@@ -276,9 +278,9 @@ fetch(const struct mirror *mirror, uint32_t slot, struct said *said,
     said->fetched = at;
     for (uint32_t i = 0; i < keys && mirror->holder_sets_used > NEAR; i++) {
         struct mirror_wanted wanted = {.key = key[i]};
-        uint64_t word;
+        uint32_t word;
         (void)mirror_find(mirror, MIRROR_HOLDERS, hash[i], &wanted, &word);
-        if ((word & WORD_TAG) == WORD_HOLDER_SET) {
+        if (word_is_set(word)) {
             __builtin_prefetch(
                 mirror_holder_set_at(mirror, word_holder_set(word)), 1);
         }

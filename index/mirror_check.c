@@ -14,6 +14,7 @@ struct tally {
     uint64_t digest[WORKERS_MAX];
     uint64_t tiered[WORKERS_MAX];
     uint64_t holder_sets;
+    uint64_t passed; /* in this table, lines before those of entries */
     size_t bytes;
 };
 
@@ -25,7 +26,7 @@ fail(struct tally *tally, const char *reason)
 }
 
 static bool
-check_holder_set(struct tally *tally, uint64_t word, uint32_t holders)
+check_holder_set(struct tally *tally, uint32_t word, uint32_t holders)
 {
     if (word_holder_set(word) >= tally->mirror->holder_sets_made) {
         return fail(tally,
@@ -39,18 +40,17 @@ check_holder_set(struct tally *tally, uint64_t word, uint32_t holders)
 }
 
 static bool
-check_holders(struct tally *tally, uint64_t key, uint64_t word)
+check_holders(struct tally *tally, uint64_t key, uint32_t word)
 {
     struct worker_set set;
-    uint64_t tag = word & WORD_TAG;
+    uint32_t named = word & WORD_COUNT;
 
-    if (tag > WORD_HOLDER_SET) {
+    if (named == 0 && !word_is_set(word)) {
         return fail(tally, "a word of holders has no valid kind");
     }
     mirror_holders(tally->mirror, word, &set);
     uint32_t count = worker_set_count(&set);
-    if (tag == WORD_HOLDER_SET ? !check_holder_set(tally, word, count)
-                               : count != tag) {
+    if (named == 0 ? !check_holder_set(tally, word, count) : count != named) {
         return tally->reason != NULL ? false
                                      : fail(tally, "a holder is named twice");
     }
@@ -65,16 +65,16 @@ check_holders(struct tally *tally, uint64_t key, uint64_t word)
 }
 
 static bool
-check_tiers(struct tally *tally, uint64_t key, uint64_t word)
+check_tiers(struct tally *tally, uint64_t key, uint32_t word)
 {
     const struct mirror *mirror = tally->mirror;
     uint32_t slot = word_tiered(word);
     uint64_t tiers = word >> WORD_SHIFT & TIERS_MASK;
     uint64_t hash = mirror_hash(key);
     struct mirror_wanted wanted = {.key = key};
-    uint64_t holders;
+    uint32_t holders;
 
-    if ((word & WORD_TAG) != WORD_TIERS || slot >= WORKERS_MAX) {
+    if ((word & WORD_KIND) != WORD_TIERS || slot >= WORKERS_MAX) {
         return fail(tally, "a word of tiers has no valid kind");
     }
     if (tiers == 0 || tiers == TIERS_DEVICE) {
@@ -86,30 +86,37 @@ check_tiers(struct tally *tally, uint64_t key, uint64_t word)
                fail(tally, "a free slot has tiers");
     }
     (void)mirror_find(mirror, MIRROR_HOLDERS, hash, &wanted, &holders);
-    return (holders != WORD_EMPTY && mirror_word_has(mirror, holders, slot)) ||
+    return mirror_word_has(mirror, holders, slot) ||
            fail(tally, "tiers of a block that is not held");
 }
 
 /* Verifies a live entry: it is in its key's table, and a search finds it. */
 static bool
 check_entry(struct tally *tally, enum mirror_kind kind, uint32_t shard,
-            const struct mirror_entry *entry)
+            uint32_t at, uint32_t i)
 {
-    uint64_t key = key_load(entry);
-    uint64_t word = word_load(entry);
+    const struct mirror *mirror = tally->mirror;
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    const struct mirror_line *line = &mirror_handle_lines(handle)[at];
+    uint32_t lines = mirror_lines(mirror, shard, handle);
+    uint64_t key = key_load(line, i);
+    uint32_t word = word_load(line, i);
     uint32_t slot = word_tiered(word);
     uint64_t hash = kind == MIRROR_HOLDERS ? mirror_hash(key)
                                            : mirror_hash_tiers(key, slot);
     struct mirror_wanted wanted = {.key = key};
-    uint64_t found;
+    uint32_t found;
 
     if (kind == MIRROR_TIERS) {
         wanted = mirror_wanted_tiers(key, slot);
     }
-    if (mirror_shard(hash) != shard ||
-        mirror_find(tally->mirror, kind, hash, &wanted, &found) != entry) {
+    struct mirror_entry entry =
+        mirror_find(mirror, kind, hash, &wanted, &found);
+    if (mirror_shard(hash) != shard || entry.line != line || entry.at != i) {
         return fail(tally, "an entry is not found by its key");
     }
+    uint32_t home = mirror_home(hash, lines);
+    tally->passed += at >= home ? at - home : at + lines - home;
     return kind == MIRROR_HOLDERS ? check_holders(tally, key, word)
                                   : check_tiers(tally, key, word);
 }
@@ -121,15 +128,18 @@ check_table(struct tally *tally, enum mirror_kind kind, uint32_t shard)
     const char *handle = mirror_handle_get(mirror, kind, shard);
     uint32_t lines = handle == NULL ? 0 : mirror_lines(mirror, shard, handle);
     struct mirror_fill count = {.live = 0};
+    uint64_t past = 0;
 
+    tally->passed = 0;
     for (uint32_t i = 0; i < lines * MIRROR_LINE_ENTRIES; i++) {
-        const struct mirror_entry *entry =
-            &mirror_handle_lines(handle)[i / MIRROR_LINE_ENTRIES]
-                 .entry[i % MIRROR_LINE_ENTRIES];
-        uint64_t word = word_load(entry);
+        uint32_t at = i / MIRROR_LINE_ENTRIES;
+        const struct mirror_line *line = &mirror_handle_lines(handle)[at];
+        uint32_t word = word_load(line, i % MIRROR_LINE_ENTRIES);
+        past += i % MIRROR_LINE_ENTRIES == 0 ? line_past(line) : 0;
         count.used += word != WORD_EMPTY;
         count.live += word_live(word);
-        if (word_live(word) && !check_entry(tally, kind, shard, entry)) {
+        if (word_live(word) &&
+            !check_entry(tally, kind, shard, at, i % MIRROR_LINE_ENTRIES)) {
             return false;
         }
     }
@@ -137,8 +147,11 @@ check_table(struct tally *tally, enum mirror_kind kind, uint32_t shard)
         count.used != mirror->fill[kind][shard].used) {
         return fail(tally, "a table's entries are miscounted");
     }
+    if (past != tally->passed) {
+        return fail(tally, "entries that lie further on are miscounted");
+    }
     if (lines > 0 && count.used == lines * MIRROR_LINE_ENTRIES) {
-        return fail(tally, "a table has no end");
+        return fail(tally, "a table has no room");
     }
     tally->bytes +=
         handle == NULL ? 0 : page_heap_size(((size_t)lines + 1) * 64);

@@ -1,6 +1,6 @@
 /*
- * Sets of holders. An entry's word names up to six; more are in a holder set, a
- * bitmap whose address never changes.
+ * Sets of holders. An entry's word names up to three; more are in a holder set,
+ * a bitmap whose address never changes.
  */
 #include "index/mirror_internal.h"
 
@@ -180,36 +180,34 @@ holder_set_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
                           memory_order_release);
 }
 
-static uint64_t
+static uint32_t
 word_make(const struct worker_set *set)
 {
-    uint64_t word = 0;
+    uint32_t word = 0;
 
     CHECK(worker_set_count(set) >= 1 && worker_set_count(set) <= WORD_INLINE);
     WORKER_SET_EACH (slot, set) {
-        word += 1 + ((uint64_t)slot
-                     << (WORD_SHIFT + (word & WORD_TAG) * SLOT_BITS));
+        word += 1 + (slot << (WORD_SLOTS + (word & WORD_COUNT) * SLOT_BITS));
     }
     return word;
 }
 
 bool
-mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
-                  uint64_t word, uint32_t slot)
+mirror_holder_add(struct mirror *mirror, struct mirror_entry entry,
+                  uint32_t word, uint32_t slot)
 {
-    uint64_t count = word & WORD_TAG;
+    uint32_t count = word & WORD_COUNT;
     struct worker_set set;
 
-    CHECK(word_live(word) && (word & WORD_TAG) <= WORD_HOLDER_SET);
+    CHECK(count > 0 || word_is_set(word));
     CHECK_SLOW(!mirror_word_has(mirror, word, slot));
-    if (count == WORD_HOLDER_SET) {
+    if (count == 0) {
         holder_set_flip(mirror, word_holder_set(word), slot);
         return true;
     }
     if (count < WORD_INLINE) {
-        word_store(
-            entry,
-            word + 1 + ((uint64_t)slot << (WORD_SHIFT + count * SLOT_BITS)));
+        word_store(entry,
+                   word + 1 + (slot << (WORD_SLOTS + count * SLOT_BITS)));
         return true;
     }
     uint32_t number = holder_set_new(mirror);
@@ -219,13 +217,13 @@ mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
     mirror_holders(mirror, word, &set);
     worker_set_add(&set, slot);
     holder_set_store(mirror, number, &set);
-    word_store(entry, WORD_HOLDER_SET | (uint64_t)number << HOLDER_SET_SHIFT);
+    word_store(entry, WORD_HOLDER_SET | number << WORD_SHIFT);
     return true;
 }
 
 static void
-holder_set_drop(struct mirror *mirror, struct mirror_entry *entry,
-                uint64_t word, uint32_t slot)
+holder_set_drop(struct mirror *mirror, struct mirror_entry entry, uint32_t word,
+                uint32_t slot)
 {
     struct worker_set set;
 
@@ -242,14 +240,14 @@ holder_set_drop(struct mirror *mirror, struct mirror_entry *entry,
 
 void
 mirror_holder_drop(struct mirror *mirror, uint32_t shard,
-                   struct mirror_entry *entry, uint32_t slot)
+                   struct mirror_entry entry, uint32_t slot)
 {
-    uint64_t word = word_load(entry);
-    uint32_t count = (uint32_t)(word & WORD_TAG);
+    uint32_t word = word_load(entry.line, entry.at);
+    uint32_t count = word & WORD_COUNT;
     uint32_t at = 0;
 
-    CHECK(count >= 1 && count <= WORD_HOLDER_SET);
-    if (count == WORD_HOLDER_SET) {
+    CHECK(count > 0 || word_is_set(word));
+    if (count == 0) {
         holder_set_drop(mirror, entry, word, slot);
         return;
     }
@@ -263,9 +261,9 @@ mirror_holder_drop(struct mirror *mirror, uint32_t shard,
     }
     /* The last one takes its place. */
     uint32_t last = count - 1;
-    uint64_t moved = word_slot(word, last);
-    word &= ~(SLOT_MASK << (WORD_SHIFT + last * SLOT_BITS));
-    word &= ~(at == last ? 0 : SLOT_MASK << (WORD_SHIFT + at * SLOT_BITS));
-    word |= at == last ? 0 : moved << (WORD_SHIFT + at * SLOT_BITS);
+    uint32_t moved = word_slot(word, last);
+    word &= ~(SLOT_MASK << (WORD_SLOTS + last * SLOT_BITS));
+    word &= ~(at == last ? 0 : SLOT_MASK << (WORD_SLOTS + at * SLOT_BITS));
+    word |= at == last ? 0 : moved << (WORD_SLOTS + at * SLOT_BITS);
     word_store(entry, word - 1);
 }

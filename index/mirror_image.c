@@ -11,8 +11,11 @@
 
 #include "index/mirror_internal.h"
 
+#define IMAGE_TAG          UINT64_C(15)
+#define IMAGE_INLINE       6U
 #define IMAGE_BITMAP       7U
 #define IMAGE_LIST         8U
+#define IMAGE_SLOTS_SHIFT  4
 #define IMAGE_COUNT_SHIFT  32
 #define IMAGE_TIERS_SHIFT  16
 #define IMAGE_BITMAP_WORDS 64 /* more are refused */
@@ -67,7 +70,7 @@ put_set(const struct worker_set *set, struct words *out)
     uint32_t i = 0;
 
     CHECK(count > 0);
-    if (count > WORD_INLINE) {
+    if (count > IMAGE_INLINE) {
         words_push(out,
                    IMAGE_BITMAP | (uint64_t)WORKER_WORDS << IMAGE_COUNT_SHIFT);
         for (i = 0; i < WORKER_WORDS; i++) {
@@ -76,7 +79,7 @@ put_set(const struct worker_set *set, struct words *out)
         return;
     }
     WORKER_SET_EACH (slot, set) {
-        head |= (uint64_t)slot << (WORD_SHIFT + i++ * SLOT_BITS);
+        head |= (uint64_t)slot << (IMAGE_SLOTS_SHIFT + i++ * SLOT_BITS);
     }
     words_push(out, head);
 }
@@ -113,12 +116,13 @@ saved_slots(const struct mirror *mirror)
     return saved;
 }
 
-/* Whether the image has an entry's word as it is, as for nearly all entries. */
+/* Whether the image has the slots of an entry's word as they are, as for nearly
+ * all entries. */
 static bool
-is_image(const struct saved *saved, uint64_t word)
+is_image(const struct saved *saved, uint32_t word)
 {
-    uint64_t count = word & WORD_TAG;
-    bool plain = count <= WORD_INLINE;
+    uint32_t count = word & WORD_COUNT;
+    bool plain = count > 0;
 
     CHECK_SLOW(word_live(word));
     for (uint32_t i = 0; plain && i < count; i++) {
@@ -128,10 +132,9 @@ is_image(const struct saved *saved, uint64_t word)
 }
 
 static void
-put_block(const struct mirror *mirror, const struct mirror_entry *entry,
-          uint64_t word, const struct saved *saved, struct words *out)
+put_block(const struct mirror *mirror, uint64_t key, uint32_t word,
+          const struct saved *saved, struct words *out)
 {
-    uint64_t key = key_load(entry);
     struct worker_set set;
 
     CHECK_SLOW(word_live(word));
@@ -139,7 +142,8 @@ put_block(const struct mirror *mirror, const struct mirror_entry *entry,
         uint64_t *to = words_add(out, 2);
         if (to != NULL) {
             to[0] = key;
-            to[1] = word;
+            to[1] = (word & WORD_COUNT) | (uint64_t)(word >> WORD_SLOTS)
+                                              << IMAGE_SLOTS_SHIFT;
         }
         return;
     }
@@ -161,9 +165,9 @@ put_line(const struct mirror *mirror, const struct mirror_line *line,
          const struct saved *saved, struct words *out)
 {
     for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-        uint64_t word = word_load(&line->entry[i]);
+        uint32_t word = word_load(line, i);
         if (word_live(word)) {
-            put_block(mirror, &line->entry[i], word, saved, out);
+            put_block(mirror, key_load(line, i), word, saved, out);
         }
     }
 }
@@ -228,10 +232,10 @@ load_holder(struct loading *loading, uint64_t key, uint32_t slot,
 static size_t
 head_words(uint64_t head)
 {
-    uint64_t tag = head & WORD_TAG;
+    uint64_t tag = head & IMAGE_TAG;
     size_t count = (size_t)(head >> IMAGE_COUNT_SHIFT);
 
-    if (tag >= 1 && tag <= WORD_INLINE) {
+    if (tag >= 1 && tag <= IMAGE_INLINE) {
         return 0;
     }
     if (tag == IMAGE_BITMAP) {
@@ -243,11 +247,12 @@ head_words(uint64_t head)
 static bool
 load_inline(struct loading *loading, uint64_t key, uint64_t head)
 {
-    for (uint32_t i = 0; i < (head & WORD_TAG); i++) {
-        if (word_slot(head, i) >= WORKERS_MAX) {
+    for (uint32_t i = 0; i < (head & IMAGE_TAG); i++) {
+        uint64_t slot = head >> (IMAGE_SLOTS_SHIFT + i * SLOT_BITS) & SLOT_MASK;
+        if (slot >= WORKERS_MAX) {
             return false;
         }
-        load_holder(loading, key, word_slot(head, i), TIERS_DEVICE);
+        load_holder(loading, key, (uint32_t)slot, TIERS_DEVICE);
     }
     return true;
 }
@@ -287,7 +292,7 @@ static bool
 load_block(struct loading *loading, uint64_t key, const uint64_t *head,
            size_t count)
 {
-    switch (*head & WORD_TAG) {
+    switch (*head & IMAGE_TAG) {
     case IMAGE_BITMAP:
         return load_bitmap(loading, key, head + 1, count);
     case IMAGE_LIST:

@@ -6,13 +6,13 @@
  *   HOLDERS  key -> the slots that hold the block
  *   TIERS    (key, slot) -> the tiers it is in, where that is not the device
  *            alone
- * An entry is a key and a word, both atomic; the low four bits of the word say
- * what it is:
- *   0        nobody was ever here; the key means nothing
- *   1 to 6   so many slots, of ten bits each, from bit 4 up (HOLDERS)
- *   7        a holder set, its number in bits 32 to 63 (HOLDERS)
- *   8        a tomb: somebody was here, until the grace period in bits 4 to 63
- *   9        tiers in bits 4 to 7, the slot from bit 8 up (TIERS)
+ * An entry is a key and a word, both atomic. The low two bits of the word are 1
+ * to 3: so many slots, of ten bits each, from bit 2 up (HOLDERS). Or they are 0
+ * and the low four bits say what it is:
+ *   0    all of it is 0: nobody was ever here; the key means nothing
+ *   4    a holder set, its number from bit 4 up (HOLDERS)
+ *   8    a tomb: somebody was here, until the grace period from bit 4 up
+ *   12   tiers in bits 4 to 7, the slot from bit 8 up (TIERS)
  */
 #ifndef INDEX_MIRROR_INTERNAL_H
 #define INDEX_MIRROR_INTERNAL_H
@@ -25,36 +25,48 @@
 
 #define MIRROR_SHARDS       256
 #define MIRROR_SIZES        64 /* a table's size is named by six bits */
-#define MIRROR_LINE_ENTRIES 4
-#define MIRROR_SEGMENTS     176 /* of holder sets: 2^30 of them and more */
+#define MIRROR_LINE_ENTRIES 5
+#define MIRROR_SEGMENTS     136 /* of holder sets: nearly 2^28 of them */
 #define MIRROR_HOLDER_SETS  256 /* of the first segments */
 
-#define WORD_TAG         UINT64_C(15)
-#define WORD_EMPTY       UINT64_C(0)
-#define WORD_INLINE      UINT64_C(6) /* slots that a word can name */
-#define WORD_HOLDER_SET  UINT64_C(7)
-#define WORD_TOMB        UINT64_C(8)
-#define WORD_TIERS       UINT64_C(9)
-#define WORD_SHIFT       4
+#define WORD_COUNT       3U /* the bits that say how many slots it names */
+#define WORD_INLINE      3U /* slots that a word can name */
+#define WORD_SLOTS       2  /* shift of the first of them */
+#define WORD_EMPTY       0U
+#define WORD_KIND        15U
+#define WORD_HOLDER_SET  4U
+#define WORD_TOMB        8U
+#define WORD_TIERS       12U
+#define WORD_SHIFT       4 /* of what these three have */
 #define SLOT_BITS        10
-#define SLOT_MASK        ((UINT64_C(1) << SLOT_BITS) - 1)
-#define HOLDER_SET_SHIFT 32
-#define HOLDER_SET_LEAVE 4 /* holders at which a holder set is given up */
+#define SLOT_MASK        ((1U << SLOT_BITS) - 1)
+#define HOLDER_SET_LEAVE 2 /* holders at which a holder set is given up */
 #define TIERED_SHIFT     8 /* of the slot in a word of TIERS */
 #define TIERS_MASK       ((UINT64_C(1) << TIERS) - 1)
 #define TIERS_DEVICE     (UINT64_C(1) << TIER_DEVICE) /* and no other */
 
 _Static_assert(WORKERS_MAX <= 1 << SLOT_BITS, "a slot fits a holder's bits");
+_Static_assert(UINT64_C(8) * MIRROR_HOLDER_SETS << MIRROR_SEGMENTS / 8 <=
+                   UINT64_C(1) << (32 - WORD_SHIFT),
+               "a holder set's number fits a word");
+_Static_assert(WORD_SLOTS + WORD_INLINE * SLOT_BITS == 32, "slots fit a word");
+_Static_assert(WORD_SHIFT + TIERS == TIERED_SHIFT, "tiers fit below the slot");
 
-struct mirror_entry {
-    _Atomic uint64_t key;
-    _Atomic uint64_t word;
+/*
+ * A cache line, to which memory is aligned. An entry for which there was no
+ * room in its line lies in one further on and is counted in each line that it
+ * passed: a search ends where nothing lies further on.
+ */
+struct mirror_line {
+    _Atomic uint64_t key[MIRROR_LINE_ENTRIES];
+    _Atomic uint32_t word[MIRROR_LINE_ENTRIES];
+    _Atomic uint32_t past; /* live entries further on that came by here */
 };
 
-/* Entries are taken from the first on, so the last one is empty unless all
- * are taken. Memory is aligned to these 64 bytes. */
-struct mirror_line {
-    struct mirror_entry entry[MIRROR_LINE_ENTRIES];
+/* Where an entry is; line is NULL: nowhere. */
+struct mirror_entry {
+    struct mirror_line *line;
+    uint32_t at;
 };
 
 /* In front of a table's lines, on a cache line of its own. */
@@ -109,7 +121,14 @@ struct mirror_chain {
     uint32_t count;
 };
 
-/* One grace period at a time, and what waits for it. */
+/*
+ * One grace period at a time, and what waits for it. So at most two have begun
+ * or will be the next to begin, and not passed: all that has to be told from
+ * older ones by the bits that a tomb has for its number.
+ */
+#define MIRROR_GRACES     2U
+#define MIRROR_GRACE_MASK ((1U << (32 - WORD_SHIFT)) - 1)
+
 struct mirror_grace {
     struct qsbr_node node;
     struct mirror *mirror;
@@ -261,38 +280,54 @@ mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
 /* ---- entries ---- */
 
 /* The word of an entry. */
-static inline uint64_t
-word_load(const struct mirror_entry *entry)
+static inline uint32_t
+word_load(const struct mirror_line *line, uint32_t at)
 {
-    return atomic_load_explicit(&entry->word, memory_order_acquire);
+    return atomic_load_explicit(&line->word[at], memory_order_acquire);
 }
 
 /* Release: a reader that sees the word sees what it refers to. */
 static inline void
-word_store(struct mirror_entry *entry, uint64_t word)
+word_store(struct mirror_entry entry, uint32_t word)
 {
-    atomic_store_explicit(&entry->word, word, memory_order_release);
+    atomic_store_explicit(&entry.line->word[entry.at], word,
+                          memory_order_release);
 }
 
 /* The key of an entry. */
 static inline uint64_t
-key_load(const struct mirror_entry *entry)
+key_load(const struct mirror_line *line, uint32_t at)
 {
-    return atomic_load_explicit(&entry->key, memory_order_acquire);
+    return atomic_load_explicit(&line->key[at], memory_order_acquire);
+}
+
+/* How many live entries that came by this line lie further on. Acquire: a
+ * reader that sees that one left sees its tomb. */
+static inline uint32_t
+line_past(const struct mirror_line *line)
+{
+    return atomic_load_explicit(&line->past, memory_order_acquire);
 }
 
 /* Whether an entry with this word holds something. */
 static inline bool
-word_live(uint64_t word)
+word_live(uint32_t word)
 {
-    return word != WORD_EMPTY && (word & WORD_TAG) != WORD_TOMB;
+    return (word & (WORD_KIND & ~WORD_TOMB)) != 0;
+}
+
+/* Whether it refers to a holder set. */
+static inline bool
+word_is_set(uint32_t word)
+{
+    return (word & WORD_KIND) == WORD_HOLDER_SET;
 }
 
 /* What is looked for: a key, and in TIERS the slot in its word. */
 struct mirror_wanted {
     uint64_t key;
-    uint64_t mask;
-    uint64_t word;
+    uint32_t mask;
+    uint32_t word;
 };
 
 /* What to look for in TIERS. */
@@ -303,7 +338,7 @@ mirror_wanted_tiers(uint64_t key, uint32_t slot)
     return (struct mirror_wanted){
         .key = key,
         .mask = SLOT_MASK << TIERED_SHIFT,
-        .word = (uint64_t)slot << TIERED_SHIFT,
+        .word = slot << TIERED_SHIFT,
     };
 }
 
@@ -313,14 +348,14 @@ mirror_wanted_tiers(uint64_t key, uint32_t slot)
  * every reader who may have known it before is gone: so a key that is the same
  * before and after the word was its key all the time.
  */
-static inline uint64_t
-mirror_word_of(const struct mirror_entry *entry,
+static inline uint32_t
+mirror_word_of(const struct mirror_line *line, uint32_t at,
                const struct mirror_wanted *wanted)
 {
-    uint64_t word = word_load(entry);
+    uint32_t word = word_load(line, at);
 
     if (!word_live(word) || (word & wanted->mask) != wanted->word ||
-        atomic_load_explicit(&entry->key, memory_order_relaxed) !=
+        atomic_load_explicit(&line->key[at], memory_order_relaxed) !=
             wanted->key) {
         return WORD_EMPTY;
     }
@@ -328,30 +363,28 @@ mirror_word_of(const struct mirror_entry *entry,
 }
 
 /* The entries of a line with this key, as bits. All are compared and nothing
- * is branched on: where in a line a key lies cannot be foretold. */
+ * is branched on: where in a line a key lies cannot be foretold. Written out,
+ * for the compiler leaves a loop over atomics a loop. */
 static inline uint32_t
 line_hits(const struct mirror_line *line, uint64_t key)
 {
-    return (uint32_t)(key_load(&line->entry[0]) == key) |
-           (uint32_t)(key_load(&line->entry[1]) == key) << 1 |
-           (uint32_t)(key_load(&line->entry[2]) == key) << 2 |
-           (uint32_t)(key_load(&line->entry[3]) == key) << 3;
+    return (uint32_t)(key_load(line, 0) == key) |
+           (uint32_t)(key_load(line, 1) == key) << 1 |
+           (uint32_t)(key_load(line, 2) == key) << 2 |
+           (uint32_t)(key_load(line, 3) == key) << 3 |
+           (uint32_t)(key_load(line, 4) == key) << 4;
 }
 
-_Static_assert(MIRROR_LINE_ENTRIES == 4, "line_hits() counts on it");
+_Static_assert(MIRROR_LINE_ENTRIES == 5, "line_hits() counts on it");
 
-/* Whether a search that did not end in this line goes on in the next one. */
-static inline bool
-line_full(const struct mirror_line *line)
-{
-    return word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) != WORD_EMPTY;
-}
-
-/* The live entry from this line on and its word, or NULL. Bounded by the
- * size of the table. */
-static inline struct mirror_entry *
+/*
+ * The live entry from this line on and its word. Bounded by the size of the
+ * table. An entry that is there all the time is found: it was counted in the
+ * lines before its own before its key was entered, and is until it is a tomb.
+ */
+static inline struct mirror_entry
 mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
-                 const struct mirror_wanted *wanted, uint64_t *word)
+                 const struct mirror_wanted *wanted, uint32_t *word)
 {
     uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
     struct mirror_line *first = mirror_handle_lines(handle);
@@ -362,28 +395,28 @@ mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
         struct mirror_line *line = &first[at];
         for (uint32_t hits = line_hits(line, wanted->key); hits != 0;
              hits &= hits - 1) {
-            struct mirror_entry *entry = &line->entry[__builtin_ctz(hits)];
-            *word = mirror_word_of(entry, wanted);
+            uint32_t i = (uint32_t)__builtin_ctz(hits);
+            *word = mirror_word_of(line, i, wanted);
             if (LIKELY(*word != WORD_EMPTY)) {
-                return entry;
+                return (struct mirror_entry){.line = line, .at = i};
             }
         }
-        if (!line_full(line)) {
+        if (line_past(line) == 0) {
             break;
         }
         at = at + 1 < lines ? at + 1 : 0;
     }
     *word = WORD_EMPTY;
-    return NULL;
+    return (struct mirror_entry){.line = NULL};
 }
 
 /* The word of a key's holders, WORD_EMPTY when nobody has it. */
-static inline uint64_t
+static inline uint32_t
 mirror_find_holders(const struct mirror *mirror, const char *handle,
                     uint64_t hash, uint64_t key)
 {
     struct mirror_wanted wanted = {.key = key};
-    uint64_t word = WORD_EMPTY;
+    uint32_t word = WORD_EMPTY;
 
     if (LIKELY(handle != NULL)) {
         (void)mirror_find_from(mirror, handle, hash, &wanted, &word);
@@ -395,25 +428,25 @@ mirror_find_holders(const struct mirror *mirror, const char *handle,
 
 /* The i-th slot that a word of HOLDERS names. */
 static inline uint32_t
-word_slot(uint64_t word, uint32_t i)
+word_slot(uint32_t word, uint32_t i)
 {
     CHECK_SLOW(i < WORD_INLINE);
-    return (uint32_t)(word >> (WORD_SHIFT + i * SLOT_BITS) & SLOT_MASK);
+    return word >> (WORD_SLOTS + i * SLOT_BITS) & SLOT_MASK;
 }
 
 /* The slot of a word of TIERS. */
 static inline uint32_t
-word_tiered(uint64_t word)
+word_tiered(uint32_t word)
 {
-    return (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    return word >> TIERED_SHIFT & SLOT_MASK;
 }
 
 /* The number of the holder set in a word of HOLDERS. */
 static inline uint32_t
-word_holder_set(uint64_t word)
+word_holder_set(uint32_t word)
 {
-    CHECK_SLOW((word & WORD_TAG) == WORD_HOLDER_SET);
-    return (uint32_t)(word >> HOLDER_SET_SHIFT);
+    CHECK_SLOW(word_is_set(word));
+    return word >> WORD_SHIFT;
 }
 
 /* Where a holder set lies: its segment (eight of a size, then eight of twice
@@ -445,13 +478,10 @@ mirror_holder_set_at(const struct mirror *mirror, uint32_t number)
 
 /* The slots that a word of HOLDERS names. */
 static inline void
-mirror_holders(const struct mirror *mirror, uint64_t word,
+mirror_holders(const struct mirror *mirror, uint32_t word,
                struct worker_set *set)
 {
-    uint64_t tag = word & WORD_TAG;
-
-    CHECK_SLOW(tag <= WORD_HOLDER_SET);
-    if (tag == WORD_HOLDER_SET) {
+    if (word_is_set(word)) {
         const struct mirror_holder_set *holder_set =
             mirror_holder_set_at(mirror, word_holder_set(word));
         for (uint32_t i = 0; i < WORKER_WORDS; i++) {
@@ -461,19 +491,17 @@ mirror_holders(const struct mirror *mirror, uint64_t word,
         return;
     }
     worker_set_clear(set);
-    for (uint32_t i = 0; i < tag; i++) {
+    for (uint32_t i = 0; i < (word & WORD_COUNT); i++) {
         worker_set_add(set, word_slot(word, i));
     }
 }
 
 /* Whether the slot is among the holders of this word. */
 static inline bool
-mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
+mirror_word_has(const struct mirror *mirror, uint32_t word, uint32_t slot)
 {
-    uint64_t tag = word & WORD_TAG;
-
-    CHECK_SLOW(tag <= WORD_HOLDER_SET && slot < WORKERS_MAX);
-    if (tag == WORD_HOLDER_SET) {
+    CHECK_SLOW(slot < WORKERS_MAX);
+    if (word_is_set(word)) {
         const struct mirror_holder_set *set =
             mirror_holder_set_at(mirror, word_holder_set(word));
         return (atomic_load_explicit(&set->word[slot / 64],
@@ -481,7 +509,7 @@ mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
                     slot % 64 &
                 1) != 0;
     }
-    for (uint32_t i = 0; i < tag; i++) {
+    for (uint32_t i = 0; i < (word & WORD_COUNT); i++) {
         if (word_slot(word, i) == slot) {
             return true;
         }
@@ -498,16 +526,16 @@ void *mirror_alloc(struct mirror *mirror, size_t bytes);
 /* Frees what mirror_alloc() returned, of this size. */
 void mirror_release(struct mirror *mirror, void *memory, size_t bytes);
 
-/* A writer's lookup: the live entry and its word, or NULL. */
-struct mirror_entry *mirror_find(const struct mirror *mirror,
-                                 enum mirror_kind kind, uint64_t hash,
-                                 const struct mirror_wanted *wanted,
-                                 uint64_t *word);
+/* A writer's lookup: the live entry and its word. */
+struct mirror_entry mirror_find(const struct mirror *mirror,
+                                enum mirror_kind kind, uint64_t hash,
+                                const struct mirror_wanted *wanted,
+                                uint32_t *word);
 
 /* Enters a key that is not there, growing the table when it has to. False:
  * no room, mirror->fault says why. */
 bool mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
-                  uint64_t key, uint64_t word) MUST_CHECK;
+                  uint64_t key, uint32_t word) MUST_CHECK;
 
 /* Makes the shard's table large enough for so many more blocks, where memory
  * allows it. Blocks that come in the order of their hashes, as from another
@@ -517,7 +545,7 @@ void mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live);
 
 /* Makes a live entry a tomb. */
 void mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
-                 struct mirror_entry *entry);
+                 struct mirror_entry entry);
 
 /* A table of another size where that is wanted: larger ahead of need, smaller
  * when most of it is unused. How many entries that moved. */
@@ -536,12 +564,12 @@ bool mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key,
 /* ---- mirror_holder_set.c: sets of holders ---- */
 
 /* Adds a holder to a live entry. False: no room. */
-bool mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
-                       uint64_t word, uint32_t slot) MUST_CHECK;
+bool mirror_holder_add(struct mirror *mirror, struct mirror_entry entry,
+                       uint32_t word, uint32_t slot) MUST_CHECK;
 
 /* Takes one away; the last one buries the entry. */
 void mirror_holder_drop(struct mirror *mirror, uint32_t shard,
-                        struct mirror_entry *entry, uint32_t slot);
+                        struct mirror_entry entry, uint32_t slot);
 
 /* Puts a chain at the end of another. */
 void mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
@@ -580,7 +608,7 @@ void mirror_tiered_mark(struct mirror *mirror, uint32_t slot, bool tiered);
 /* A slot does not hold the block of this entry any more: counts, and takes it
  * out. */
 void mirror_unhold(struct mirror *mirror, uint32_t shard,
-                   struct mirror_entry *entry, uint32_t slot);
+                   struct mirror_entry entry, uint32_t slot);
 
 /* The tiers that a block is in which the slot holds, a bit for each. */
 uint64_t mirror_tiers_of(const struct mirror *mirror, uint32_t slot,
@@ -588,6 +616,6 @@ uint64_t mirror_tiers_of(const struct mirror *mirror, uint32_t slot,
 
 /* Takes an entry of TIERS out. */
 void mirror_untier(struct mirror *mirror, uint32_t shard,
-                   struct mirror_entry *entry, uint32_t slot);
+                   struct mirror_entry entry, uint32_t slot);
 
 #endif

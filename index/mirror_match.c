@@ -87,7 +87,7 @@ probe_fetch(const struct mirror *mirror, const uint64_t *keys,
 /* Reads the words that lie in the lines that were fetched. Where a search goes
  * on, fetches the next line, and notes the probe as late. How many are. */
 static uint32_t
-probe_lines(const uint64_t *keys, const struct probes *probes, uint64_t *word,
+probe_lines(const uint64_t *keys, const struct probes *probes, uint32_t *word,
             uint32_t *late)
 {
     uint32_t count = 0;
@@ -103,9 +103,9 @@ probe_lines(const uint64_t *keys, const struct probes *probes, uint64_t *word,
         uint32_t hits = line_hits(line, wanted.key);
         if (hits != 0) {
             word[i] =
-                mirror_word_of(&line->entry[__builtin_ctz(hits)], &wanted);
+                mirror_word_of(line, (uint32_t)__builtin_ctz(hits), &wanted);
         }
-        if (word[i] == WORD_EMPTY && (hits != 0 || line_full(line))) {
+        if (word[i] == WORD_EMPTY && (hits != 0 || line_past(line) != 0)) {
             __builtin_prefetch(line + 1);
             late[count++] = i;
         }
@@ -116,7 +116,7 @@ probe_lines(const uint64_t *keys, const struct probes *probes, uint64_t *word,
 /* The words of the probes' keys. */
 static void
 probe_words(const struct mirror *mirror, const uint64_t *keys,
-            const struct probes *probes, uint64_t *word)
+            const struct probes *probes, uint32_t *word)
 {
     uint32_t late[PROBES];
     uint32_t count = probe_lines(keys, probes, word, late);
@@ -127,7 +127,7 @@ probe_words(const struct mirror *mirror, const uint64_t *keys,
                                       probes->hash[i], keys[probes->at[i]]);
     }
     for (uint32_t i = 0; i < probes->count; i++) {
-        if ((word[i] & WORD_TAG) == WORD_HOLDER_SET) {
+        if (word_is_set(word[i])) {
             __builtin_prefetch(
                 mirror_holder_set_at(mirror, word_holder_set(word[i])));
         }
@@ -138,7 +138,7 @@ static void
 probe_read(const struct mirror *mirror, const uint64_t *keys,
            struct probes *probes)
 {
-    uint64_t word[PROBES];
+    uint32_t word[PROBES];
 
     probe_words(mirror, keys, probes, word);
     for (uint32_t i = 0; i < probes->count; i++) {
@@ -406,7 +406,7 @@ halve_lone(struct search *search)
     uint32_t count = search->lone_count < PROBES ? search->lone_count : PROBES;
     struct lone *lone = &search->lone[search->lone_count - count];
     struct probes probes;
-    uint64_t word[PROBES];
+    uint32_t word[PROBES];
 
     search->lone_count -= count;
     while (count > 0) {

@@ -58,16 +58,15 @@ put_range(const struct mirror *mirror, uint32_t slot, struct range range,
         uint32_t at = first + n < lines ? first + n : first + n - lines;
         const struct mirror_line *line = &mirror_handle_lines(handle)[at];
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            uint64_t key = key_load(&line->entry[i]);
-            uint64_t word = word_load(&line->entry[i]);
+            uint64_t key = key_load(line, i);
+            uint32_t word = word_load(line, i);
             uint64_t hash = mirror_hash(key);
             if (hash >= range.from && hash <= range.to && word_live(word) &&
                 mirror_word_has(mirror, word, slot)) {
                 put_block(mirror, slot, key, out);
             }
         }
-        if (n >= least &&
-            word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) == WORD_EMPTY) {
+        if (n >= least && line_past(line) == 0) {
             return n + 1;
         }
     }

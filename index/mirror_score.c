@@ -25,14 +25,14 @@ nearest(const struct mirror *mirror, uint32_t slot, uint64_t key)
     uint64_t hash = mirror_hash_tiers(key, slot);
     const char *handle =
         mirror_handle_get(mirror, MIRROR_TIERS, mirror_shard(hash));
-    uint64_t word = WORD_EMPTY;
+    uint32_t word = WORD_EMPTY;
 
     CHECK_SLOW(slot < WORKERS_MAX);
     if (handle != NULL) {
         (void)mirror_find_from(mirror, handle, hash, &wanted, &word);
     }
     return word == WORD_EMPTY ? TIER_DEVICE
-                              : (enum tier)__builtin_ctzll(word >> WORD_SHIFT);
+                              : (enum tier)__builtin_ctz(word >> WORD_SHIFT);
 }
 
 static void

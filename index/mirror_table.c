@@ -10,9 +10,9 @@
 /* Shares of a table's entries, in 32nds: the most that are used before the
  * table is replaced, the share from which on mirror_work() replaces it, the
  * most that are live in a new table, and the least in one that stays. */
-#define FULL_32   27
-#define AHEAD_32  26
-#define FRESH_32  23
+#define FULL_32   28
+#define AHEAD_32  27
+#define FRESH_32  24
 #define SPARSE_32 12
 
 /* A table of up to so many entries grows by half while memory is plentiful:
@@ -131,25 +131,35 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     }
 }
 
+/* The entries of a line that were never used, as bits. Written out, as in
+ * line_hits(). */
 static inline uint32_t
-entry_used(const struct mirror_line *line, uint32_t i)
+line_room(const struct mirror_line *line)
 {
-    return word_load(&line->entry[i]) != WORD_EMPTY;
+    return (uint32_t)(word_load(line, 0) == WORD_EMPTY) |
+           (uint32_t)(word_load(line, 1) == WORD_EMPTY) << 1 |
+           (uint32_t)(word_load(line, 2) == WORD_EMPTY) << 2 |
+           (uint32_t)(word_load(line, 3) == WORD_EMPTY) << 3 |
+           (uint32_t)(word_load(line, 4) == WORD_EMPTY) << 4;
 }
 
-/* How many entries of a line are used: these are its first ones. Written out,
- * as in line_hits(): the compiler leaves a loop over atomics a loop. */
-static inline uint32_t
-line_used(const struct mirror_line *line)
+#define ONE_LESS UINT32_MAX
+
+/* One more entry that came by this line lies further on (more: 1), or one less
+ * (ONE_LESS). Release: see line_past(). */
+static inline void
+line_pass(struct mirror_line *line, uint32_t more)
 {
-    return entry_used(line, 0) + entry_used(line, 1) + entry_used(line, 2) +
-           entry_used(line, 3);
+    uint32_t past = atomic_load_explicit(&line->past, memory_order_relaxed);
+
+    CHECK_SLOW(more == 1 || past > 0);
+    atomic_store_explicit(&line->past, past + more, memory_order_release);
 }
 
 /* The content of an entry. */
 struct pair {
     uint64_t key;
-    uint64_t word;
+    uint32_t word;
 };
 
 /* Enters a pair into a table that readers cannot see yet and that has no
@@ -159,21 +169,22 @@ copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
            struct pair from)
 {
     uint32_t at = mirror_home(hash, count);
-    uint32_t used = line_used(&lines[at]);
+    uint32_t room = line_room(&lines[at]);
 
     CHECK_SLOW(word_live(from.word));
     CHECK_SLOW(at < count);
-    while (used == MIRROR_LINE_ENTRIES) {
+    while (room == 0) {
+        line_pass(&lines[at], 1);
         at = at + 1 < count ? at + 1 : 0;
-        used = line_used(&lines[at]);
+        room = line_room(&lines[at]);
     }
-    struct mirror_entry *to = &lines[at].entry[used];
-    atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
-    atomic_store_explicit(&to->word, from.word, memory_order_relaxed);
+    uint32_t i = (uint32_t)__builtin_ctz(room);
+    atomic_store_explicit(&lines[at].key[i], from.key, memory_order_relaxed);
+    atomic_store_explicit(&lines[at].word[i], from.word, memory_order_relaxed);
 }
 
 static uint64_t
-hash_of(enum mirror_kind kind, uint64_t key, uint64_t word)
+hash_of(enum mirror_kind kind, uint64_t key, uint32_t word)
 {
     return kind == MIRROR_HOLDERS ? mirror_hash(key)
                                   : mirror_hash_tiers(key, word_tiered(word));
@@ -190,8 +201,8 @@ copy(const struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     CHECK(lines_to > 0);
     for (uint32_t at = 0; at < count; at++) {
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            uint64_t key = key_load(&lines[at].entry[i]);
-            uint64_t word = word_load(&lines[at].entry[i]);
+            uint64_t key = key_load(&lines[at], i);
+            uint32_t word = word_load(&lines[at], i);
             if (word_live(word)) {
                 copy_entry(mirror_handle_lines(to), lines_to,
                            hash_of(kind, key, word),
@@ -258,44 +269,53 @@ mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live)
     }
 }
 
-struct mirror_entry *
+struct mirror_entry
 mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
-            const struct mirror_wanted *wanted, uint64_t *word)
+            const struct mirror_wanted *wanted, uint32_t *word)
 {
     const char *handle = mirror_handle_get(mirror, kind, mirror_shard(hash));
 
     CHECK_SLOW(kind < MIRROR_KINDS);
     *word = WORD_EMPTY;
     return handle == NULL
-               ? NULL
+               ? (struct mirror_entry){.line = NULL}
                : mirror_find_from(mirror, handle, hash, wanted, word);
 }
 
-/* Whether an entry can take the key: one never used, or a tomb, its own at
- * once, another key's once no reader can be reading that. */
+/*
+ * Whether an entry can take the key: one never used, or a tomb, its own at
+ * once, another key's once no reader can be reading that. A tomb has the number
+ * of its grace period modulo 2^28. That of one whose grace period has not
+ * passed is one or two more than that of the last one that has (mirror.c),
+ * so it is never taken for another one; of those that have passed, two in 2^28
+ * are taken for it, and remain tombs for now.
+ */
 static inline uint32_t
-entry_usable(const struct mirror_entry *entry, uint64_t key, uint64_t done)
+entry_usable(const struct mirror_line *line, uint32_t at, uint64_t key,
+             uint32_t done)
 {
-    uint64_t word = word_load(entry);
-    uint32_t tomb = (word & WORD_TAG) == WORD_TOMB;
-    uint32_t old = word >> WORD_SHIFT <= done;
-    uint32_t same = key_load(entry) == key;
+    uint32_t word = word_load(line, at);
+    uint32_t tomb = (word & WORD_KIND) == WORD_TOMB;
+    uint32_t ahead = (word >> WORD_SHIFT) - done - 1;
+    uint32_t old = (ahead & MIRROR_GRACE_MASK) >= MIRROR_GRACES;
+    uint32_t same = key_load(line, at) == key;
 
     return (uint32_t)(word == WORD_EMPTY) | (tomb & (old | same));
 }
 
 /* Those of a line, as bits. */
 static inline uint32_t
-line_usable(const struct mirror_line *line, uint64_t key, uint64_t done)
+line_usable(const struct mirror_line *line, uint64_t key, uint32_t done)
 {
-    return entry_usable(&line->entry[0], key, done) |
-           entry_usable(&line->entry[1], key, done) << 1 |
-           entry_usable(&line->entry[2], key, done) << 2 |
-           entry_usable(&line->entry[3], key, done) << 3;
+    return entry_usable(line, 0, key, done) |
+           entry_usable(line, 1, key, done) << 1 |
+           entry_usable(line, 2, key, done) << 2 |
+           entry_usable(line, 3, key, done) << 3 |
+           entry_usable(line, 4, key, done) << 4;
 }
 
 /* The first entry that can take the key. There always is one. */
-static struct mirror_entry *
+static struct mirror_entry
 find_place(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
            uint64_t key)
 {
@@ -309,14 +329,32 @@ find_place(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
 
     CHECK_SLOW(at < lines);
     for (;;) {
-        if (tombs) {
-            uint32_t places = line_usable(&line[at], key, mirror->grace.done);
-            if (places != 0) {
-                return &line[at].entry[__builtin_ctz(places)];
-            }
-        } else if (!line_full(&line[at])) {
-            return &line[at].entry[line_used(&line[at])];
+        uint32_t places =
+            tombs ? line_usable(&line[at], key, (uint32_t)mirror->grace.done)
+                  : line_room(&line[at]);
+        if (places != 0) {
+            return (struct mirror_entry){.line = &line[at],
+                                         .at = (uint32_t)__builtin_ctz(places)};
         }
+        at = at + 1 < lines ? at + 1 : 0;
+    }
+}
+
+/* Counts an entry (more: 1), or counts it no more (ONE_LESS), in each line from
+ * that of its hash up to its own. */
+static void
+pass(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
+     struct mirror_entry entry, uint32_t more)
+{
+    uint32_t shard = mirror_shard(hash);
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    struct mirror_line *line = mirror_handle_lines(handle);
+    uint32_t lines = mirror_lines(mirror, shard, handle);
+    uint32_t at = mirror_home(hash, lines);
+
+    CHECK_SLOW(entry.line >= line && entry.line < line + lines);
+    while (&line[at] != entry.line) {
+        line_pass(&line[at], more);
         at = at + 1 < lines ? at + 1 : 0;
     }
 }
@@ -346,39 +384,47 @@ make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
 
 bool
 mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
-             uint64_t key, uint64_t word)
+             uint64_t key, uint32_t word)
 {
     uint32_t shard = mirror_shard(hash);
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
-    struct mirror_entry *entry =
-        handle == NULL ? NULL : find_place(mirror, kind, hash, key);
+    struct mirror_entry entry = {.line = NULL};
 
     CHECK(word_live(word));
-    if (entry == NULL || word_load(entry) == WORD_EMPTY) {
+    if (handle != NULL) {
+        entry = find_place(mirror, kind, hash, key);
+    }
+    if (entry.line == NULL || word_load(entry.line, entry.at) == WORD_EMPTY) {
         if (!make_room(mirror, kind, shard)) {
             return false;
         }
         if (mirror_handle_get(mirror, kind, shard) != handle) {
             entry = find_place(mirror, kind, hash, key);
         }
-        fill->used += word_load(entry) == WORD_EMPTY;
+        fill->used += word_load(entry.line, entry.at) == WORD_EMPTY;
     }
     fill->live++;
     changed(mirror, kind, shard);
+    pass(mirror, kind, hash, entry, 1);
     /* Release: a reader that sees the key sees the tomb or a later word. */
-    atomic_store_explicit(&entry->key, key, memory_order_release);
+    atomic_store_explicit(&entry.line->key[entry.at], key,
+                          memory_order_release);
     word_store(entry, word);
     return true;
 }
 
 void
 mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
-            struct mirror_entry *entry)
+            struct mirror_entry entry)
 {
+    uint64_t key = key_load(entry.line, entry.at);
+    uint32_t word = word_load(entry.line, entry.at);
+
     CHECK(mirror->fill[kind][shard].live > 0);
-    CHECK_SLOW(word_live(word_load(entry)));
-    word_store(entry, WORD_TOMB | mirror->grace.next << WORD_SHIFT);
+    CHECK_SLOW(word_live(word));
+    word_store(entry, WORD_TOMB | (uint32_t)mirror->grace.next << WORD_SHIFT);
+    pass(mirror, kind, hash_of(kind, key, word), entry, ONE_LESS);
     mirror->fill[kind][shard].live--;
     changed(mirror, kind, shard);
     mirror->grace.tombs = true;

@@ -7,8 +7,8 @@
 #define TABLES ((uint32_t)MIRROR_KINDS * MIRROR_SHARDS)
 
 static void
-sweep_holders(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
-              uint64_t word)
+sweep_holders(struct mirror *mirror, uint32_t shard, struct mirror_entry entry,
+              uint32_t word)
 {
     struct worker_set set;
 
@@ -21,10 +21,10 @@ sweep_holders(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
 }
 
 static void
-sweep_entry(struct mirror *mirror, struct mirror_entry *entry)
+sweep_entry(struct mirror *mirror, struct mirror_entry entry)
 {
     uint32_t shard = mirror->sweep.table % MIRROR_SHARDS;
-    uint64_t word = word_load(entry);
+    uint32_t word = word_load(entry.line, entry.at);
 
     CHECK(mirror->sweep.table < TABLES);
     if (!word_live(word)) {
@@ -90,7 +90,7 @@ sweep_step(struct mirror *mirror)
     }
     struct mirror_line *line = &mirror_handle_lines(handle)[sweep->line++];
     for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-        sweep_entry(mirror, &line->entry[i]);
+        sweep_entry(mirror, (struct mirror_entry){.line = line, .at = i});
     }
 }
 

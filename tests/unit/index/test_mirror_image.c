@@ -186,3 +186,35 @@ Test(index_mirror_image, a_part_in_one_piece_is_all_of_it)
     cr_assert_eq(reading.pieces, PARTS);
     cr_same();
 }
+
+/* As images have it since the first version: six slots in the head, seven in a
+ * bitmap, whatever tables have. */
+Test(index_mirror_image, the_form_of_images_stays)
+{
+    struct watch_slots slots = {.live = {.word = {0}}};
+    uint64_t key[] = {1, 2};
+    uint64_t image[4 + WORKER_WORDS] = {key[0], 6, key[1],
+                                        7 | (uint64_t)WORKER_WORDS << 32, 0x7F};
+
+    for (uint32_t i = 0; i < 7; i++) {
+        cr_assert_eq(mirror_open_at(copy, i), 0);
+        worker_set_add(&slots.live, i);
+        image[1] |= i < 6 ? (uint64_t)i << (4 + 10 * i) : 0;
+    }
+    slots.kept = slots.live;
+    cr_assert_eq(mirror_load(copy, image, 4 + WORKER_WORDS, &slots), 0);
+    for (uint32_t i = 0; i < 7; i++) {
+        cr_assert_eq(mirror_slot_blocks(copy, i), i < 6 ? 2 : 1);
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        struct mirror_reading at = {0};
+        struct words out;
+        uint64_t hash = key[k] * 0x9E3779B97F4A7C15U;
+        words_init(&out, IMAGES);
+        cr_assert_not(
+            mirror_image(copy, (uint32_t)(hash >> 56), UINT32_MAX, &at, &out));
+        cr_assert_eq(out.count, k == 0 ? 2 : 2 + WORKER_WORDS);
+        cr_assert_arr_eq(out.word, &image[2 * k], out.count * sizeof(uint64_t));
+        words_fini(&out);
+    }
+}

@@ -199,6 +199,115 @@ Test(index_mirror_memory, a_holder_set_is_used_again_after_its_readers_left)
     end();
 }
 
+/* The next key of one shard, from *seed on. */
+static uint64_t
+key_of_shard(uint64_t *seed)
+{
+    do {
+        *seed = rng_mix(*seed);
+    } while (mirror_shard(mirror_hash(*seed)) != 0);
+    return *seed;
+}
+
+static void
+say(uint32_t slot, enum event_kind kind, uint64_t key)
+{
+    uint64_t record[] = {event_op(kind, TIER_DEVICE, 1), key};
+
+    cr_assert_eq(mirror_apply(mirror, slot, record, 2, 0), 0);
+}
+
+static struct mirror_entry
+entry_of(uint64_t key)
+{
+    struct mirror_wanted wanted = {.key = key};
+    uint32_t word;
+    struct mirror_entry entry =
+        mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(key), &wanted, &word);
+
+    cr_assert_neq(word, WORD_EMPTY);
+    return entry;
+}
+
+/* Three blocks in a table of one line. One leaves while a grace period is
+ * under way and `done` was the last one to pass: others do not take its place,
+ * until that and the next one have passed as well. */
+static void
+bury_at(uint64_t done)
+{
+    uint64_t seed = done;
+    uint32_t slot;
+
+    begin(64 << 20);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    say(slot, EVENT_STORE, key_of_shard(&seed));
+    uint64_t gone = key_of_shard(&seed);
+    say(slot, EVENT_STORE, gone);
+    struct mirror_entry entry = entry_of(gone);
+    mirror->grace.done = done;
+    mirror->grace.next = done + 2;
+    say(slot, EVENT_REMOVE, gone);
+    for (uint64_t passed = 0; passed < 2; passed++) {
+        mirror->grace.done = done + passed;
+        uint64_t other = key_of_shard(&seed);
+        say(slot, EVENT_STORE, other);
+        struct mirror_entry place = entry_of(other);
+        cr_assert(place.line == entry.line && place.at != entry.at);
+        say(slot, EVENT_REMOVE, other);
+    }
+    mirror->grace.done = done + 2;
+    mirror->grace.next = done + 3;
+    uint64_t next = key_of_shard(&seed);
+    say(slot, EVENT_STORE, next);
+    cr_assert_eq(entry_of(next).at, entry.at);
+    end();
+}
+
+Test(index_mirror_memory, a_tomb_outlives_its_readers_when_its_number_wraps)
+{
+    uint64_t wrap = (uint64_t)MIRROR_GRACE_MASK + 1;
+
+    for (uint64_t done = wrap - 4; done < wrap + 4; done++) {
+        bury_at(done);
+    }
+}
+
+/* A table of a few full lines: some blocks lie further on. */
+Test(index_mirror_memory, blocks_that_lie_further_on_are_counted_on_the_way)
+{
+    enum {
+        BLOCKS = 200
+    };
+    uint64_t key[BLOCKS];
+    uint64_t seed = 1;
+    uint64_t past = 0;
+    const char *reason;
+    uint32_t slot;
+
+    begin(64 << 20);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        key[i] = key_of_shard(&seed);
+        say(slot, EVENT_STORE, key[i]);
+        cr_assert(mirror_check(mirror, &reason), "%s", reason);
+    }
+    const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, 0);
+    uint32_t lines = mirror_lines(mirror, 0, handle);
+    for (uint32_t i = 0; i < lines; i++) {
+        past += line_past(&mirror_handle_lines(handle)[i]);
+    }
+    cr_assert_gt(past, 0);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        say(slot, EVENT_REMOVE, key[i]);
+        cr_assert(mirror_check(mirror, &reason), "%s", reason);
+    }
+    cr_assert_eq(handle, mirror_handle_get(mirror, MIRROR_HOLDERS, 0));
+    for (uint32_t i = 0; i < lines; i++) {
+        cr_assert_eq(line_past(&mirror_handle_lines(handle)[i]), 0);
+    }
+    end();
+}
+
 /* All that allocates: tables that grow, holder sets, tiers. */
 static int
 fill(void)
