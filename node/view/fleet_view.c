@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "index/base/gauge_four.h"
+#include "index/base/gauge_vector.h"
 #include "index/base/mutant.h"
 
 const char *

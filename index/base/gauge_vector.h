@@ -7,8 +7,8 @@
  *
  * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: none.
  */
-#ifndef INDEX_BASE_GAUGE_FOUR_H
-#define INDEX_BASE_GAUGE_FOUR_H
+#ifndef INDEX_BASE_GAUGE_VECTOR_H
+#define INDEX_BASE_GAUGE_VECTOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
