@@ -134,7 +134,7 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
     uint32_t sizes_count = inquiry_sizes(world->tokens.view, sizes);
     struct token_room room = {
         .keys = route->tokens.keys,
-        .count = route->tokens.depth_max * sizes_count,
+        .count_max = route->tokens.depth_max,
     };
     struct token_prompt prompt;
 

@@ -179,8 +179,8 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
         uint32_t g = group_of(line, block_tokens[i]);
         CHECK(g < line->groups_count); /* is_useful() */
         uint32_t count = turn->count[g];
-        if (count > room->count / sizes_count) {
-            count = room->count / sizes_count;
+        if (count > room->count_max) {
+            count = room->count_max;
             prompt->whole = false;
         }
         memcpy(to, token_line_keys(line, g), count * sizeof(*to));

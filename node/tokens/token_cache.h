@@ -95,10 +95,10 @@ struct token_prompt {
     struct token_blocks groups[MIRROR_GROUPS_MAX];
 };
 
-/* Where a lookup puts keys: each of n sizes has the n-th part of it. */
+/* Where a lookup puts keys. */
 struct token_room {
-    uint64_t *keys;
-    uint32_t count;
+    uint64_t *keys; /* count_max for each size that is asked for */
+    uint32_t count_max;
 };
 
 /* A whole prompt in tokens; borrowed. */

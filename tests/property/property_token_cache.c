@@ -229,7 +229,7 @@ find(struct model *m)
     uint32_t sizes_count = make_sizes(m, sizes);
     uint32_t longest = UINT32_MAX;
     static uint64_t keys[MIRROR_GROUPS_MAX * TOKENS_MAX];
-    struct token_room room = {keys, MIRROR_GROUPS_MAX * TOKENS_MAX};
+    struct token_room room = {keys, TOKENS_MAX};
 
     make_conversation(m, &c);
     for (uint32_t i = 0; i < c.count; i++) {

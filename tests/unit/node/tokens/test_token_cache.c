@@ -317,7 +317,7 @@ add(const struct conversation *c, const uint32_t *tokens, uint32_t count)
 }
 
 static uint64_t room_keys[4096];
-static const struct token_room room = {room_keys, 4096};
+static const struct token_room room = {room_keys, 2048};
 
 static bool
 find(const struct conversation *c, struct token_prompt *prompt)
@@ -398,7 +398,7 @@ Test(node_token_cache, sizes_are_given_in_the_order_asked)
 Test(node_token_cache, what_does_not_fit_the_room_is_left_out)
 {
     uint64_t keys[9] = {[8] = 4711};
-    struct token_room small = {keys, 8}; /* four for each size */
+    struct token_room small = {keys, 4};
     struct conversation c = talk(1, 1);
     uint32_t *tokens = ids(130, 1);
     struct token_prompt p;
