@@ -85,8 +85,8 @@ unknown(struct walk *walk, struct slice name, const char *dashes)
     }
     (void)quote_text(name, quoted);
     quoted[strlen(quoted) - 1] = '\0'; /* without the quotes */
-    return bad(walk, "unknown option %s%s%s%s%s", dashes, quoted + 1,
-               typo.best != NULL ? ", did you mean --" : "",
+    return bad(walk, "unknown option %s%s%s%s%s (see --help)", dashes,
+               quoted + 1, typo.best != NULL ? ", did you mean --" : "",
                typo.best != NULL ? typo.best : "",
                typo.best != NULL ? "?" : "");
 }

@@ -58,7 +58,7 @@ class Manual(unittest.TestCase):
             (["--frobnicate"], "kvasir: unknown option --frobnicate"
                                " (see kvasir --help)\n"),
             (["status", "--jsn"], "kvasir status: unknown option --jsn,"
-                                  " did you mean --json?\n"),
+                                  " did you mean --json? (see --help)\n"),
             (["status", "--json=1"], "kvasir status: --json takes no value\n"),
             (["status", "now"], "kvasir status: takes no operand: now\n"),
             (["check", "k.yaml"], "kvasir check: takes no operand: k.yaml;"
@@ -68,7 +68,7 @@ class Manual(unittest.TestCase):
              "kvasir check: --config appears twice\n"),
             (["check", "--limit.head_bytes_max", "1"],
              "kvasir check: unknown option --limit.head_bytes_max,"
-             " did you mean --limits.head_bytes_max?\n"),
+             " did you mean --limits.head_bytes_max? (see --help)\n"),
         ]
         for args, line in cases:
             told = run(*args)

@@ -154,15 +154,17 @@ Test(node_flags, everything_behind_two_dashes_is_an_operand)
 
 Test(node_flags, faults_name_the_option_and_what_is_near)
 {
-    expect_fault("unknown option --confg, did you mean --config?",
+    expect_fault("unknown option --confg, did you mean --config? "
+                 "(see --help)",
                  PARSE("--confg", "a"));
     expect_fault("unknown option --limits.body_byte_max, did you mean "
-                 "--limits.body_bytes_max?",
+                 "--limits.body_bytes_max? (see --help)",
                  PARSE("--limits.body_byte_max=1"));
-    expect_fault("unknown option --zzz\\u001b[2J", PARSE("--zzz\033[2J"));
-    expect_fault("unknown option -x", PARSE("-x"));
-    expect_fault("unknown option --con", PARSE("--con", "a"));
-    expect_fault("unknown option --DIR", PARSE("--DIR", "a"));
+    expect_fault("unknown option --zzz\\u001b[2J (see --help)",
+                 PARSE("--zzz\033[2J"));
+    expect_fault("unknown option -x (see --help)", PARSE("-x"));
+    expect_fault("unknown option --con (see --help)", PARSE("--con", "a"));
+    expect_fault("unknown option --DIR (see --help)", PARSE("--DIR", "a"));
     expect_fault("--config needs a value", PARSE("--config"));
     expect_fault("--config appears twice", PARSE("--config=a", "-cb"));
     expect_fault("--help takes no value", PARSE("--help=yes"));
