@@ -10,6 +10,7 @@
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
 #include "node/http/http_gzip.h"
+#include "node/http/http_status.h"
 #include "node/page/page.h"
 
 #include <stdio.h>
@@ -30,6 +31,22 @@ admin_answer(struct httpd_request *request, const char *content_type,
     } else {
         httpd_answer(request, 200, content_type, SLICE(""), buf_slice(body));
     }
+}
+
+/* allowed: the methods of the request's path, as in Allow. */
+static void
+refuse_method(struct httpd_request *request, const char *allowed)
+{
+    char message[HTTP_ERROR_MESSAGE_MAX];
+    char body[HTTP_ERROR_ROOM];
+    char line[64];
+    int len = snprintf(line, sizeof(line), "Allow: %s\r\n", allowed);
+
+    CHECK(len > 0 && len < (int)sizeof(line));
+    http_method_message(httpd_head(request), allowed, message);
+    httpd_answer(request, 405, "application/json",
+                 (struct slice){line, (size_t)len},
+                 http_error_body(405, "method_not_allowed", message, body));
 }
 
 static void
@@ -119,8 +136,7 @@ answer_decision(struct control *control, struct httpd_request *request,
     struct json_out json;
 
     if (method != HTTP_GET && method != HTTP_HEAD) {
-        httpd_error(request, 405, "method_not_allowed",
-                    "GET /admin/decisions/ID");
+        refuse_method(request, "GET, HEAD");
         return;
     }
     buf_init(&body, ADMIN_BYTES_MAX);
@@ -241,9 +257,7 @@ serve_worker(struct control *control, struct httpd_request *request,
     if (method == HTTP_DELETE || (drain && method == HTTP_POST)) {
         change_worker(control, request, id, drain);
     } else {
-        httpd_error(request, 405, "method_not_allowed",
-                    "DELETE /admin/workers/ID, POST or DELETE "
-                    "/admin/workers/ID/drain");
+        refuse_method(request, drain ? "POST, DELETE" : "DELETE");
     }
 }
 
@@ -354,8 +368,7 @@ open_request(void *context, struct httpd_request *request)
         if (takes(e, head)) {
             e->answer(control, request);
         } else {
-            httpd_error(request, 405, "method_not_allowed",
-                        "this port is for reading");
+            refuse_method(request, "GET, HEAD");
         }
         return;
     }
@@ -384,7 +397,8 @@ admin_request(void *context, struct httpd_request *request)
     struct control *control = context;
     const struct http_head *head = httpd_head(request);
     struct slice rest = head->path;
-    bool known = false;
+    bool reads = false;
+    bool posts = false;
 
     role_is_control();
     look_at_tokens(control);
@@ -398,7 +412,8 @@ admin_request(void *context, struct httpd_request *request)
         if (!slice_equal(head->path, e->path)) {
             continue;
         }
-        known = true;
+        reads = reads || e->method == HTTP_GET;
+        posts = posts || e->method == HTTP_POST;
         if (takes(e, head) && e->json != NULL) {
             answer_json(control, request, e->json);
             return;
@@ -408,9 +423,10 @@ admin_request(void *context, struct httpd_request *request)
             return;
         }
     }
-    if (known) {
-        httpd_error(request, 405, "method_not_allowed",
-                    "this path does not answer to that method");
+    if (reads || posts) {
+        refuse_method(request, !posts  ? "GET, HEAD"
+                               : reads ? "GET, HEAD, POST"
+                                       : "POST");
     } else if (strip_prefix(&rest, SLICE("/admin/workers/"))) {
         serve_worker(control, request, rest);
     } else if (strip_prefix(&rest, SLICE("/admin/decisions/"))) {

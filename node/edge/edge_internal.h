@@ -780,6 +780,8 @@ void reply_send(struct client *client, unsigned status,
 /* {"error":{"message","type","code"}}; message is plain text. */
 void reply_error(struct client *client, unsigned status, const char *code,
                  const char *message) ON_LANE;
+/* The parsed head's path does not take its method. */
+void reply_method(struct client *client) ON_LANE;
 /* What the page that sent the client's request is told: http_cors_find(). */
 struct slice reply_origin(const struct client *client) ON_LANE;
 /* Adds what its browser has to be told, if it is a page's; while the client has

@@ -110,6 +110,15 @@ end_head(struct client *client, struct buf *out)
     buf_add(out, "\r\n", 2);
 }
 
+/* What the parsed head's path takes, as in Allow. */
+static const char *ON_LANE
+methods(const struct lane *lane)
+{
+    return route_kind_of(&lane->head, lane->node->config->paths) == ROUTE_LOCAL
+               ? "GET, HEAD"
+               : "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+}
+
 void
 reply_head(struct client *client, unsigned status, const char *content_type,
            size_t len, struct buf *out)
@@ -128,6 +137,9 @@ reply_head(struct client *client, unsigned status, const char *content_type,
     }
     if (status == 401) {
         buf_add_text(out, "WWW-Authenticate: Bearer\r\n");
+    }
+    if (status == 405 && client->exchange == NULL) {
+        buf_printf(out, "Allow: %s\r\n", methods(client->lane));
     }
     reply_add_cors(out, client);
     end_head(client, out);
@@ -209,6 +221,15 @@ reply_error(struct client *client, unsigned status, const char *code,
     lane->refusal_code = code;
     reply_send(client, status, "application/json",
                reply_error_body(client->exchange, status, code, message, body));
+}
+
+void
+reply_method(struct client *client)
+{
+    char message[HTTP_ERROR_MESSAGE_MAX];
+
+    http_method_message(&client->lane->head, methods(client->lane), message);
+    reply_error(client, 405, "method_not_allowed", message);
 }
 
 /* Browsers' questions */
@@ -492,8 +513,7 @@ reply_local(struct client *client, const struct http_head *head)
     struct slice path = head->path;
 
     if (head->method_id != HTTP_GET && head->method_id != HTTP_HEAD) {
-        reply_error(client, 405, "method_not_allowed",
-                    "only GET and HEAD are answered here");
+        reply_method(client);
     } else if (slice_equal(path, SLICE("/health"))) {
         reply_health(client);
     } else if (slice_equal(path, SLICE("/ready"))) {

@@ -456,7 +456,7 @@ refuse_kind(struct client *client, const struct http_head *head)
 
     if (head->method_id == HTTP_OTHER &&
         slice_equal(head->method, SLICE("TRACE"))) {
-        reply_error(client, 405, "method_not_allowed", "TRACE is not served");
+        reply_method(client);
     } else if (head->upgrade && !slice_equal_nocase(to->value, SLICE("h2c"))) {
         reply_error(client, 501, "upgrade_not_served",
                     "no connection is upgraded here");

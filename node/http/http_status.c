@@ -130,3 +130,15 @@ http_error_anthropic(unsigned status, const char *message,
     CHECK(status >= 400 && size > 0 && size < HTTP_ERROR_ROOM);
     return (struct slice){.ptr = out, .len = (size_t)size};
 }
+
+void
+http_method_message(const struct http_head *head, const char *allowed,
+                    char out[HTTP_ERROR_MESSAGE_MAX])
+{
+    int method = (int)(head->method.len < 32 ? head->method.len : 32);
+    int path = (int)(head->path.len < 256 ? head->path.len : 256);
+
+    (void)snprintf(out, HTTP_ERROR_MESSAGE_MAX,
+                   "%.*s %.*s is not served; this path takes %s", method,
+                   head->method.ptr, path, head->path.ptr, allowed);
+}

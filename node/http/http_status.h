@@ -15,7 +15,7 @@
 #ifndef NODE_HTTP_STATUS_H
 #define NODE_HTTP_STATUS_H
 
-#include "index/base/slice.h"
+#include "node/http/http_head.h"
 
 #define HTTP_ERROR_MESSAGE_MAX 1024 /* bytes, escaped */
 #define HTTP_ERROR_ROOM        (HTTP_ERROR_MESSAGE_MAX + 256)
@@ -36,5 +36,10 @@ struct slice http_error_body(unsigned status, const char *code,
 /* The same in the second form. */
 struct slice http_error_anthropic(unsigned status, const char *message,
                                   char out[HTTP_ERROR_ROOM]);
+
+/* The message of a 405: which method of which path, and `allowed`, which is the
+ * same list as in its Allow. What is too long of it is left out. */
+void http_method_message(const struct http_head *head, const char *allowed,
+                         char out[HTTP_ERROR_MESSAGE_MAX]);
 
 #endif

@@ -264,11 +264,19 @@ class Faults(Rig):
         self.assertEqual(again.status, 409)
         for method, path, status in (("DELETE", "/admin/workers/nobody", 404),
                                      ("POST", "/admin/workers/nobody/drain", 404),
-                                     ("GET", "/admin/workers/nobody", 405),
                                      ("GET", "/admin/nothing", 404),
-                                     ("DELETE", "/admin/status", 405),
                                      ("GET", "/admin/decisions?count=x", 400)):
             self.assertEqual(harness.request(admin, method, path).status, status, path)
+        for method, path, allowed in (("GET", "/admin/workers/nobody", "DELETE"),
+                                      ("GET", "/admin/workers/nobody/drain", "POST, DELETE"),
+                                      ("POST", "/admin/decisions/some", "GET, HEAD"),
+                                      ("DELETE", "/admin/workers", "GET, HEAD, POST"),
+                                      ("DELETE", "/admin/explain", "POST"),
+                                      ("DELETE", "/admin/status", "GET, HEAD")):
+            answer = harness.request(admin, method, path + "?token=hidden")
+            self.assertEqual((answer.status, answer.headers["allow"]), (405, allowed), path)
+            self.assertEqual(answer.json()["error"]["message"],
+                             f"{method} {path} is not served; this path takes {allowed}")
         bad = harness.request(admin, "POST", "/admin/explain", b"{nope")
         self.assertEqual(bad.status, 400)
 

@@ -241,6 +241,12 @@ class Forwarding(Proxy):
         self.assertEqual(answer.body, b"all of it")
         self.assertEqual(answer.headers["connection"], "close")
 
+    def refuses_method(self, method, path, allowed):
+        answer = harness.request(self.address, method, path + "?key=hidden", {})
+        self.assertEqual((answer.status, answer.headers["allow"]), (405, allowed))
+        self.assertEqual(answer.json()["error"]["message"],
+                         f"{method} {path} is not served; this path takes {allowed}")
+
     def test_what_is_not_served_is_refused_by_name(self):
         worker = FakeWorker(self, echo)
         node = self.serve(worker)
@@ -252,7 +258,8 @@ class Forwarding(Proxy):
         upgrade = "Connection: upgrade\r\nUpgrade: "
         self.assertEqual(status(upgrade + "websocket\r\n"), 501)
         self.assertEqual(status("Content-Encoding: gzip\r\n", body=b"\x1f\x8b\x08"), 415)
-        self.assertEqual(status("", start="TRACE"), 405)
+        self.refuses_method("TRACE", CHAT, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+        self.refuses_method("POST", "/health", "GET, HEAD")
         self.assertEqual(status(upgrade + "h2c\r\n"), 200)
         self.assertEqual(status("Content-Encoding: identity\r\n"), 200)
         harness.raw(self.address, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
