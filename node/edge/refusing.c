@@ -12,7 +12,7 @@ exchange_fault_text(const struct dispatch_attempt *a)
     case DISPATCH_UNREACHABLE:
         return "could not connect";
     case DISPATCH_EXHAUSTED:
-        return "no descriptor, port or memory here to connect";
+        return "no descriptor, port or memory here";
     case DISPATCH_CONNECT_TIMEOUT:
         return "connecting timed out";
     case DISPATCH_FIRST_BYTE_TIMEOUT:

@@ -129,7 +129,7 @@ note_body(struct exchange *x, const struct http_head *head)
 }
 
 /* The answer is this one: from here on another worker can only go on with it.
- * False when its head cannot be written; then it is as if it had not come. */
+ * False: no memory for it; then it is as if it had not come. */
 static bool ON_LANE
 begin(struct upstream *up, const struct http_head *head)
 {
@@ -610,8 +610,12 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     }
     bool resumed = x->dispatch.resumed != 0;
     if (is_broken(&up->lane->head, bytes, len) ||
-        !(resumed ? go_on(up, &up->lane->head) : begin(up, &up->lane->head))) {
+        (resumed && !go_on(up, &up->lane->head))) {
         upstream_failed(up, DISPATCH_BAD);
+        return;
+    }
+    if (!resumed && !begin(up, &up->lane->head)) {
+        upstream_failed(up, DISPATCH_EXHAUSTED);
         return;
     }
     /* An answer before the whole request was read: the rest is not sent, and

@@ -56,7 +56,7 @@
     ONE(content_too_hard,                                                      \
         "Patterns of content.file that took too many steps of a request")      \
     FAMILY(attempts_failed, "reason", "Attempts that failed")                  \
-    OF("connect", attempts_connect, "no connection")                           \
+    OF("connect", attempts_connect, "no connection, or no memory here")        \
     OF("timeout", attempts_timeout, "too late")                                \
     OF("closed", attempts_closed, "closed without an answer")                  \
     OF("bad", attempts_bad, "the answer is not HTTP")                          \

@@ -7,7 +7,7 @@ import struct
 
 import harness
 from fake_worker import Close, FakeWorker
-from test_messages import MESSAGES, STREAM, ask, chunk, events_of, say, without
+from test_messages import MESSAGES, STREAM, ask, chats, chunk, events_of, say, without
 from test_proxy import Proxy, chat
 
 RESPONSES = "/v1/responses"
@@ -76,6 +76,21 @@ class FewParts(Proxy):
             broke_off,                    # no translation: so it is the second's, which breaks off
             broke_off,                    # nobody is asked to go on
             "message_stop"])
+
+    def test_a_node_that_cannot_translate_blames_no_engine(self):
+        node = self.serve(FakeWorker(self, without(chats)), options=["--retries.streams", "off"])
+
+        def send():
+            got = self.post(ask(stream=True), path=MESSAGES)
+            return got.status, got.json()["error"]["message"] if got.status != 200 else ""
+        self.assertEqual(send()[0], 200)
+        (status, message), (then, _) = self.each(send)
+        self.assertEqual((status, then), (502, 200))
+        self.assertIn("no descriptor, port or memory here", message)
+        told = harness.metrics(node.at("admin"))
+        self.assertEqual(told['kvasir_attempts_failed_total{reason="bad"}'], 0)
+        rows = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        self.assertEqual([row["failures"] for row in rows], [0])
 
     def test_what_an_engine_stores(self):
         self.serve(FakeWorker(self, lambda peer, _: peer.json({"id": "resp_00000001"})))
