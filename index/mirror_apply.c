@@ -1,6 +1,6 @@
 /*
- * Applies records to a slot. It takes keys in batches and fetches their table
- * lines together, because most of a key's cost is the wait for its line.
+ * Applies records to a slot. The lines of the next keys are fetched while a key
+ * is applied, because most of its cost is the wait for them.
  */
 #include <string.h>
 
@@ -8,11 +8,7 @@
 #include "index/base/rng.h"
 #include "index/mirror_internal.h"
 
-#define BATCH 32
-
-/* So many holder sets are in a near cache, for they are used all the time:
- * looking for each to fetch it costs more than it brings. */
-#define NEAR 512U
+#define AHEAD 24 /* keys */
 
 /* Keys that are applied before memory is reclaimed again. */
 #define RECLAIM_KEYS 2048
@@ -238,52 +234,36 @@ fetch_line(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash)
     const char *handle = mirror_handle_get(mirror, kind, mirror_shard(hash));
 
     if (handle != NULL) {
-        __builtin_prefetch(mirror_line_at(mirror, handle, hash), 1);
+        const struct mirror_line *line = mirror_line_at(mirror, handle, hash);
+        __builtin_prefetch(line, 1);
+        __builtin_prefetch(line + 1, 1); /* where the first is full */
     }
 }
 
-/* Words of events, and how far the places of their keys have been fetched. */
+/* Words of events, and what is to be fetched next. */
 struct said {
     const uint64_t *word;
     uint32_t count;
-    uint32_t fetched;
+    uint32_t next; /* a key, or at the end of its op the next op */
+    uint32_t end;  /* of the op that next is in */
 };
 
-/* Fetches the places of the next keys, those of later ops too: engines tell of
- * few blocks at a time. at: of a key; end: of its op. */
-static void
-fetch(const struct mirror *mirror, uint32_t slot, struct said *said,
-      uint32_t at, uint32_t end)
+/* Fetches the lines of the next key, of a later op too: engines tell of few
+ * blocks at a time. */
+static inline void
+fetch_next(const struct mirror *mirror, uint32_t slot, struct said *said)
 {
-    uint64_t hash[BATCH];
-    uint64_t key[BATCH];
-    uint32_t keys = 0;
-
-    CHECK(at < end && end <= said->count);
-    while (keys < BATCH && at < said->count) {
-        if (at == end) {
-            end = at + 1 + event_op_count(said->word[at]);
-            at++;
-            continue;
-        }
-        key[keys] = said->word[at++];
-        hash[keys] = mirror_hash(key[keys]);
-        fetch_line(mirror, MIRROR_HOLDERS, hash[keys]);
-        if (mirror->slot[slot].tiered > 0) {
-            fetch_line(mirror, MIRROR_TIERS,
-                       mirror_hash_tiers(key[keys], slot));
-        }
-        keys++;
+    while (said->next < said->count && said->next == said->end) {
+        said->end = said->next + 1 + event_op_count(said->word[said->next]);
+        said->next++;
     }
-    said->fetched = at;
-    for (uint32_t i = 0; i < keys && mirror->holder_sets_used > NEAR; i++) {
-        struct mirror_wanted wanted = {.key = key[i]};
-        uint32_t word;
-        (void)mirror_find(mirror, MIRROR_HOLDERS, hash[i], &wanted, &word);
-        if (word_is_set(word)) {
-            __builtin_prefetch(
-                mirror_holder_set_at(mirror, word_holder_set(word)), 1);
-        }
+    if (said->next == said->count) {
+        return;
+    }
+    uint64_t key = said->word[said->next++];
+    fetch_line(mirror, MIRROR_HOLDERS, mirror_hash(key));
+    if (mirror->slot[slot].tiered > 0) {
+        fetch_line(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot));
     }
 }
 
@@ -318,9 +298,7 @@ apply_op(struct mirror *mirror, uint32_t slot, struct said *said, uint32_t at)
         return 0;
     }
     for (at++; at < end; at++) {
-        if (at >= said->fetched) {
-            fetch(mirror, slot, said, at, end);
-        }
+        fetch_next(mirror, slot, said);
         if (removes) {
             take_away(mirror, slot, said->word[at], tier);
         } else if (!mirror_store(mirror, slot, said->word[at], tier)) {
@@ -361,6 +339,9 @@ mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
     }
     if (count > 0) {
         tell(mirror, slot, words, count);
+    }
+    for (uint32_t i = 0; i < AHEAD; i++) {
+        fetch_next(mirror, slot, &all);
     }
     for (uint32_t at = 0; at < count;) {
         uint32_t keys = event_op_count(words[at]);
