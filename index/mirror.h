@@ -39,7 +39,7 @@
  *
  * The search (mirror_match.c). A slot without holes holds all blocks before
  * one it holds, so its depth is found by splitting intervals, for all slots
- * together and with 8 to 24 keys looked up at a time, whose cache misses
+ * together and with 8 to 64 keys looked up at a time, whose cache misses
  * overlap: three rounds for 512 blocks. A slot with holes is walked block by
  * block, the next 32 keys being fetched ahead. Both give the depth that
  * walking an index at rest gives. While a record is being applied to a slot,
@@ -49,14 +49,13 @@
  *
  * What it costs (tests/bench/bench_mirror.c, two cores of a shared, busy
  * virtual machine, 10 million blocks, 64 slots, 512 blocks asked): a match of
- * which one slot holds all 1.5 to 2 us, of which all do 1.2 to 1.7, with four
- * different depths 2.1 to 3, with 64 of them 7 to 9; walked, 13 to 25; the
- * radix tree, which follows edges, answers the same in 0.1 to 2. Records at 10
+ * which one slot holds all 0.8 to 0.9 us, of which all do 0.7 to 1.2, with four
+ * different depths 1.5 to 1.8, with 64 of them 4.7 to 4.9; walked, 11 to 14; the
+ * radix tree, which follows edges, answers the same in 0.1 to 3. Records at 10
  * million blocks a second, half stores and half removals. 16 bytes for a block
  * of one to three holders, 0.8 for each of 64; four to six, whom a word does not
- * name, are 9 to 14 each. Much of a match was waiting for address
- * translation, so tables are in huge pages (page_heap.h): that takes a quarter
- * off it.
+ * name, are 9 to 14 each. Most of a match is waiting for memory: of that for
+ * addresses to be translated huge pages (page_heap.h) have taken a part.
  *
  * Role: core. Owns: its tables; retired memory goes through the caller's qsbr.
  * Thread: mirror_match() and mirror_score() by any registered reader that is

@@ -19,17 +19,22 @@
 #include "index/mirror_internal.h"
 
 /*
- * Keys looked up together, so that their misses overlap: of a walk; of a round
- * of intervals; and of one interval in a round, where more of them would make
- * fewer rounds but more misses (4, 6, 12 and 24 were measured, all slower).
+ * Keys looked up together, so that their misses overlap: of lone slots, or of a
+ * round of intervals; of a walk, which may end soon; and of one interval in a
+ * round, where more of them would make fewer rounds but more misses (4, 6, 12
+ * and 24 were measured, all slower).
  */
-#define PROBES 32
-#define SPREAD 24
+#define PROBES 64
+#define AHEAD  32
 #define FAN    8
+
+/* An interval of so few slots is searched for each of them: telling apart all
+ * whom a block has costs more than a look at one bit for each. */
+#define FEW 2
 
 #define WALKS_MORE 2 /* see walk_slots() */
 
-_Static_assert(SPREAD <= PROBES && FAN + 1 <= PROBES, "one batch");
+_Static_assert(AHEAD <= PROBES && FAN + 1 <= PROBES, "one batch");
 
 /* Slots whose depth is one of [low, high]; they hold block low - 1. */
 struct interval {
@@ -171,7 +176,7 @@ static void
 walk_points(struct probes *probes, size_t from, size_t count)
 {
     CHECK_SLOW(from <= count);
-    probes->count = count - from < PROBES ? (uint32_t)(count - from) : PROBES;
+    probes->count = count - from < AHEAD ? (uint32_t)(count - from) : AHEAD;
     for (uint32_t i = 0; i < probes->count; i++) {
         probes->at[i] = (uint32_t)from + i;
     }
@@ -186,7 +191,7 @@ walk(const struct mirror *mirror, const uint64_t *keys, size_t count,
 
     walk_points(&probes[0], 0, count);
     probe_fetch(mirror, keys, &probes[0]);
-    for (size_t from = 0; from < count; from += PROBES) {
+    for (size_t from = 0; from < count; from += AHEAD) {
         struct probes *now = &probes[turn];
         turn ^= 1;
         walk_points(&probes[turn], from + now->count, count);
@@ -345,37 +350,37 @@ split(struct search *search, const struct interval *interval,
     settle(search, low, interval->high, &slots);
 }
 
-/* Takes those of one slot out of these intervals, and returns how many are
+/* Takes those of few slots out of these intervals, and returns how many are
  * left. */
 static uint32_t
-set_lone_apart(struct search *search, struct interval *now, uint32_t count)
+set_few_apart(struct search *search, struct interval *now, uint32_t count)
 {
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (worker_set_count(&now[i].slots) > 1) {
+        if (worker_set_count(&now[i].slots) > FEW) {
             now[left++] = now[i];
             continue;
         }
-        CHECK_SLOW(search->lone_count < WORKERS_MAX);
-        search->lone[search->lone_count++] =
-            (struct lone){.low = now[i].low,
-                          .high = now[i].high,
-                          .slot = worker_set_next(&now[i].slots, 0)};
+        WORKER_SET_EACH (slot, &now[i].slots) {
+            CHECK_SLOW(search->lone_count < WORKERS_MAX);
+            search->lone[search->lone_count++] = (struct lone){
+                .low = now[i].low, .high = now[i].high, .slot = slot};
+        }
     }
     return left;
 }
 
 /* Does one round: splits each of the last few intervals at some points. Of
- * many, those of one slot wait for halve_lone(). */
+ * many, those of few slots wait for halve_lone(). */
 static void
 round_of(struct search *search)
 {
-    struct interval now[SPREAD];
-    uint32_t points[SPREAD];
+    struct interval now[PROBES];
+    uint32_t points[PROBES];
     struct probes probes;
-    uint32_t count = search->count < SPREAD ? search->count : SPREAD;
-    uint32_t share = SPREAD / count < FAN ? SPREAD / count : FAN;
+    uint32_t count = search->count < PROBES ? search->count : PROBES;
+    uint32_t share = PROBES / count < FAN ? PROBES / count : FAN;
     uint32_t from = 0;
 
     search->count -= count;
@@ -384,7 +389,7 @@ round_of(struct search *search)
         now[i] = search->interval[search->count + i];
     }
     if (share == 1) {
-        count = set_lone_apart(search, now, count);
+        count = set_few_apart(search, now, count);
     }
     for (uint32_t i = 0; i < count; i++) {
         points[i] = ask(&probes, &now[i], share);

@@ -460,3 +460,24 @@ Test(index_mirror, tiers_of_two_slots_are_apart)
     cr_assert_eq(score(b, 9, &worst), 900);
     cr_assert_eq(worst, TIER_EXTERNAL);
 }
+
+/* More depths than intervals fit into a round: some slots are searched alone. */
+Test(index_mirror, each_of_many_slots_has_a_depth_of_its_own)
+{
+    enum {
+        MANY = 200
+    };
+    uint32_t depth[MANY];
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        depth[i] = i * 7919 % KEYS_MAX + 1;
+        cr_assert_eq(open_slot(), i);
+        store(i, 0, depth[i], 0);
+    }
+    for (uint32_t count = KEYS_MAX; count > 0; count /= 2) {
+        struct mirror_match found = match(count);
+        for (uint32_t i = 0; i < MANY; i++) {
+            cr_assert_eq(found.depth[i], depth[i] < count ? depth[i] : count);
+        }
+    }
+}

@@ -14,7 +14,7 @@ static void on_step(void);
 
 #define KEYS 100
 /* A walk asks for the first 64 keys before it reads the first 32. */
-#define READ_AHEAD (2 * PROBES)
+#define READ_AHEAD (2 * AHEAD)
 
 static struct qsbr qsbr;
 static struct mirror *mirror;
@@ -115,14 +115,14 @@ tear_once(void)
 Test(index_mirror_match, a_walk_that_was_torn_is_done_again)
 {
     cr_assert_eq(depth_with(tear_once), 0);
-    cr_assert_eq(step, KEYS + 2 * PROBES);
+    cr_assert_eq(step, KEYS + 2 * AHEAD);
 }
 
 /* The first walk ends at the hole, 96 keys on; the two others find too much. */
 static void
 tear_always(void)
 {
-    uint32_t second = 3 * PROBES;
+    uint32_t second = 3 * AHEAD;
     uint32_t third = second + KEYS;
 
     if (step == 1) {
@@ -138,7 +138,7 @@ tear_always(void)
 Test(index_mirror_match, of_walks_that_were_all_torn_the_least_depth_counts)
 {
     cr_assert_eq(depth_with(tear_always), 60);
-    cr_assert_eq(step, 3 * PROBES + 2 * KEYS);
+    cr_assert_eq(step, 3 * AHEAD + 2 * KEYS);
 }
 
 /* The first walk and the second are torn; the third finds nothing. */
@@ -147,7 +147,7 @@ tear_twice(void)
 {
     if (step == 1) {
         say(EVENT_REMOVE, slot, 70, 1);
-    } else if (step == 3 * PROBES + READ_AHEAD + 1) {
+    } else if (step == 3 * AHEAD + READ_AHEAD + 1) {
         run_ahead();
     }
 }
@@ -155,5 +155,5 @@ tear_twice(void)
 Test(index_mirror_match, a_walk_that_finds_nothing_keeps_nothing_of_another)
 {
     cr_assert_eq(depth_with(tear_twice), 0);
-    cr_assert_eq(step, 3 * PROBES + KEYS + 2 * PROBES);
+    cr_assert_eq(step, 3 * AHEAD + KEYS + 2 * AHEAD);
 }
