@@ -62,6 +62,7 @@ client_close(struct client *client, bool reset)
         pick_client_gone(client->pick);
         client->pick = NULL;
     }
+    reading_drop(client);
     client_give_in(client);
     client_give_out(client);
     deadline_clear(&client->deadline);
@@ -149,7 +150,9 @@ client_process(struct client *client)
         client->state = CLIENT_BUSY;
         client->close_after =
             !client->framing.keep_alive || lane->leaving || client->reserved;
-        request_serve(client);
+        if (!reading_begin(client)) {
+            request_serve(client);
+        }
     }
     client->processing = false;
     if (client->state == CLIENT_READING && client->in_len == 0) {
@@ -275,6 +278,7 @@ allocate(struct lane *lane)
     }
     if (client != NULL) {
         *client = (struct client){.lane = lane};
+        list_init(&client->reading);
     }
     return client;
 }

@@ -273,10 +273,19 @@ frame_chunked(struct client *client)
     return FRAME_WHOLE;
 }
 
+/* Others have used the lane's head since; cheaper than keeping it. */
+void
+client_read_head(struct client *client)
+{
+    struct lane *lane = client->lane;
+
+    CHECK(http_head_parse_request(client->in, client->in_len,
+                                  &lane->request_limits, &lane->head) == 0);
+}
+
 int
 client_frame(struct client *client)
 {
-    struct lane *lane = client->lane;
     bool fresh = !client->framing.known;
 
     if (fresh) {
@@ -288,9 +297,7 @@ client_frame(struct client *client)
     int outcome =
         client->framing.chunked ? frame_chunked(client) : frame_length(client);
     if (outcome == FRAME_WHOLE && !fresh) {
-        /* Others have used the lane's head since; cheaper than keeping it. */
-        CHECK(http_head_parse_request(client->in, client->in_len,
-                                      &lane->request_limits, &lane->head) == 0);
+        client_read_head(client);
     }
     return outcome;
 }

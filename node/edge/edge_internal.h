@@ -6,6 +6,7 @@
  *   client.c    one client connection: reading requests, writing answers;
  *               with client_frame.c and client_out.c
  *   admit.c     whose request it is, and which models are for it
+ *   reading.c   large bodies, which are read in pieces
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   form.c      forms that go to a worker while they come
  *   inquiry.c   what a request's tokens are, asked of an engine
@@ -64,6 +65,7 @@
 #include "node/dialect/dialect.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/edge/parts_internal.h"
+#include "node/edge/reading_internal.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_cors.h"
 #include "node/http/http_head.h"
@@ -221,6 +223,7 @@ struct lane {
     struct http_limits response_limits;
     struct http_head head;      /* the message being looked at, no longer */
     struct route_scratch route; /* the request being looked at, no longer */
+    struct edge_reading reading;
     struct dispatch_lane dispatch;
     struct buf text;         /* heads and replies being written */
     struct edge_rooms rooms; /* of the answer being looked at */
@@ -232,14 +235,6 @@ enum client_state {
     CLIENT_BUSY,    /* its exchange runs, or an answer is being flushed */
     CLIENT_LINGER,  /* answered with an error: reads and drops, then closes */
     CLIENT_CLOSED,  /* waits for the loop to let go of the handle */
-};
-
-/* Whose request it is. */
-struct admission {
-    bool keyed; /* the node wants keys: those of the client are ours alone */
-    uint32_t tenant; /* 0: nobody's in particular */
-    struct keys_isolation isolation;
-    struct keys_residency residency;
 };
 
 /* How the request at the start of `in` is framed. */
@@ -259,6 +254,7 @@ struct client_framing {
     uint32_t origin_len; /* 0: it says none */
     uint64_t since_us;   /* waits for the rest of its body; 0: never did */
     uint64_t stopped_us; /* ... and is not read, as nobody takes it; or 0 */
+    uint64_t whole_us;   /* is whole since then, and read in pieces; or 0 */
     struct http_chunk chunk;
     struct admission admission;
 };
@@ -270,6 +266,7 @@ struct client {
     struct client *next;
     struct client **prev;
     struct exchange *exchange;
+    struct list_link reading;   /* in the lane's line of these */
     struct quota_bucket *quota; /* of its address */
     enum client_state state;
     struct pick *pick; /* the gateway's request that it is; NULL: none, or its
@@ -446,6 +443,8 @@ int client_send(struct client *client, const struct iovec *parts,
 void client_answered(struct client *client) ON_LANE;
 /* Ends the connection at once; an open exchange is cancelled. */
 void client_close(struct client *client, bool reset) ON_LANE;
+/* The lane's head is that of its request again, which is whole. */
+void client_read_head(struct client *client) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */
 void client_release_request(struct client *client) ON_LANE;
 /* Its deadline has passed: 408 for an incomplete request; otherwise closes. */

@@ -38,7 +38,9 @@ exchange_new(struct client *client)
     usage_watch_init(&x->watch);
     x->head = head;
     x->client = client;
-    dispatch_init(&x->dispatch, &lane->dispatch, lane_clock_us());
+    uint64_t whole_us = client->framing.whole_us;
+    dispatch_init(&x->dispatch, &lane->dispatch,
+                  whole_us != 0 ? whole_us : lane_clock_us());
     client->exchange = x;
     gauge_add(&lane->node->inflight, 1);
     gauge_add(&lane->shared->streams, 1);

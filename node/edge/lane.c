@@ -290,6 +290,7 @@ lane_check_drained(struct lane *lane)
     if (!uv_is_closing((uv_handle_t *)&lane->tick)) {
         uv_close((uv_handle_t *)&lane->tick, NULL);
         uv_close((uv_handle_t *)&lane->turn, NULL);
+        reading_lane_close(lane);
         uv_close((uv_handle_t *)&lane->accept_again, NULL);
         uv_close((uv_handle_t *)&lane->tokens_due, NULL);
         uv_close((uv_handle_t *)&lane->yield_due, NULL);
@@ -618,7 +619,10 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         return error;
     }
     lane->shared->wakes = &lane->wake;
-    error = inquiry_lane_init(lane);
+    error = reading_lane_init(lane);
+    if (error == 0) {
+        error = inquiry_lane_init(lane);
+    }
     if (error == 0) {
         error = waiting_lane_init(lane);
     }
@@ -711,6 +715,7 @@ destroy(struct lane *lane)
     lane->shared->wakes = NULL; /* control's thread joined the lane's */
     CHECK(uv_loop_close(&lane->loop) == 0);
     free_lists(lane);
+    reading_lane_fini(lane);
     inquiry_lane_fini(lane);
     waiting_lane_fini(lane);
     keys_checker_free(lane->checker);

@@ -38,6 +38,14 @@ struct exchange;
 struct upstream;
 struct upstream_pool;
 
+/* Whose request it is. */
+struct admission {
+    bool keyed; /* the node wants keys: those of the client are ours alone */
+    uint32_t tenant; /* 0: nobody's in particular */
+    struct keys_isolation isolation;
+    struct keys_residency residency;
+};
+
 /* A stream's usage, asked of the engine on the client's behalf. */
 struct edge_ask {
     bool possible;      /* the client has not asked, and the engine may be */

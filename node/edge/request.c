@@ -335,7 +335,7 @@ read_body(struct exchange *x, enum route_kind kind)
     }
     x->api = route_api(&client->lane->head);
     route->isolation = &client->framing.admission.isolation;
-    if (route_read(route, x->body, x->api) != 0) {
+    if (reading_take(x) != 0) {
         refuse_json(client, &route->scan);
         return false;
     }
@@ -406,8 +406,7 @@ request_go_on(struct exchange *x)
     /* As it was, of bytes that are still there; others have used the lane's
      * head and scratch since. */
     CHECK(client->framing.missing == 0 && x->naming.count == 0);
-    CHECK(http_head_parse_request(client->in, client->in_len,
-                                  &lane->request_limits, &lane->head) == 0);
+    client_read_head(client);
     request_read_again(x);
     x->read = true;
     begin(x, &lane->head);

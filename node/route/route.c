@@ -1,4 +1,4 @@
-/* Reads a request, looks up what workers hold of it, and elects one. */
+/* Looks up what workers hold of a request, and elects one. */
 #include "node/route/route.h"
 
 #include <errno.h>
@@ -10,7 +10,6 @@
 #include "node/route/route_needs.h"
 #include "node/scan/scan_form.h"
 
-#define SALT_MAX       1024U /* what engines take */
 #define RANK_THRESHOLD 300U /* permille of the prompt, for a rank to be named */
 
 int
@@ -69,175 +68,6 @@ route_api(const struct http_head *head)
         }
     }
     return SCAN_API_OTHER;
-}
-
-/* Pictures have names where a renderer tells them, and only in chats of any API;
- * in others the text is looked up, where each picture has its own digest. Of
- * several prompts the first counts, of ids that are truncated only the engine
- * knows which ones stay, and a prompt that goes on with what an engine has stored
- * is known to nobody else. */
-static bool
-has_tokens(const struct scan *scan)
-{
-    bool is_responses = scan->api == SCAN_API_RESPONSES;
-    bool is_embeddings = scan->api == SCAN_API_EMBEDDINGS;
-
-    if (scan->api == SCAN_API_OTHER || scan->spans_truncated ||
-        scan->prompt_is_input != (is_responses || is_embeddings)) {
-        return false;
-    }
-    if (is_responses) {
-        return !scan->stateful &&
-               (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
-    }
-    if (is_embeddings && (scan->truncated || scan->shape == SCAN_MESSAGES)) {
-        return false;
-    }
-    switch (scan->shape) {
-    case SCAN_MESSAGES:
-    case SCAN_STRING:
-    case SCAN_STRINGS:
-        return true;
-    case SCAN_ID_LIST:
-    case SCAN_ID_LISTS:
-        return !scan->truncated;
-    case SCAN_NO_PROMPT:
-        break;
-    }
-    return false;
-}
-
-static void
-find_model(struct route_scratch *scratch, const char *body)
-{
-    const struct scan_text *model = &scratch->scan.model;
-
-    scratch->model = (struct slice){.ptr = NULL, .len = 0};
-    if (!model->present) {
-        return;
-    }
-    scratch->model = (struct slice){.ptr = body + model->at, .len = model->len};
-    if (model->escaped && model->len <= sizeof(scratch->model_text)) {
-        scratch->model.len =
-            scan_unescape(body + model->at, model->len, scratch->model_text);
-        scratch->model.ptr = scratch->model_text;
-    }
-}
-
-bool
-route_api_salts(enum scan_api api)
-{
-    return api == SCAN_API_CHAT || api == SCAN_API_TEXT ||
-           api == SCAN_API_RESPONSES || api == SCAN_API_MESSAGES ||
-           api == SCAN_API_EMBEDDINGS;
-}
-
-static bool
-is_vllms_own(enum scan_api api)
-{
-    return api == SCAN_API_MESSAGES || api == SCAN_API_EMBEDDINGS ||
-           api == SCAN_API_POOLING;
-}
-
-bool
-route_salts(enum scan_api api, enum engine_kind kind)
-{
-    return engine_kind_salts(kind) &&
-           !(is_vllms_own(api) && kind == ENGINE_TRTLLM);
-}
-
-/* The bytes that a string of the body stands for, cut off at SALT_MAX. */
-static struct slice
-given_salt(const struct scan *scan, const char *body, char room[SALT_MAX])
-{
-    struct slice salt = {.ptr = NULL, .len = 0};
-
-    if (scan->salt.present && scan->salt.len <= SALT_MAX) {
-        salt.len = scan_unescape(body + scan->salt.at, scan->salt.len, room);
-        salt.ptr = room;
-    }
-    return salt;
-}
-
-/* An isolated tenant's prompts have its salt in their keys, whatever engine gets
- * them. Engines' events tell of it where bodies can: for others only the text is
- * looked up. */
-static void
-set_salt(struct route_scratch *scratch, const char *body)
-{
-    char room[SALT_MAX];
-
-    scratch->salt[0] = '\0';
-    if (scratch->isolation != NULL && scratch->isolation->strict) {
-        keys_cache_salt(scratch->isolation,
-                        given_salt(&scratch->scan, body, room), scratch->salt);
-        scratch->by_tokens =
-            scratch->by_tokens && route_api_salts(scratch->scan.api);
-    }
-    scratch->blocks.salt = slice_of(scratch->salt);
-}
-
-int
-route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
-{
-    struct scan_span *spans = scratch->scan.spans;
-
-    scratch->scan.api = api;
-    scratch->body_len = body.len;
-    int outcome =
-        scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
-
-    CHECK(scratch->scan.spans == spans);
-    scratch->by_tokens = outcome == 0 && has_tokens(&scratch->scan);
-    scratch->prompts = outcome == 0;
-    token_match_forget(&scratch->tokens);
-    scratch->tokens.cold = scratch->scan.rescored;
-    if (outcome != 0) {
-        return ROUTE_E_SYNTAX;
-    }
-    find_model(scratch, body.ptr);
-    set_salt(scratch, body.ptr);
-    route_look_at_text(scratch, body.ptr);
-    blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
-    return 0;
-}
-
-void
-route_read_nothing(struct route_scratch *scratch)
-{
-    scratch->by_tokens = false;
-    scratch->prompts = false;
-    scratch->text_bytes = 0;
-    scratch->text_kind = TEXT_PROSE;
-    scratch->salt[0] = '\0';
-    token_match_forget(&scratch->tokens);
-    scratch->model = (struct slice){.ptr = NULL, .len = 0};
-    scratch->blocks.count = 0;
-    scratch->blocks.prefix_key = 0;
-    scratch->blocks.root = 0;
-}
-
-void
-route_read_form(struct route_scratch *scratch, struct slice body)
-{
-    route_read_nothing(scratch);
-    scratch->model = scan_form_model(body);
-}
-
-uint64_t
-route_token_root(const struct route_scratch *scratch, const char *body,
-                 const struct fleet_view *view)
-{
-    char text[SALT_MAX];
-    struct slice salt = scratch->salt[0] != '\0'
-                            ? slice_of(scratch->salt)
-                            : given_salt(&scratch->scan, body, text);
-    struct slice lora = {.ptr = NULL, .len = 0};
-
-    if (fleet_view_is_adapter(view, scratch->model)) {
-        lora = scratch->model;
-    }
-    return key_token_root(lora, salt);
 }
 
 /* Those of them that may get a request now. */
@@ -400,6 +230,20 @@ heat_at(struct token_match *match, const struct token_match_world *world)
     CHECK_SLOW(holders > 0);
     match->longest = blocks->keys[kept * stride - 1];
     return decided_heat(world->decided, match->longest) / holders;
+}
+
+static bool
+is_vllms_own(enum scan_api api)
+{
+    return api == SCAN_API_MESSAGES || api == SCAN_API_EMBEDDINGS ||
+           api == SCAN_API_POOLING;
+}
+
+bool
+route_salts(enum scan_api api, enum engine_kind kind)
+{
+    return engine_kind_salts(kind) &&
+           !(is_vllms_own(api) && kind == ENGINE_TRTLLM);
 }
 
 /* Those of the asked whose events tell blocks under the request's salt. */

@@ -100,6 +100,13 @@ struct route_scratch {
     char model_text[ROUTE_MODEL_MAX];
 };
 
+/* A body that is read in pieces, beside a scratch that others use meanwhile. */
+struct route_ahead {
+    struct scan scan;
+    struct blocks blocks;
+    struct blocks_cut cut;
+};
+
 enum {
     ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
     ROUTE_E_NO_MODEL,   /* no present worker serves the model */
@@ -182,6 +189,29 @@ enum scan_api route_api(const struct http_head *head);
  */
 int route_read(struct route_scratch *scratch, struct slice body,
                enum scan_api api) MUST_CHECK;
+
+/* Allocates as route_scratch_init() does: 0 or -ENOMEM. */
+int route_ahead_init(struct route_ahead *ahead, const struct config *config)
+    MUST_CHECK;
+
+/* Frees what route_ahead_init() allocated. */
+void route_ahead_fini(struct route_ahead *ahead);
+
+/*
+ * route_read() in pieces: begins, and scans the body with the scratch, which is
+ * free again afterwards. ahead may have begun with another one, which it drops. 0:
+ * the body is borrowed until it was taken or dropped; or ROUTE_E_SYNTAX.
+ */
+int route_ahead_begin(struct route_ahead *ahead, struct route_scratch *scratch,
+                      struct slice body, enum scan_api api) MUST_CHECK;
+
+/* Goes on for about so many bytes: blocks_more(). True: all is read. */
+bool route_ahead_more(struct route_ahead *ahead, size_t bytes) MUST_CHECK;
+
+/* All was read: the scratch is as after route_read() of the body, if it has the
+ * limits and the isolation of then. */
+void route_ahead_take(struct route_ahead *ahead, struct route_scratch *scratch,
+                      struct slice body);
 
 /* Whether some engine takes a cache_salt in such bodies. */
 bool route_api_salts(enum scan_api api);

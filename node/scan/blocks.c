@@ -20,15 +20,8 @@
  * engine it is hundreds of tokens, so it counts as much as a KiB of text. */
 #define MEDIA_WORDS 128U
 
-struct splitter {
-    struct blocks *blocks;
-    uint64_t parent;
-    uint32_t filled; /* bytes of the open block */
-    unsigned char open[BLOCKS_BYTES_MAX];
-};
-
 static bool
-is_full(const struct splitter *c)
+is_full(const struct blocks_cut *c)
 {
     CHECK_SLOW(c->blocks->count <= c->blocks->blocks_max);
     return c->blocks->count == c->blocks->blocks_max;
@@ -37,7 +30,7 @@ is_full(const struct splitter *c)
 /* Closes as many blocks as the bytes are long enough for, in place: no copy. How
  * many bytes those have. */
 static size_t
-close_blocks(struct splitter *c, const void *bytes, size_t len)
+close_blocks(struct blocks_cut *c, const void *bytes, size_t len)
 {
     struct blocks *blocks = c->blocks;
     const char *at = bytes;
@@ -56,7 +49,7 @@ close_blocks(struct splitter *c, const void *bytes, size_t len)
 }
 
 static void
-feed(struct splitter *c, const char *bytes, size_t len)
+feed(struct blocks_cut *c, const char *bytes, size_t len)
 {
     size_t size = c->blocks->block_bytes;
 
@@ -82,83 +75,95 @@ feed(struct splitter *c, const char *bytes, size_t len)
 }
 
 static void
-feed_mark(struct splitter *c, char mark)
+feed_mark(struct blocks_cut *c, char mark)
 {
     feed(c, &mark, 1);
 }
 
-static void
-feed_string(struct splitter *c, const char *raw, size_t len, bool escaped)
-{
-    if (!escaped) {
-        feed(c, raw, len);
-        return;
-    }
-    char room[SCAN_PIECE_BYTES];
-    struct slice left = {.ptr = raw, .len = len};
-    while (left.len != 0 && !is_full(c)) {
-        struct slice piece = scan_unescape_next(&left, room);
-        feed(c, piece.ptr, piece.len);
-    }
-}
-
 /* [1, 22, 333]: the scanner has checked that it is an array of numbers. */
 static void
-feed_ids(struct splitter *c, const char *raw, size_t len)
+feed_ids(struct blocks_cut *c, const char *raw, size_t len)
 {
-    uint32_t id = 0;
-    bool open = false;
+    uint32_t id = c->id;
+    bool in_id = c->in_id;
 
     CHECK_SLOW(raw != NULL);
     for (size_t i = 0; i < len && !is_full(c); i++) {
         if (raw[i] >= '0' && raw[i] <= '9') {
             id = id * 10 + (uint32_t)(raw[i] - '0');
-            open = true;
-        } else if (open) {
+            in_id = true;
+        } else if (in_id) {
             unsigned char four[4] = {
                 (unsigned char)id, (unsigned char)(id >> 8),
                 (unsigned char)(id >> 16), (unsigned char)(id >> 24)};
             feed(c, (const char *)four, sizeof(four));
             id = 0;
-            open = false;
+            in_id = false;
         }
     }
+    c->id = id;
+    c->in_id = in_id;
 }
 
 static void
-feed_span(struct splitter *c, const char *body, const struct scan_span *span)
+begin_span(struct blocks_cut *c, const struct scan_span *span)
 {
-    const char *raw = body + span->at;
-
-    CHECK_SLOW(raw != NULL);
+    c->left = (struct slice){.ptr = c->body + span->at, .len = span->len};
+    c->begun = true;
     switch ((enum scan_span_kind)span->kind) {
     case SCAN_ROLE:
         feed_mark(c, MARK_ROLE);
-        feed_string(c, raw, span->len, span->escaped);
-        feed_mark(c, MARK_TEXT);
         return;
-    case SCAN_TEXT:
-        feed_string(c, raw, span->len, span->escaped);
+    case SCAN_TOOLS:
+        feed_mark(c, MARK_TOOLS);
         return;
     case SCAN_MEDIA: {
-        uint64_t digest =
-            key_digest((struct slice){.ptr = raw, .len = span->len});
+        uint64_t digest = key_digest(c->left);
         feed_mark(c, MARK_MEDIA);
         for (unsigned i = 0; i < MEDIA_WORDS; i++) {
             feed(c, (const char *)&digest, sizeof(digest));
         }
+        c->left.len = 0;
         return;
     }
-    case SCAN_TOOLS:
-        feed_mark(c, MARK_TOOLS);
-        feed(c, raw, span->len);
-        feed_mark(c, MARK_TEXT);
-        return;
+    case SCAN_TEXT:
     case SCAN_IDS:
-        feed_ids(c, raw, span->len);
         return;
     }
     CHECK(false && "a known kind of span");
+}
+
+static void
+feed_escaped(struct blocks_cut *c)
+{
+    char room[SCAN_PIECE_BYTES];
+    struct slice piece = scan_unescape_next(&c->left, room);
+
+    feed(c, piece.ptr, piece.len);
+}
+
+static void
+feed_plain(struct blocks_cut *c, bool ids)
+{
+    size_t len = c->left.len < SCAN_RUN_BYTES ? c->left.len : SCAN_RUN_BYTES;
+
+    if (ids) {
+        feed_ids(c, c->left.ptr, len);
+    } else {
+        feed(c, c->left.ptr, len);
+    }
+    c->left.ptr += len;
+    c->left.len -= len;
+}
+
+static void
+end_span(struct blocks_cut *c, const struct scan_span *span)
+{
+    if (span->kind == SCAN_ROLE || span->kind == SCAN_TOOLS) {
+        feed_mark(c, MARK_TEXT);
+    }
+    c->begun = false;
+    c->span++;
 }
 
 static struct slice
@@ -218,10 +223,9 @@ text_of(const char *body, const struct scan_text *text)
 }
 
 void
-blocks_split(struct blocks *blocks, const char *body, const struct scan *scan)
+blocks_begin(struct blocks_cut *c, struct blocks *blocks, const char *body,
+             const struct scan *scan)
 {
-    struct splitter c;
-
     CHECK(blocks->block_bytes >= BLOCKS_BYTES_MIN &&
           blocks->block_bytes <= BLOCKS_BYTES_MAX);
     CHECK(blocks->blocks_max == 0 || blocks->keys != NULL);
@@ -230,11 +234,50 @@ blocks_split(struct blocks *blocks, const char *body, const struct scan *scan)
     blocks->root = key_root(text_of(body, &scan->model), SLICE(""), salt);
     blocks->prefix_key = prefix_of(body, scan, blocks->root);
     blocks->count = 0;
-    c.blocks = blocks;
-    c.parent = blocks->root;
-    c.filled = 0;
-    for (uint32_t i = 0; i < scan->spans_count && !is_full(&c); i++) {
-        feed_span(&c, body, &scan->spans[i]);
+    c->blocks = blocks;
+    c->body = body;
+    c->scan = scan;
+    c->parent = blocks->root;
+    c->span = 0;
+    c->begun = false;
+    c->in_id = false;
+    c->id = 0;
+    c->filled = 0;
+}
+
+bool
+blocks_more(struct blocks_cut *c, size_t bytes)
+{
+    size_t fed = 0;
+
+    while (c->span < c->scan->spans_count && !is_full(c)) {
+        const struct scan_span *span = &c->scan->spans[c->span];
+        if (fed >= bytes) {
+            return false;
+        }
+        if (!c->begun) {
+            begin_span(c, span);
+        }
+        size_t before = c->left.len;
+        if (span->escaped) {
+            feed_escaped(c);
+        } else {
+            feed_plain(c, span->kind == SCAN_IDS);
+        }
+        fed += before - c->left.len;
+        if (c->left.len == 0) {
+            end_span(c, span);
+        }
     }
-    CHECK_SLOW(blocks->count <= blocks->blocks_max);
+    CHECK_SLOW(c->blocks->count <= c->blocks->blocks_max);
+    return true;
+}
+
+void
+blocks_split(struct blocks *blocks, const char *body, const struct scan *scan)
+{
+    struct blocks_cut c;
+
+    blocks_begin(&c, blocks, body, scan);
+    CHECK(blocks_more(&c, SIZE_MAX));
 }

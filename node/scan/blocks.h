@@ -17,6 +17,7 @@
 #ifndef NODE_BLOCKS_H
 #define NODE_BLOCKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "index/base/slice.h"
@@ -37,6 +38,21 @@ struct blocks {
     uint32_t blocks_max;
 };
 
+/* Where splitting a prompt has come to. */
+struct blocks_cut {
+    struct blocks *blocks;
+    const char *body;
+    const struct scan *scan;
+    uint64_t parent;
+    uint32_t span; /* which comes next, or is begun */
+    bool begun;
+    struct slice left; /* of the span that is begun */
+    bool in_id;        /* within a token id, which is this so far */
+    uint32_t id;
+    uint32_t filled; /* bytes of the open block */
+    unsigned char open[BLOCKS_BYTES_MAX];
+};
+
 /*
  * Fills root, prefix_key, keys and count; the caller has set keys, block_bytes
  * (BLOCKS_BYTES_MIN to BLOCKS_BYTES_MAX) and blocks_max. body and scan are as
@@ -44,5 +60,13 @@ struct blocks {
  */
 void blocks_split(struct blocks *blocks, const char *body,
                   const struct scan *scan);
+
+/* The same in pieces: blocks, body and scan are borrowed until it is done, and
+ * stay where they are; keys and count grow. */
+void blocks_begin(struct blocks_cut *cut, struct blocks *blocks,
+                  const char *body, const struct scan *scan);
+/* Goes on for about so many bytes of body: up to SCAN_RUN_BYTES more, and what
+ * describes a picture at once. True: it is done. */
+bool blocks_more(struct blocks_cut *cut, size_t bytes) MUST_CHECK;
 
 #endif

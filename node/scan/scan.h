@@ -228,11 +228,13 @@ int scan_body(const char *body, size_t len, const struct scan_limits *limits,
 size_t scan_unescape(const char *raw, size_t len, char *out);
 
 #define SCAN_PIECE_BYTES 1024
+#define SCAN_RUN_BYTES   (64U << 10)
 
 /*
  * The same piece by piece, for strings of any length: the next bytes that raw
- * stands for, in raw itself or in room, which is then taken off raw. A piece
- * ends with a whole character. Empty at the end, and only there.
+ * stands for, in raw itself (SCAN_RUN_BYTES at most) or in room, which is then
+ * taken off raw. A piece ends with a whole character. Empty at the end, and only
+ * there.
  */
 struct slice scan_unescape_next(struct slice *raw, char *room);
 

@@ -166,8 +166,9 @@ scan_unescape_next(struct slice *raw, char *room)
 {
     const size_t most = SCAN_PIECE_BYTES - 4;
     struct slice piece = *raw;
-    const char *slash = raw->len != 0 ? memchr(raw->ptr, '\\', raw->len) : NULL;
-    size_t used = slash != NULL ? (size_t)(slash - raw->ptr) : raw->len;
+    size_t near = whole_up_to(*raw, SCAN_RUN_BYTES);
+    const char *slash = near != 0 ? memchr(raw->ptr, '\\', near) : NULL;
+    size_t used = slash != NULL ? (size_t)(slash - raw->ptr) : near;
 
     if (slash == NULL || used > most) {
         piece.len = used;

@@ -199,6 +199,15 @@ class Forwarding(Proxy):
         self.assertEqual(answer.status, 200)
         self.assertEqual(worker.requests[0].json()["messages"][0]["content"], text)
 
+    def test_who_leaves_while_his_large_body_is_read_holds_nobody_up(self):
+        self.serve(FakeWorker(self, echo))
+        leaving = [self.connect() for _ in range(3)]
+        for s in leaving:
+            s.sendall(request_bytes(chat("x" * (3 << 20))))
+        for s in leaving:
+            s.close()
+        self.assertEqual(self.post(chat("y" * (3 << 20))).status, 200)
+
     def test_expect_continue_is_answered_before_the_body(self):
         worker = FakeWorker(self, echo)
         self.serve(worker)
@@ -968,6 +977,18 @@ class Draining(Proxy):
         while (part := s.recv(65536)) != b"":
             data += part
         self.assertTrue(data.endswith(b"0\r\n\r\n"), data)
+        self.assertEqual(node.wait(), 0)
+
+    def test_sigterm_finishes_large_bodies_that_are_being_read(self):
+        node = self.serve(FakeWorker(self, echo))
+        clients = [self.connect() for _ in range(8)]
+        for s in clients:
+            s.sendall(request_bytes(chat("\u00e9\n" * (300 << 10))))
+        node.signal(15)
+        for s in clients:
+            self.assertTrue(s.recv(16).startswith(b"HTTP/1.1 200 "))
+            while s.recv(65536) != b"":
+                pass
         self.assertEqual(node.wait(), 0)
 
     def test_a_second_signal_severs(self):

@@ -203,3 +203,91 @@ Test(node_blocks, the_rest_of_a_block_and_what_is_over_the_bound_is_left_out)
     cr_assert_eq(one.blocks.count, 1);
     cr_assert_eq(one.keys[0], all.keys[0]);
 }
+
+/* Goes through the body by pieces of about that many bytes. How many. */
+static unsigned
+cut_in_pieces(struct cut *cut, const char *body, uint32_t block_bytes,
+              size_t bytes)
+{
+    static struct scan_span spans[SPANS_MAX];
+    static struct blocks_cut at;
+    struct scan_limits limits = {.depth_max = 64, .spans_max = SPANS_MAX};
+    struct scan scan = {.spans = spans};
+    unsigned pieces = 1;
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0);
+    cut->blocks = (struct blocks){
+        .keys = cut->keys, .block_bytes = block_bytes, .blocks_max = KEYS_MAX};
+    blocks_begin(&at, &cut->blocks, body, &scan);
+    for (; !blocks_more(&at, bytes); pieces++) {
+    }
+    return pieces;
+}
+
+Test(node_blocks, pieces_make_the_same_keys)
+{
+    static const char *const bodies[] = {
+        CHAT("{\"role\":\"sys\\u0074em\",\"content\":\"be brief\"}," USER(
+            "\"caf\\u00e9 \\ud83d\\uDE00 and some more text here\"")),
+        "{\"tools\":[{\"name\":\"a tool of some "
+        "length\"}],\"messages\":[" USER(
+            "[{\"type\":\"image_url\",\"image_url\":{\"url\":\"http://a/"
+            "1\"}}]") "]}",
+        "{\"prompt\":[1,22,333,4444,55555,6,77,888,9999,1]}",
+        "{\"prompt\":\"\"}",
+    };
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct cut whole = cut(bodies[i]);
+        struct cut pieces;
+        (void)cut_in_pieces(&pieces, bodies[i], 16, 1);
+        cr_assert(same(&whole, &pieces), "%zu", i);
+    }
+}
+
+/* Escapes everywhere, nowhere, and only behind a long run without. */
+Test(node_blocks, a_piece_is_no_longer_than_asked_for_and_a_run)
+{
+    static char body[(1 << 20) + 64];
+    static const struct {
+        const char *begin;
+        const char *unit;
+        const char *end;
+    } prompts[] = {
+        {"\"", "\\n\\u00e9 ", "\""},
+        {"\"", "a word ", "\""},
+        {"\"", "caf\xc3\xa9 ", "\\n\""},
+        {"[", "1234567,", "1]"},
+    };
+
+    for (size_t i = 0; i < sizeof(prompts) / sizeof(prompts[0]); i++) {
+        size_t len = (size_t)sprintf(body, "{\"prompt\":%s", prompts[i].begin);
+        while (len < 1 << 20) {
+            len += (size_t)sprintf(body + len, "%s", prompts[i].unit);
+        }
+        (void)sprintf(body + len, "%s}", prompts[i].end);
+        struct cut whole = cut_at(body, 256, KEYS_MAX);
+        struct cut pieces;
+        unsigned count = cut_in_pieces(&pieces, body, 256, SCAN_RUN_BYTES);
+        cr_assert(same(&whole, &pieces), "%zu", i);
+        cr_assert_geq(count, (1U << 20) / (2 * SCAN_RUN_BYTES), "%zu", i);
+    }
+}
+
+Test(node_blocks, an_id_at_the_end_of_a_run_stays_whole)
+{
+    static char close[(1 << 18) + 64], wide[(1 << 18) + 64];
+    size_t at = (size_t)sprintf(close, "{\"prompt\":[");
+    size_t wide_at = (size_t)sprintf(wide, "{\"prompt\":[");
+
+    for (unsigned i = 0; i < 20000; i++) {
+        at += (size_t)sprintf(close + at, "1234567,");
+        wide_at += (size_t)sprintf(wide + wide_at, "1234567, ");
+    }
+    (void)sprintf(close + at, "1]}");
+    (void)sprintf(wide + wide_at, "1]}");
+    struct cut a = cut(close);
+    struct cut b = cut(wide);
+    cr_assert_gt(at, 2 * SCAN_RUN_BYTES);
+    cr_assert(same(&a, &b));
+}

@@ -1,0 +1,253 @@
+/* Reads what a request says, at once or in pieces. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index/base/check.h"
+#include "node/keys/keys_check.h"
+#include "node/route/route.h"
+#include "node/route/route_needs.h"
+#include "node/scan/scan_form.h"
+
+#define SALT_MAX 1024U /* what engines take */
+
+/* Pictures have names where a renderer tells them, and only in chats of any API;
+ * in others the text is looked up, where each picture has its own digest. Of
+ * several prompts the first counts, of ids that are truncated only the engine
+ * knows which ones stay, and a prompt that goes on with what an engine has stored
+ * is known to nobody else. */
+static bool
+has_tokens(const struct scan *scan)
+{
+    bool is_responses = scan->api == SCAN_API_RESPONSES;
+    bool is_embeddings = scan->api == SCAN_API_EMBEDDINGS;
+
+    if (scan->api == SCAN_API_OTHER || scan->spans_truncated ||
+        scan->prompt_is_input != (is_responses || is_embeddings)) {
+        return false;
+    }
+    if (is_responses) {
+        return !scan->stateful &&
+               (scan->shape == SCAN_MESSAGES || scan->shape == SCAN_STRING);
+    }
+    if (is_embeddings && (scan->truncated || scan->shape == SCAN_MESSAGES)) {
+        return false;
+    }
+    switch (scan->shape) {
+    case SCAN_MESSAGES:
+    case SCAN_STRING:
+    case SCAN_STRINGS:
+        return true;
+    case SCAN_ID_LIST:
+    case SCAN_ID_LISTS:
+        return !scan->truncated;
+    case SCAN_NO_PROMPT:
+        break;
+    }
+    return false;
+}
+
+static void
+find_model(struct route_scratch *scratch, const char *body)
+{
+    const struct scan_text *model = &scratch->scan.model;
+
+    scratch->model = (struct slice){.ptr = NULL, .len = 0};
+    if (!model->present) {
+        return;
+    }
+    scratch->model = (struct slice){.ptr = body + model->at, .len = model->len};
+    if (model->escaped && model->len <= sizeof(scratch->model_text)) {
+        scratch->model.len =
+            scan_unescape(body + model->at, model->len, scratch->model_text);
+        scratch->model.ptr = scratch->model_text;
+    }
+}
+
+bool
+route_api_salts(enum scan_api api)
+{
+    return api == SCAN_API_CHAT || api == SCAN_API_TEXT ||
+           api == SCAN_API_RESPONSES || api == SCAN_API_MESSAGES ||
+           api == SCAN_API_EMBEDDINGS;
+}
+
+/* The bytes that a string of the body stands for, cut off at SALT_MAX. */
+static struct slice
+given_salt(const struct scan *scan, const char *body, char room[SALT_MAX])
+{
+    struct slice salt = {.ptr = NULL, .len = 0};
+
+    if (scan->salt.present && scan->salt.len <= SALT_MAX) {
+        salt.len = scan_unescape(body + scan->salt.at, scan->salt.len, room);
+        salt.ptr = room;
+    }
+    return salt;
+}
+
+/* An isolated tenant's prompts have its salt in their keys, whatever engine gets
+ * them. Engines' events tell of it where bodies can: for others only the text is
+ * looked up. */
+static void
+set_salt(struct route_scratch *scratch, const char *body)
+{
+    char room[SALT_MAX];
+
+    scratch->salt[0] = '\0';
+    if (scratch->isolation != NULL && scratch->isolation->strict) {
+        keys_cache_salt(scratch->isolation,
+                        given_salt(&scratch->scan, body, room), scratch->salt);
+        scratch->by_tokens =
+            scratch->by_tokens && route_api_salts(scratch->scan.api);
+    }
+    scratch->blocks.salt = slice_of(scratch->salt);
+}
+
+/* The scratch's scan is the body's, with that outcome: all but its keys. */
+static int
+take_scan(struct route_scratch *scratch, struct slice body, int outcome)
+{
+    scratch->body_len = body.len;
+    scratch->by_tokens = outcome == 0 && has_tokens(&scratch->scan);
+    scratch->prompts = outcome == 0;
+    token_match_forget(&scratch->tokens);
+    scratch->tokens.cold = scratch->scan.rescored;
+    if (outcome != 0) {
+        return ROUTE_E_SYNTAX;
+    }
+    find_model(scratch, body.ptr);
+    set_salt(scratch, body.ptr);
+    route_look_at_text(scratch, body.ptr);
+    return 0;
+}
+
+static int
+scan(struct route_scratch *scratch, struct slice body, enum scan_api api)
+{
+    struct scan_span *spans = scratch->scan.spans;
+
+    scratch->scan.api = api;
+    int outcome =
+        scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
+    CHECK(scratch->scan.spans == spans);
+    return take_scan(scratch, body, outcome);
+}
+
+int
+route_read(struct route_scratch *scratch, struct slice body, enum scan_api api)
+{
+    int outcome = scan(scratch, body, api);
+
+    if (outcome == 0) {
+        blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
+    }
+    return outcome;
+}
+
+/* In pieces */
+
+int
+route_ahead_init(struct route_ahead *ahead, const struct config *config)
+{
+    ahead->scan.spans =
+        calloc(config->limits.spans_max, sizeof(*ahead->scan.spans));
+    ahead->blocks = (struct blocks){
+        .keys = calloc(config->belief.depth_max, sizeof(*ahead->blocks.keys)),
+        .block_bytes = config->belief.block_bytes,
+        .blocks_max = config->belief.depth_max,
+    };
+    if (ahead->scan.spans == NULL || ahead->blocks.keys == NULL) {
+        route_ahead_fini(ahead);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void
+route_ahead_fini(struct route_ahead *ahead)
+{
+    free(ahead->scan.spans);
+    free(ahead->blocks.keys);
+    ahead->scan.spans = NULL;
+    ahead->blocks.keys = NULL;
+}
+
+/* What was read goes over with its memory. */
+static void
+swap(struct route_ahead *ahead, struct route_scratch *scratch)
+{
+    struct scan scan = ahead->scan;
+    struct blocks blocks = ahead->blocks;
+
+    CHECK(blocks.blocks_max == scratch->blocks.blocks_max);
+    ahead->scan = scratch->scan;
+    ahead->blocks = scratch->blocks;
+    scratch->scan = scan;
+    scratch->blocks = blocks;
+}
+
+int
+route_ahead_begin(struct route_ahead *ahead, struct route_scratch *scratch,
+                  struct slice body, enum scan_api api)
+{
+    int outcome = scan(scratch, body, api);
+
+    if (outcome == 0) {
+        swap(ahead, scratch);
+        blocks_begin(&ahead->cut, &ahead->blocks, body.ptr, &ahead->scan);
+    }
+    return outcome;
+}
+
+bool
+route_ahead_more(struct route_ahead *ahead, size_t bytes)
+{
+    return blocks_more(&ahead->cut, bytes);
+}
+
+void
+route_ahead_take(struct route_ahead *ahead, struct route_scratch *scratch,
+                 struct slice body)
+{
+    CHECK(ahead->cut.body == body.ptr);
+    ahead->cut.body = NULL; /* once */
+    swap(ahead, scratch);
+    CHECK(take_scan(scratch, body, 0) == 0);
+}
+
+void
+route_read_nothing(struct route_scratch *scratch)
+{
+    scratch->by_tokens = false;
+    scratch->prompts = false;
+    scratch->text_bytes = 0;
+    scratch->text_kind = TEXT_PROSE;
+    scratch->salt[0] = '\0';
+    token_match_forget(&scratch->tokens);
+    scratch->model = (struct slice){.ptr = NULL, .len = 0};
+    scratch->blocks.count = 0;
+    scratch->blocks.prefix_key = 0;
+    scratch->blocks.root = 0;
+}
+
+void
+route_read_form(struct route_scratch *scratch, struct slice body)
+{
+    route_read_nothing(scratch);
+    scratch->model = scan_form_model(body);
+}
+
+uint64_t
+route_token_root(const struct route_scratch *scratch, const char *body,
+                 const struct fleet_view *view)
+{
+    char text[SALT_MAX];
+    struct slice salt = scratch->salt[0] != '\0'
+                            ? slice_of(scratch->salt)
+                            : given_salt(&scratch->scan, body, text);
+    struct slice lora = {.ptr = NULL, .len = 0};
+
+    if (fleet_view_is_adapter(view, scratch->model)) {
+        lora = scratch->model;
+    }
+    return key_token_root(lora, salt);
+}
