@@ -276,7 +276,8 @@ Test(node_blocks, a_piece_is_no_longer_than_asked_for_and_a_run)
 
 Test(node_blocks, an_id_at_the_end_of_a_run_stays_whole)
 {
-    static char close[(1 << 18) + 64], wide[(1 << 18) + 64];
+    static char close[(1 << 18) + 64];
+    static char wide[(1 << 18) + 64];
     size_t at = (size_t)sprintf(close, "{\"prompt\":[");
     size_t wide_at = (size_t)sprintf(wide, "{\"prompt\":[");
 

@@ -66,7 +66,7 @@ Test(node_metrics, values_of_a_family_stand_below_one_head)
     counter_bump(&lane.attempts_closed, 3);
     counter_bump(&lane.retries, 1);
     cr_assert(tells("# HELP kvasir_attempts_failed_total Attempts that failed: "
-                    "connect (no connection), timeout (too late), "));
+                    "connect (no connection, or no memory here), "));
     cr_assert(tells("# TYPE kvasir_attempts_failed_total counter\n"
                     "kvasir_attempts_failed_total{reason=\"connect\"} 0\n"));
     cr_assert(tells("kvasir_attempts_failed_total{reason=\"closed\"} 6\n"
