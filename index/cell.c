@@ -8,16 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define POISON 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define POISON 1
-#endif
-#endif
-#if defined(POISON)
-#include <sanitizer/asan_interface.h>
-#endif
+#include "index/base/poison.h"
 
 /* A run's size word: its units above two flags. */
 #define RUN_FREE      1U /* this run is in a free list */
@@ -53,23 +44,16 @@ run_units(const struct run *run)
     return run->cell.size >> RUN_SHIFT;
 }
 
-/* Under ASan nobody may touch a free run, except for our own words in it. */
+/* Nobody may touch a free run, except for our own words in it. */
 static void
-run_poison(struct run *run, uint32_t units, bool poison)
+run_poison(struct run *run, uint32_t units, bool bad)
 {
-#if defined(POISON)
-    if (units > 1 && poison) {
-        __asan_poison_memory_region((unsigned char *)run + CELL_UNIT,
-                                    ((size_t)units - 1) * CELL_UNIT - 8);
+    if (units > 1 && bad) {
+        poison((unsigned char *)run + CELL_UNIT,
+               ((size_t)units - 1) * CELL_UNIT - 8, true);
     } else if (units > 1) {
-        __asan_unpoison_memory_region((unsigned char *)run,
-                                      (size_t)units * CELL_UNIT);
+        poison(run, (size_t)units * CELL_UNIT, false);
     }
-#else
-    (void)run;
-    (void)units;
-    (void)poison;
-#endif
 }
 
 /* The class of runs of n units: exact below 16, then 16 to a power of two. */
@@ -234,9 +218,7 @@ chunk_drop(struct cell_store *store, uint32_t number)
 
     CHECK(store->chunk[number] != NULL && store->chunks_count > 0);
     CHECK(store->bytes >= size);
-#if defined(POISON)
-    __asan_unpoison_memory_region(store->chunk[number], size);
-#endif
+    poison(store->chunk[number], size, false);
     store->allocator->free(store->allocator->context, store->chunk[number],
                            size);
     store->chunk[number] = NULL;

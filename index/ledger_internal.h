@@ -153,7 +153,8 @@ struct ledger {
 
 /* ---- ledger_memory.c: bytes within the bound, and pools ---- */
 
-/* Zeroed memory, aligned to PAGE_HEAP_ALIGN. NULL and l->refusal: there is no room. */
+/* Zeroed memory, aligned to PAGE_HEAP_ALIGN. NULL and l->refusal: there is no
+ * room. */
 void *ledger_take(struct ledger *l, size_t size);
 
 /* Frees what ledger_take() returned, of this size. NULL is fine. */

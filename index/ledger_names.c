@@ -77,17 +77,14 @@ give(struct ledger *l, const struct name_shard *shard)
     ledger_give(l, shard->line, (size_t)shard->lines * LINE_BYTES);
 }
 
-/* Moves the shard's names to a table of so many lines, and of what memory they
- * take. */
+/* Moves the shard's names to a table of so many lines. */
 static bool
 resize(struct ledger *l, struct name_shard *shard, uint32_t lines)
 {
-    size_t bytes = page_heap_size((size_t)lines * LINE_BYTES);
-    struct name_shard next = {.lines = (uint32_t)(bytes / LINE_BYTES),
-                              .used = shard->used};
+    struct name_shard next = {.lines = lines, .used = shard->used};
 
     CHECK(slots_of(&next) > shard->used);
-    next.line = ledger_take(l, bytes);
+    next.line = ledger_take(l, (size_t)lines * LINE_BYTES);
     if (next.line == NULL) {
         return false;
     }

@@ -21,8 +21,9 @@
  * key is there: so a reader misses none that is there all the time, and where
  * a line counts none, what it looks for was absent at a moment since it looked
  * into that line. By acquire and release it then sees what the writer did
- * before the entry left, as it does by a tomb. A full table is copied to one a quarter larger, which is published by
- * one store; the old one is retired. Readers see either of them and never wait.
+ * before the entry left, as it does by a tomb. A full table is copied to one a
+ * quarter larger, which is published by one store; the old one is retired.
+ * Readers see either of them and never wait.
  * A copy moves one shard, a 256th of all blocks: that takes the writer 0.8 ms
  * of CPU time at 10 million blocks on a busy machine, once in about 10,000 new
  * blocks.

@@ -122,9 +122,9 @@ struct mirror_chain {
 };
 
 /*
- * One grace period at a time, and what waits for it. So at most two have begun
- * or will be the next to begin, and not passed: all that has to be told from
- * older ones by the bits that a tomb has for its number.
+ * One grace period runs at a time, and others wait for the next one. So a tomb
+ * whose grace period has not passed has one of two numbers: those after the
+ * last one that has. Its bits have to tell only these two from older ones.
  */
 #define MIRROR_GRACES     2U
 #define MIRROR_GRACE_MASK ((1U << (32 - WORD_SHIFT)) - 1)

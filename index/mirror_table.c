@@ -287,8 +287,8 @@ mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
  * once, another key's once no reader can be reading that. A tomb has the number
  * of its grace period modulo 2^28. That of one whose grace period has not
  * passed is one or two more than that of the last one that has (mirror.c),
- * so it is never taken for another one; of those that have passed, two in 2^28
- * are taken for it, and remain tombs for now.
+ * so a young tomb is never taken for an old one; of old ones, those with two
+ * numbers in 2^28 are taken for young, and stay tombs for now.
  */
 static inline uint32_t
 entry_usable(const struct mirror_line *line, uint32_t at, uint64_t key,

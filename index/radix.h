@@ -107,7 +107,8 @@ struct radix_allocator {
 };
 
 struct radix_limits {
-    size_t bytes_max;        /* of everything the tree allocates; 32 GiB */
+    size_t bytes_max;        /* of everything the tree allocates, but for the
+                                rest of a chunk's last page; 32 GiB */
     uint32_t namespaces_max; /* roots */
     uint32_t depth_max; /* blocks of one prefix; longer ones are truncated */
     const struct radix_allocator

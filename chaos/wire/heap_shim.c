@@ -4,6 +4,9 @@
  * not tell: it grows for as long as memory allocated at the start is touched
  * for the first time, and it hides what the allocator keeps after free().
  *
+ * What the index has in page heaps (index/base/page_heap.h), of 2 MiB and more, is
+ * not counted.
+ *
  * KVASIR_CHAOS_HEAP names a file of two native 64-bit numbers: the bytes
  * allocated and the bytes freed so far. Not for programs with a sanitizer,
  * which has a heap of its own.

@@ -2,6 +2,7 @@
 #include "index/base/page_heap.h"
 
 #include "index/base/counter.h"
+#include "index/base/poison.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,19 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define POISON 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define POISON 1
-#endif
-#endif
-#if defined(POISON)
-#include <sanitizer/asan_interface.h>
-#endif
-
 #define HUGE_PAGE    ((size_t)2 << 20)
 #define REGION_BYTES ((size_t)32 << 20)
+#define LARGE        ((size_t)4 << 20) /* has a region of its own */
 
 static struct counter all_used;
 static struct counter all_held;
@@ -34,23 +25,6 @@ struct page_region {
     size_t touched; /* pages: those behind were never given out */
     uint64_t map[]; /* a bit for each page that is used */
 };
-
-/* Under ASan nobody may touch a page that was not given out. */
-static void
-poison(const void *memory, size_t bytes, bool bad)
-{
-#if defined(POISON)
-    if (bad) {
-        __asan_poison_memory_region(memory, bytes);
-    } else {
-        __asan_unpoison_memory_region(memory, bytes);
-    }
-#else
-    (void)memory;
-    (void)bytes;
-    (void)bad;
-#endif
-}
 
 /* A process that has too many mappings to cut one in two keeps the addresses,
  * without memory. */
@@ -69,7 +43,6 @@ map_huge(size_t bytes)
     char *all = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    CHECK(bytes % HUGE_PAGE == 0);
     if (all == MAP_FAILED) {
         return NULL;
     }
@@ -77,24 +50,22 @@ map_huge(size_t bytes)
     unmap(all, before);
     unmap(all + before + bytes, HUGE_PAGE - before);
     /* A kernel that has none, or is told not to, gives small ones. */
-    (void)madvise(all + before, bytes, MADV_HUGEPAGE);
+    (void)madvise(all + before, bytes - bytes % HUGE_PAGE, MADV_HUGEPAGE);
     return all + before;
 }
 
 static struct page_region *
-region_new(size_t pages)
+region_new(size_t bytes)
 {
-    size_t bytes = pages * PAGE_HEAP_PAGE;
-
-    bytes = bytes < REGION_BYTES ? REGION_BYTES : bytes;
-    bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    pages = bytes / PAGE_HEAP_PAGE;
+    size_t pages = bytes / PAGE_HEAP_PAGE;
     void *memory = map_huge(bytes);
+
+    CHECK(bytes % PAGE_HEAP_PAGE == 0);
     if (memory == NULL) {
         return NULL;
     }
     struct page_region *region =
-        calloc(1, sizeof(*region) + pages / 64 * sizeof(uint64_t));
+        calloc(1, sizeof(*region) + (pages + 63) / 64 * sizeof(uint64_t));
     if (region == NULL) {
         unmap(memory, bytes);
         return NULL;
@@ -113,7 +84,7 @@ region_free(struct page_region *region)
 
     poison(region->memory, bytes, false);
     unmap(region->memory, bytes);
-    counter_add(&all_held, UINT64_MAX - touched + 1);
+    counter_add(&all_held, 0 - touched);
     free(region);
 }
 
@@ -174,37 +145,44 @@ run_mark(struct page_region *region, size_t at, size_t pages, bool used)
         region->map[word] ^= bits;
     }
     region->used = used ? region->used + pages : region->used - pages;
-    counter_add(&all_used, used ? bytes : UINT64_MAX - bytes + 1);
+    counter_add(&all_used, used ? bytes : 0 - bytes);
 }
 
+/* As many zeroed pages, or NULL. */
 static void *
 run_take(struct page_heap *heap, size_t pages)
 {
+    size_t bytes = pages * PAGE_HEAP_PAGE;
+    bool large = bytes >= LARGE;
     struct page_region **link = &heap->first;
-    size_t at = SIZE_MAX;
+    size_t at = 0;
 
-    while (*link != NULL && (at = run_find(*link, pages)) == SIZE_MAX) {
+    while (*link != NULL &&
+           (large || (at = run_find(*link, pages)) == SIZE_MAX)) {
         link = &(*link)->next;
     }
-    if (at == SIZE_MAX) {
-        *link = region_new(pages);
+    if (*link == NULL) {
+        *link = region_new(large ? bytes : REGION_BYTES);
         if (*link == NULL) {
             return NULL;
         }
         at = 0;
     }
-    unsigned char *memory = (*link)->memory + at * PAGE_HEAP_PAGE;
-    run_mark(*link, at, pages, true);
-    if (at + pages > (*link)->touched) {
-        counter_add(&all_held,
-                    (at + pages - (*link)->touched) * PAGE_HEAP_PAGE);
-        (*link)->touched = at + pages;
+    struct page_region *region = *link;
+    unsigned char *memory = region->memory + at * PAGE_HEAP_PAGE;
+    if (at + pages > region->touched) {
+        counter_add(&all_held, (at + pages - region->touched) * PAGE_HEAP_PAGE);
+        region->touched = at + pages;
     }
-    poison(memory, pages * PAGE_HEAP_PAGE, false);
+    run_mark(region, at, pages, true);
+    poison(memory, bytes, false);
+    if (!large) { /* a new region is zero, and may stay so until it is used */
+        memset(memory, 0, bytes);
+    }
     return memory;
 }
 
-/* Frees regions without used pages, except for the first of them. */
+/* Frees regions without used pages, except for one of the usual size. */
 static void
 trim(struct page_heap *heap)
 {
@@ -212,7 +190,8 @@ trim(struct page_heap *heap)
 
     for (struct page_region **link = &heap->first; *link != NULL;) {
         struct page_region *region = *link;
-        if (region->used == 0 && kept) {
+        bool usual = region->pages == REGION_BYTES / PAGE_HEAP_PAGE;
+        if (region->used == 0 && (kept || !usual)) {
             *link = region->next;
             region_free(region);
             continue;
@@ -236,24 +215,28 @@ region_of(const struct page_heap *heap, const unsigned char *memory)
     return region;
 }
 
+static void *
+small_take(size_t size)
+{
+    void *memory = aligned_alloc(PAGE_HEAP_ALIGN, size);
+
+    CHECK(size % PAGE_HEAP_ALIGN == 0);
+    if (memory != NULL) {
+        memset(memory, 0, size);
+    }
+    return memory;
+}
+
 void *
 page_heap_take(struct page_heap *heap, size_t bytes)
 {
     size_t size = page_heap_size(bytes);
-    void *memory;
+    bool small = size < PAGE_HEAP_PAGE || heap->bytes + size <= PAGE_HEAP_SMALL;
 
     CHECK(bytes > 0 && size >= bytes);
-    if (heap->bytes < PAGE_HEAP_SMALL || size < PAGE_HEAP_PAGE) {
-        memory = aligned_alloc(PAGE_HEAP_ALIGN, size);
-    } else {
-        memory = run_take(heap, size / PAGE_HEAP_PAGE);
-    }
-    if (memory != NULL) {
-        memset(memory, 0, size);
-        /* Or else the compiler makes one calloc() of both. */
-        __asm__ volatile("" : : "r"(memory) : "memory");
-        heap->bytes += size;
-    }
+    void *memory =
+        small ? small_take(size) : run_take(heap, size / PAGE_HEAP_PAGE);
+    heap->bytes += memory != NULL ? size : 0;
     return memory;
 }
 

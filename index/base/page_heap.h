@@ -2,18 +2,19 @@
  * Memory for large tables: runs of pages in regions that the kernel is asked to
  * back by huge pages.
  *
- * A table of many megabytes is read in places that nobody can foretell, so
- * with pages of 4 KiB most of a look-up is the wait for an address to be
- * translated. malloc() gets huge pages only for what is larger than one, and
- * our tables come in 256 or 1,024 parts of less. So a heap has regions of 32
- * MiB, takes the first run of free pages that is long enough, and gives a
- * region back when nothing is left in it (it keeps one). A heap that has given
- * out little takes it from malloc(), so that a small index stays small.
+ * A table of many megabytes is read at unpredictable places, so with pages of
+ * 4 KiB most of a look-up is the wait for an address to be translated. malloc()
+ * gets huge pages only for what is larger than one, and our tables come in 256
+ * or 1,024 parts of less. So a heap has regions of 32 MiB, takes the first run
+ * of free pages that is long enough, and gives a region back when nothing is
+ * left in it (it keeps one). A piece of 4 MiB or more has a region of its own.
+ * A heap that has given out little takes it from malloc(), so that a small
+ * index stays small.
  *
- * What a heap gives is zeroed by writing to it. Memory that is read before it
- * is written, as calloc()'s, is first mapped to the page of zeros and then
- * copied, and each copy interrupts all other processors that run a thread of
- * the process.
+ * What a heap gives is zeroed by writing to it, but for those large pieces,
+ * which would take long. Memory that is read before it is written, as
+ * calloc()'s, is first mapped to the page of zeros and then copied, and each
+ * copy interrupts all other processors that run a thread of the process.
  *
  * Role: core. Owns: its regions. Thread: one owner; others may use what it
  * gave. Limits: the caller's, of bytes given out; free pages between runs come
@@ -28,7 +29,7 @@
 
 #define PAGE_HEAP_PAGE  ((size_t)4 << 10)
 #define PAGE_HEAP_ALIGN ((size_t)64)      /* of everything it gives */
-#define PAGE_HEAP_SMALL ((size_t)2 << 20) /* from malloc() up to here */
+#define PAGE_HEAP_SMALL ((size_t)2 << 20) /* in all, of malloc()'s */
 
 struct page_region;
 
@@ -57,8 +58,9 @@ void *page_heap_take(struct page_heap *heap, size_t bytes) MUST_CHECK;
 /* Takes back what page_heap_take() gave for so many bytes. */
 void page_heap_give(struct page_heap *heap, void *memory, size_t bytes);
 
-/* Bytes of all runs that are given out, and of what was got from the system to
- * that end, over all heaps of the process. By any thread. */
+/* Bytes of all runs that are given out, and of what was taken from the system
+ * for them (huge pages may round that up), over all heaps of the process. By
+ * any thread. */
 void page_heap_total(size_t *used, size_t *held);
 
 #endif

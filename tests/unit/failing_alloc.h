@@ -1,7 +1,7 @@
 /*
  * Makes the n-th allocation of a test fail: malloc, calloc, realloc,
- * aligned_alloc and mmap of our own objects, which are linked with --wrap. Criterion's and the C
- * library's own calls are not touched.
+ * aligned_alloc and mmap of our own objects, which are linked with --wrap.
+ * Criterion's and the C library's own calls are not touched.
  *
  *   for (uint64_t n = 0; failing_alloc_after(n); n++) {
  *       ... run the path; every failure is an answer, nothing leaks ...
