@@ -28,7 +28,9 @@ client_update_interest(struct client *client)
         events |= SOCK_READ;
         break;
     case CLIENT_BUSY:
-        events |= room ? SOCK_READ : SOCK_GONE;
+        if (list_is_empty(&client->reading)) {
+            events |= room ? SOCK_READ : SOCK_GONE;
+        }
         break;
     case CLIENT_CLOSED:
         return;

@@ -255,6 +255,7 @@ struct client_framing {
     uint64_t since_us;   /* waits for the rest of its body; 0: never did */
     uint64_t stopped_us; /* ... and is not read, as nobody takes it; or 0 */
     uint64_t whole_us;   /* is whole since then, and read in pieces; or 0 */
+    bool ahead;          /* the lane's `reading.ahead` has its body */
     struct http_chunk chunk;
     struct admission admission;
 };
@@ -273,7 +274,6 @@ struct client {
                           gateway has gone */
     bool picked;       /* it is, or was, one */
     bool reserved;     /* the node is full but for /health and /ready */
-    bool end_seen;     /* the client will send no more */
     bool close_after;  /* the current answer is the last one */
     bool drop;         /* ... and unread input is in the way: linger */
     bool processing;   /* inside the loop over pipelined requests */

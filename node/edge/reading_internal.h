@@ -6,7 +6,8 @@
  * would if it were read at once.
  *
  * A client whose body is read so is busy and has no exchange yet: who closes it
- * takes it off the line, and nothing else knows of it.
+ * takes it off the line, and nothing else knows of it. Its socket is not read
+ * meanwhile, so an end that came behind the request shows when it is served.
  *
  * Role: shell, private to node/edge. Thread: the client's lane. Limits: a client
  * is in the line at most once; memory for one body's spans and keys, got when the
@@ -30,12 +31,11 @@ struct lane;
 
 /* Of a lane: clients whose bodies are read, one after the other. */
 struct edge_reading {
-    uv_idle_t turn; /* while there are any: the next piece of the first one's */
+    uv_idle_t piece; /* while there are any: the next one of the first body */
     struct list_link line;
     struct route_ahead ahead;
-    bool begun;                 /* with the first one's */
-    uint64_t live_version;      /* by which it was scanned */
-    const struct client *whole; /* whose `ahead` holds what is served now */
+    bool begun;            /* with the first one's */
+    uint64_t live_version; /* by which it was scanned */
 };
 
 /* Makes the lane's memory for it: 0, or -errno. */

@@ -449,11 +449,12 @@ forward(struct client *client, enum route_kind kind)
 /* What no path serves. An offer of HTTP/2 may be left aside (RFC 9110 section
  * 7.8); another protocol is what its client came for. */
 static bool ON_LANE
-refuse_kind(struct client *client, const struct http_head *head)
+refuse_kind(struct client *client, const struct http_head *head,
+            enum route_kind kind)
 {
     const struct http_header *to = http_head_find(head, HTTP_FIELD_UPGRADE);
 
-    if (head->method_id == HTTP_OTHER &&
+    if (head->method_id == HTTP_OTHER && kind != ROUTE_UNKNOWN &&
         slice_equal(head->method, SLICE("TRACE"))) {
         reply_method(client);
     } else if (head->upgrade && !slice_equal_nocase(to->value, SLICE("h2c"))) {
@@ -475,7 +476,7 @@ request_serve(struct client *client)
         route_kind_of(&lane->head, lane->node->config->paths);
 
     counter_bump(probe ? &m->probes : &m->requests_read, 1);
-    if (refuse_kind(client, &lane->head)) {
+    if (refuse_kind(client, &lane->head, kind)) {
         return;
     }
     if (http_cors_is_preflight(&lane->head)) {

@@ -8,7 +8,6 @@
 #include "node/keys/keys_check.h"
 #include "node/route/route_columns.h"
 #include "node/route/route_needs.h"
-#include "node/scan/scan_form.h"
 
 #define RANK_THRESHOLD 300U /* permille of the prompt, for a rank to be named */
 

@@ -105,6 +105,7 @@ struct route_ahead {
     struct scan scan;
     struct blocks blocks;
     struct blocks_cut cut;
+    size_t body_len;
 };
 
 enum {

@@ -193,6 +193,7 @@ route_ahead_begin(struct route_ahead *ahead, struct route_scratch *scratch,
 
     if (outcome == 0) {
         swap(ahead, scratch);
+        ahead->body_len = body.len;
         blocks_begin(&ahead->cut, &ahead->blocks, body.ptr, &ahead->scan);
     }
     return outcome;
@@ -208,7 +209,7 @@ void
 route_ahead_take(struct route_ahead *ahead, struct route_scratch *scratch,
                  struct slice body)
 {
-    CHECK(ahead->cut.body == body.ptr);
+    CHECK(ahead->cut.body == body.ptr && ahead->body_len == body.len);
     ahead->cut.body = NULL; /* once */
     swap(ahead, scratch);
     CHECK(take_scan(scratch, body, 0) == 0);

@@ -255,10 +255,10 @@ blocks_more(struct blocks_cut *c, size_t bytes)
         if (fed >= bytes) {
             return false;
         }
+        size_t before = c->begun ? c->left.len : span->len;
         if (!c->begun) {
             begin_span(c, span);
         }
-        size_t before = c->left.len;
         if (span->escaped) {
             feed_escaped(c);
         } else {

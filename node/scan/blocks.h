@@ -65,8 +65,8 @@ void blocks_split(struct blocks *blocks, const char *body,
  * stay where they are; keys and count grow. */
 void blocks_begin(struct blocks_cut *cut, struct blocks *blocks,
                   const char *body, const struct scan *scan);
-/* Goes on for about so many bytes of body: up to SCAN_RUN_BYTES more, and what
- * describes a picture at once. True: it is done. */
+/* Goes on for about so many bytes of body: up to SCAN_RUN_BYTES more, and a
+ * picture, which is read at once. True: it is done. */
 bool blocks_more(struct blocks_cut *cut, size_t bytes) MUST_CHECK;
 
 #endif

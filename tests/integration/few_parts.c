@@ -4,6 +4,7 @@
  * number: how many parts from now on the next failure is; 0: none.
  */
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,7 +14,7 @@ struct exchange;
 void *__real_exchange_part(struct exchange *x, size_t size);
 void *__wrap_exchange_part(struct exchange *x, size_t size);
 
-static volatile uint32_t *left;
+static _Atomic uint32_t *left;
 
 /* Before the node is kept from its files. */
 __attribute__((constructor)) static void
@@ -33,7 +34,11 @@ begin(void)
 void *
 __wrap_exchange_part(struct exchange *x, size_t size)
 {
-    if (*left != 0 && --*left == 0) {
+    uint32_t now = atomic_load(left);
+
+    while (now != 0 && !atomic_compare_exchange_weak(left, &now, now - 1)) {
+    }
+    if (now == 1) {
         return NULL;
     }
     return __real_exchange_part(x, size);

@@ -199,6 +199,41 @@ class Forwarding(Proxy):
         self.assertEqual(answer.status, 200)
         self.assertEqual(worker.requests[0].json()["messages"][0]["content"], text)
 
+    def refused_and_next(self, refused, extra, status):
+        """A large request that is refused, and one behind it on its connection, whose body begins at the same byte."""
+        first = request_bytes(refused, extra=extra)
+        at = first.index(b"\r\n\r\n")
+        small = chat("small")
+        fill = at - request_bytes(small).index(b"\r\n\r\n") - len("y: \r\n")
+        second = request_bytes(small, extra="y: " + "z" * fill + "\r\n")
+        self.assertEqual(second.index(b"\r\n\r\n"), at)
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        s = self.connect()
+        s.sendall(first + second)
+        got = read_answer(s)
+        self.assertEqual(got[0], status)
+        while b"\r\n\r\n" not in got[3]:
+            more = s.recv(65536)
+            self.assertNotEqual(more, b"")
+            got = got[:3] + (got[3] + more,)
+        self.assertTrue(got[3].startswith(b"HTTP/1.1 200 "))
+        self.assertEqual([json.loads(r.body)["messages"] for r in worker.requests], [small["messages"]])
+
+    def test_a_large_body_is_read_for_its_own_request_alone(self):
+        large = {**chat("x" * 80000), "stream": True, "stream_options": {}}
+        with self.subTest("refused by its head"):
+            self.refused_and_next(large, "x-request-timeout: bad\r\n", 400)
+        with self.subTest("refused by its body"):
+            self.refused_and_next({**large, "priority": "bad"}, "filler: filler\r\n", 400)
+
+    def test_who_sends_no_more_is_told_what_is_wrong_with_a_large_body(self):
+        self.serve(FakeWorker(self, echo))
+        s = self.connect()
+        s.sendall(request_bytes(chat("x" * (3 << 20), priority="bad")))
+        s.shutdown(socket.SHUT_WR)
+        self.assertTrue(s.recv(16).startswith(b"HTTP/1.1 400 "))
+
     def test_who_leaves_while_his_large_body_is_read_holds_nobody_up(self):
         self.serve(FakeWorker(self, echo))
         leaving = [self.connect() for _ in range(3)]

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "node/edge/client_internal.h"
 #include "node/edge/edge_internal.h"
 
 #define BODY_BYTES ((size_t)1 << 20)
@@ -16,6 +17,8 @@ static const struct client *served[4]; /* in that order */
 static unsigned served_count;
 static bool ahead[4]; /* its keys were there */
 static uint64_t last_key[4];
+static struct slice pipelined; /* the body that is served next, within that */
+static bool refused_unread;    /* the first one is refused for its head */
 
 /* What stands around reading.c. */
 
@@ -41,6 +44,26 @@ client_read_head(struct client *client)
 }
 
 void
+client_update_interest(struct client *client)
+{
+    cr_assert(list_is_empty(&client->reading));
+}
+
+/* The request was answered at once, so the next one of its connection is served
+ * before request_serve() returns: it lies where the first one lay. */
+static void ON_LANE
+serve_pipelined(struct client *client)
+{
+    struct slice next = pipelined;
+
+    pipelined = (struct slice){.ptr = NULL, .len = 0};
+    memcpy(client->in + client->framing.head_bytes, next.ptr, next.len);
+    client->framing = (struct client_framing){
+        .head_bytes = client->framing.head_bytes, .body_bytes = next.len};
+    request_serve(client);
+}
+
+void
 request_serve(struct client *client)
 {
     static struct exchange x;
@@ -50,12 +73,16 @@ request_serve(struct client *client)
     x.body = (struct slice){.ptr = client->in + client->framing.head_bytes,
                             .len = client->framing.body_bytes};
     served[served_count] = client;
-    ahead[served_count] = lane->reading.whole == client;
-    if (reading_take(&x) == 0) {
+    ahead[served_count] = client->framing.ahead;
+    if (!refused_unread && reading_take(&x) == 0) {
         last_key[served_count] =
             lane->route.blocks.keys[lane->route.blocks.count - 1];
     }
     served_count++;
+    refused_unread = false;
+    if (pipelined.len != 0) {
+        serve_pipelined(client);
+    }
 }
 
 static void
@@ -69,10 +96,13 @@ open_lane(void)
     lane = calloc(1, sizeof(*lane));
     node.config = &config;
     lane->node = &node;
+    lane->limits.inflight_max = 100;
     lane->request_limits = (struct http_limits){.head_bytes_max = 1 << 10,
                                                 .target_bytes_max = 1 << 8,
                                                 .headers_max = 8};
     served_count = 0;
+    pipelined = (struct slice){.ptr = NULL, .len = 0};
+    refused_unread = false;
     cr_assert_eq(uv_loop_init(&lane->loop), 0);
     lane->loop.data = lane;
     cr_assert_eq(route_scratch_init(&lane->route, &config), 0);
@@ -178,7 +208,7 @@ Test(node_edge_reading, a_large_body_is_read_over_many_turns_to_the_same_keys)
     cr_assert_geq(turns_until_served(1), BODY_BYTES / (64U << 10));
     cr_assert(ahead[0]);
     cr_assert_eq(last_key[0], key_at_once(client));
-    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.turn));
+    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.piece));
     free_client(client);
 }
 
@@ -188,7 +218,7 @@ Test(node_edge_reading, a_small_body_is_read_at_once)
     struct client *client = client_with(4096, 'a');
 
     cr_assert(!reading_begin(client));
-    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.turn));
+    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.piece));
     free_client(client);
 }
 
@@ -229,7 +259,7 @@ Test(node_edge_reading, who_is_closed_between_two_pieces_leaves_the_line)
     (void)turns_until_served(1);
     cr_assert(served[0] == third && ahead[0]);
     cr_assert_eq(last_key[0], key_at_once(third));
-    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.turn));
+    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.piece));
     free_client(third);
 }
 
@@ -243,7 +273,7 @@ Test(node_edge_reading, the_last_one_that_leaves_stops_the_turns)
     turn();
     reading_drop(client);
     reading_drop(client); /* harmless */
-    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.turn));
+    cr_assert(!uv_is_active((uv_handle_t *)&lane->reading.piece));
     turn();
     cr_assert_eq(served_count, 0);
     free_client(client);
@@ -270,5 +300,47 @@ Test(node_edge_reading, a_reload_between_two_pieces_has_it_read_anew)
     (void)turns_until_served(1);
     cr_assert(!ahead[0]);
     cr_assert_eq(last_key[0], key_at_once(client));
+    free_client(client);
+}
+
+/* What was read is that of one request, not of its connection. */
+static void
+serves_the_next_one_by_its_own_body(bool unread)
+{
+    struct client *client = client_with(BODY_BYTES, 'a');
+    struct client *next = client_with(4096, 'b');
+
+    pipelined =
+        (struct slice){.ptr = next->in + next->framing.head_bytes, .len = 4096};
+    refused_unread = unread;
+    begin(client);
+    (void)turns_until_served(2);
+    cr_assert(ahead[0] && !ahead[1]);
+    cr_assert_eq(last_key[1], key_at_once(next));
+    free_client(client);
+    free_client(next);
+}
+
+Test(node_edge_reading, the_next_request_is_read_by_itself)
+{
+    serves_the_next_one_by_its_own_body(false);
+}
+
+Test(node_edge_reading, the_next_request_is_read_by_itself_after_a_refusal)
+{
+    serves_the_next_one_by_its_own_body(true);
+}
+
+Test(node_edge_reading, a_full_node_reads_nothing_in_pieces)
+{
+    role_is_lane();
+    struct client *client = client_with(BODY_BYTES, 'a');
+
+    lane->limits.inflight_max = 1;
+    gauge_add(&node.inflight, 1);
+    cr_assert(!reading_begin(client));
+    gauge_add(&node.inflight, -1);
+    cr_assert(reading_begin(client));
+    reading_drop(client);
     free_client(client);
 }

@@ -274,6 +274,28 @@ Test(node_blocks, a_piece_is_no_longer_than_asked_for_and_a_run)
     }
 }
 
+Test(node_blocks, a_piece_has_one_large_picture_at_most)
+{
+    static char body[4 * 100100];
+    size_t len = (size_t)sprintf(body, "{\"messages\":[{\"role\":\"user\","
+                                       "\"content\":[");
+
+    for (unsigned i = 0; i < 4; i++) {
+        len += (size_t)sprintf(body + len,
+                               "%s{\"type\":\"image_url\",\"image_url\":"
+                               "{\"url\":\"data:%u",
+                               i == 0 ? "" : ",", i);
+        memset(body + len, 'a', 100000);
+        len += 100000;
+        len += (size_t)sprintf(body + len, "\"}}");
+    }
+    (void)sprintf(body + len, "]}]}");
+    struct cut whole = cut_at(body, 256, KEYS_MAX);
+    struct cut pieces;
+    cr_assert_geq(cut_in_pieces(&pieces, body, 256, 64U << 10), 4);
+    cr_assert(same(&whole, &pieces));
+}
+
 Test(node_blocks, an_id_at_the_end_of_a_run_stays_whole)
 {
     static char close[(1 << 18) + 64];
