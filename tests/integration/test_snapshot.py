@@ -410,7 +410,7 @@ class Taking(SnapshotCase):
     def test_what_cannot_be_loaded_is_kept_aside(self):
         engines = [self.engine("engine-1", "--blocks", "100000", "--speed", "1000")]
         node = self.node(engines)
-        for prompt in prompts(9, 60, groups=60, length=1900):
+        for prompt in prompts(9, 110, groups=110, length=1900):
             self.complete(node, prompt)
         self.in_step(node, engines)
         held = self.held(node)
