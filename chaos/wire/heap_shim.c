@@ -21,11 +21,13 @@
 #include "index/base/counter.h"
 
 /* glibc's own, under the names that remain when others are replaced. */
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier) */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *memory);
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 struct heap {
     struct counter taken_bytes;

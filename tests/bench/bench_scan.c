@@ -46,9 +46,11 @@ static const struct scan_kernel *kernel;
 static unsigned long allocations;
 
 /* Every allocation of the program passes here. */
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier) */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *ptr, size_t size);
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 void *
 malloc(size_t size)

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 struct exchange;
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier) */
 void *__real_exchange_part(struct exchange *x, size_t size);
 void *__wrap_exchange_part(struct exchange *x, size_t size);
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 static _Atomic uint32_t *left;
 

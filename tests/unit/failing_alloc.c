@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier) */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -16,6 +17,7 @@ void *__wrap_realloc(void *old, size_t size);
 void *__wrap_aligned_alloc(size_t align, size_t size);
 void *__wrap_mmap(void *at, size_t size, int access, int flags, int file,
                   off_t from);
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 static bool armed;
 static uint64_t left;

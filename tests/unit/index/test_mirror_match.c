@@ -6,9 +6,10 @@
 #include <criterion/criterion.h>
 
 static void on_step(void);
+/* NOLINTNEXTLINE(clang-diagnostic-reserved-macro-identifier) */
 #define __builtin_prefetch(...) on_step()
 #include "index/mirror_match.c" /* NOLINT(bugprone-suspicious-include) */
-#undef __builtin_prefetch
+#undef __builtin_prefetch /* NOLINT(clang-diagnostic-reserved-macro-identifier) */
 
 #include "index/base/rng.h"
 

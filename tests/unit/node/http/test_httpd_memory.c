@@ -7,12 +7,14 @@ TestSuite(node_httpd_memory, .timeout = 60);
 static unsigned long allocations;
 static unsigned long fail_at; /* the n-th from now on; 0: none */
 
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier) */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 static bool
 fails(void)
