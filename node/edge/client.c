@@ -81,10 +81,15 @@ client_close(struct client *client, bool reset)
 }
 
 void
-client_linger(struct client *client)
+client_end(struct client *client)
 {
+    if (!client->drop && client->in_len <= client->request_bytes) {
+        client_close(client, false);
+        return;
+    }
     client->state = CLIENT_LINGER;
     client_give_in(client);
+    client_give_out(client);
     sock_end(&client->sock);
     lane_time(client->lane, &client->deadline, LANE_TIMEOUT_LINGER);
     client_update_interest(client);

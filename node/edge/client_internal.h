@@ -18,12 +18,6 @@
 void client_update_interest(struct client *client) ON_LANE;
 /* Serves the requests that are whole, and waits for the next one. */
 void client_process(struct client *client) ON_LANE;
-/*
- * Closing while unread bytes are in the kernel resets the connection, and a
- * reset can overtake the answer. So after an error: send, end our direction,
- * read on for a while and throw away.
- */
-void client_linger(struct client *client) ON_LANE;
 
 /* client_frame.c */
 

@@ -96,11 +96,7 @@ client_answered(struct client *client)
 {
     CHECK(client->state == CLIENT_BUSY && client->exchange == NULL);
     if (client->close_after) {
-        if (client->drop) {
-            client_linger(client);
-        } else {
-            client_close(client, false);
-        }
+        client_end(client);
         return;
     }
     client_release_request(client);

@@ -94,7 +94,7 @@
 #define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
 #define WAITING_ANSWER_MAX 4096 /* tokens of an answer that count in turns */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
-#define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
+#define EDGE_LINGER_BYTES  ((size_t)64 << 20) /* read and dropped at the end */
 
 enum lane_timeout {
     LANE_TIMEOUT_HEAD,
@@ -233,7 +233,7 @@ struct lane {
 enum client_state {
     CLIENT_READING, /* waiting for a request, or in the middle of one */
     CLIENT_BUSY,    /* its exchange runs, or an answer is being flushed */
-    CLIENT_LINGER,  /* answered with an error: reads and drops, then closes */
+    CLIENT_LINGER,  /* had its last answer: reads and drops, then closes */
     CLIENT_CLOSED,  /* waits for the loop to let go of the handle */
 };
 
@@ -443,6 +443,13 @@ int client_send(struct client *client, const struct iovec *parts,
 void client_answered(struct client *client) ON_LANE;
 /* Ends the connection at once; an open exchange is cancelled. */
 void client_close(struct client *client, bool reset) ON_LANE;
+/*
+ * Closes after the last answer; what was not sent of it is dropped. Closing
+ * while unread bytes are in the kernel resets the connection, and a reset can
+ * overtake answers. So where the client sent more, or has yet to: ends our
+ * direction, reads on for a while and throws away.
+ */
+void client_end(struct client *client) ON_LANE;
 /* The lane's head is that of its request again, which is whole. */
 void client_read_head(struct client *client) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */

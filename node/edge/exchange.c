@@ -253,7 +253,12 @@ sever(struct exchange *x)
     }
     end(x, DISPATCH_SEVERED, 0);
     /* Where the framing cannot show that bytes are missing, a reset does. */
-    client_close(client, length_unknown);
+    if (length_unknown) {
+        client_close(client, true);
+    } else {
+        form_cut(client);
+        client_end(client);
+    }
 }
 
 /* Attempts */

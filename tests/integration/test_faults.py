@@ -128,6 +128,44 @@ class Hostile(Rig):
 
 
 class Faults(Rig):
+    def test_the_end_of_a_connection_does_not_overtake_answers(self):
+        """The node closes while more requests are unread, which is a reset unless it reads on."""
+        begun = threading.Event()
+
+        def handler(peer, request):
+            number = request.json()["messages"][0]["content"]
+            if number == "first":
+                peer.answer(200, b"1" * 300_000)
+            elif number == "cut":
+                peer.begin_stream()
+                peer.chunk(b"2")
+                begun.set()
+                raise Close
+            elif number == "last":
+                peer.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"2" * 300_000)
+                begun.set()
+                raise Close
+
+        node = self.serve(FakeWorker(self, handler))
+        unread = request_bytes(chat("more " * 200_000))
+        for second in ("cut", "last"):
+            with self.subTest(second=second):
+                begun.clear()
+                s = self.connect()
+                s.sendall(request_bytes(chat("first")) + request_bytes(chat(second)) + unread[:-1])
+                self.assertTrue(begun.wait(harness.IO_TIMEOUT_S))
+                harness.wait_until(lambda: self.levels(node)["inflight"] == 0, "it has ended")
+                got = read_all(s)
+                self.assertEqual(got.count(b"1" * 300_000), 1)
+                if second == "last":
+                    self.assertTrue(got.endswith(b"2" * 300_000))
+        self.settles(node)
+
+    def test_who_sends_all_of_a_body_that_is_too_large_is_told(self):
+        node = self.serve(FakeWorker(self, echo), options=["--limits.body_bytes_max", "64KiB"])
+        self.assertEqual(self.post(chat("x" * (20 << 20))).status, 413)
+        self.settles(node)
+
     def test_every_way_out_gives_back_what_was_taken(self):
         release = threading.Event()
         self.addCleanup(release.set)
