@@ -195,30 +195,14 @@ config_diff(const struct config *now, const struct config *wanted,
     diff_workers(now, wanted, diff);
 }
 
-int
+void
 config_diff_take(const struct config_diff *diff, const struct config *wanted,
                  struct config *into)
 {
-    struct buf text;
-    int outcome = 0;
-
-    buf_init(&text, TEXT_MAX);
-    for (size_t i = 0; i < config_schema_node.count && outcome == 0; i++) {
+    for (size_t i = 0; i < config_schema_node.count; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
         if (diff->changed[i] && config_key_is_live(key)) {
-            buf_clear(&text);
-            config_value_print(key, wanted, &text);
-            outcome = text.failed ? -ENOMEM : 0;
-            if (!text.failed && text.len == 0) {
-                CHECK(key->type == CONFIG_FILE); /* it is absent now */
-                ((char *)into)[key->offset] = '\0';
-                continue;
-            }
-            bool good =
-                text.failed || config_value_set(key, buf_slice(&text), into);
-            CHECK(good); /* it was read from such a text */
+            config_value_copy(key, wanted, into);
         }
     }
-    buf_fini(&text);
-    return outcome;
 }

@@ -37,10 +37,8 @@ bool config_key_is_live(const struct config_key *key);
 void config_diff(const struct config *now, const struct config *wanted,
                  struct config_diff *diff);
 
-/* Copies the changed live keys of `wanted` into *into, and nothing else. 0 or
- * -ENOMEM: some of them may be missing. */
-int config_diff_take(const struct config_diff *diff,
-                     const struct config *wanted, struct config *into)
-    MUST_CHECK;
+/* Copies the changed live keys of `wanted` into *into, and nothing else. */
+void config_diff_take(const struct config_diff *diff,
+                      const struct config *wanted, struct config *into);
 
 #endif

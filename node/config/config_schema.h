@@ -128,6 +128,10 @@ const char *config_key_environment(const struct config_key *key,
 bool config_value_set(const struct config_key *key, struct slice text,
                       void *into) MUST_CHECK;
 
+/* Stores the value that `from` has, or that it has none, in `into`. */
+void config_value_copy(const struct config_key *key, const void *from,
+                       void *into);
+
 /* Appends the stored value as text that config_value_set() reads back. */
 void config_value_print(const struct config_key *key, const void *from,
                         struct buf *out);

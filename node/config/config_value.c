@@ -264,22 +264,51 @@ config_island_read(struct slice text, char to[CONFIG_LABEL_MAX])
     return good;
 }
 
+/* Of what is stored; of a text with its NUL. */
 static size_t
-text_room(enum config_type type)
+value_size(enum config_type type)
 {
-    static const size_t rooms[] = {
+    static const size_t sizes[] = {
+        [CONFIG_COUNT] = sizeof(uint32_t),
+        [CONFIG_SIZE] = sizeof(uint64_t),
+        [CONFIG_DURATION] = sizeof(uint32_t),
+        [CONFIG_RATIO] = sizeof(uint32_t),
+        [CONFIG_CHOICE] = sizeof(uint32_t),
         [CONFIG_LABEL] = CONFIG_LABEL_MAX,
+        [CONFIG_ISLAND] = CONFIG_LABEL_MAX,
         [CONFIG_SECRET] = CONFIG_SECRET_MAX,
         [CONFIG_TEXT] = CONFIG_TEXT_MAX,
         [CONFIG_PATH] = URL_PATH_MAX,
         [CONFIG_FILE] = CONFIG_FILE_MAX,
         [CONFIG_PATHS] = CONFIG_PATHS_MAX,
         [CONFIG_NAMES] = CONFIG_NAMES_MAX,
+        [CONFIG_LISTEN] = sizeof(struct url),
+        [CONFIG_WEB] = sizeof(struct url),
+        [CONFIG_TCP] = sizeof(struct url),
+        [CONFIG_PLACES] = sizeof(struct config_joins),
+        [CONFIG_STATUSES] = sizeof(struct config_statuses),
+        [CONFIG_RANGES] = sizeof(struct ranges),
+        [CONFIG_MODELS] = sizeof(struct config_models),
+        [CONFIG_ALIASES] = sizeof(struct config_aliases),
+        [CONFIG_SLOS] = sizeof(struct config_slos),
+        [CONFIG_RATE] = sizeof(struct limits_rate),
+        [CONFIG_LIMITS] = sizeof(struct config_model_limits),
         [CONFIG_ORIGINS] = CONFIG_ORIGINS_MAX,
+        [CONFIG_SAMPLE] = sizeof(uint32_t),
+        [CONFIG_CHOICES] = sizeof(struct config_choices),
+        [CONFIG_LINKS] = sizeof(struct config_links),
+        [CONFIG_POOLS] = sizeof(struct config_scale_pools),
     };
 
-    CHECK(type < sizeof(rooms) / sizeof(*rooms) && rooms[type] != 0);
-    return rooms[type];
+    CHECK(type < sizeof sizes / sizeof *sizes && sizes[type] != 0);
+    return sizes[type];
+}
+
+void
+config_value_copy(const struct config_key *key, const void *from, void *into)
+{
+    memcpy((char *)into + key->offset, (const char *)from + key->offset,
+           value_size(key->type));
 }
 
 static bool
@@ -290,7 +319,7 @@ set_text(const struct config_key *key, struct slice text, char *to)
                 : key->type == CONFIG_ORIGINS ? http_cors_is_list(text)
                                               : is_text_of(key->type, text);
 
-    if (text.len >= text_room(key->type) || !good) {
+    if (text.len >= value_size(key->type) || !good) {
         return false;
     }
     memcpy(to, text.ptr, text.len);

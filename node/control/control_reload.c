@@ -114,11 +114,7 @@ mix(struct control_reload *reload, struct config *mixed,
     *mixed = reload->now;
     mixed->workers = NULL;
     mixed->workers_count = 0;
-    if (config_diff_take(&reload->diff, &reload->wanted, mixed) != 0) {
-        buf_add_text(&errors->text, "no memory; try again\n");
-        errors->count++;
-        return RELOAD_E_INVALID;
-    }
+    config_diff_take(&reload->diff, &reload->wanted, mixed);
     config_check(mixed, errors);
     return errors->count == 0 ? 0 : RELOAD_E_INVALID;
 }

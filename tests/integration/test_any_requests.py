@@ -23,7 +23,7 @@ REQUESTS = 12    # on a connection
 BODY_MAX = 640 << 10
 SIZES = ((50, 3000), (64_000, 68_000), (100_000, 600_000))
 WORDS = ("plain words ", 'quo"tes\\ and\nlines\t', "caf\u00e9 \u4e2d\u6587 ", "\U0001f600\u0001")
-FINE = ("length", "chunks", "stream", "until_close")
+FINE = ("length", "chunks", "stream", "until_close", "old", "interim", "extra")
 
 
 def digest(body):
@@ -120,8 +120,15 @@ class AnyRequests(Rig):
             raise Close
         if asked.ends == "fails":
             peer.answer(500, payload)
-        elif asked.ends == "length":
-            peer.answer(200, payload)
+        elif asked.ends in ("length", "interim", "extra"):
+            if asked.ends == "interim":
+                peer.send("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+            more = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nnobody's"
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(payload) + payload +
+                      (more if asked.ends == "extra" else b""))
+        elif asked.ends == "old":
+            peer.send(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(payload) + payload)
+            raise Close
         elif asked.ends == "until_close":
             peer.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + payload)
             raise Close

@@ -63,7 +63,7 @@ Test(node_config_diff, keys_are_taken_over_or_need_a_restart)
     cr_assert(diff.changed[row("timeouts.head")]);
     cr_assert(diff.changed[row("log.level")]);
     cr_assert(diff.changed[row("lanes")]);
-    cr_assert_eq(config_diff_take(&diff, &wanted, &now), 0);
+    config_diff_take(&diff, &wanted, &now);
     cr_assert_eq(now.timeouts.head_ms, 3000);
     cr_assert_eq(now.log.level, LOG_LEVEL_DEBUG);
     cr_assert_eq(now.lanes, 0);
@@ -79,11 +79,45 @@ Test(node_config_diff, what_guards_the_request_path_is_taken_over)
             "breaker: {max_ejection_percent: 20}\n");
     cr_assert_eq(diff.live_count, 4);
     cr_assert_eq(diff.restart_count, 0);
-    cr_assert_eq(config_diff_take(&diff, &wanted, &now), 0);
+    config_diff_take(&diff, &wanted, &now);
     cr_assert_eq(now.placement_headers, 0);
     cr_assert_not(config_statuses_has(&now.retries.statuses, 500));
     cr_assert_eq(now.retries.after_send, 0);
     cr_assert_eq(now.breaker.max_ejection_percent, 20);
+}
+
+/* A value of a key that may be absent. */
+static struct slice
+some_value(enum config_type type)
+{
+    return type == CONFIG_WEB       ? SLICE("http://x")
+           : type == CONFIG_ORIGINS ? SLICE("https://x")
+           : type == CONFIG_FILE    ? SLICE("/x")
+                                    : SLICE("x");
+}
+
+Test(node_config_diff, a_key_that_is_absent_now_is_taken_over)
+{
+    uint32_t absent = 0;
+
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        if (key->fallback[0] != '\0' || !config_key_is_live(key)) {
+            continue;
+        }
+        load(&now, "{}");
+        load(&wanted, "{}");
+        cr_assert(config_value_set(key, some_value(key->type), &now), "%s",
+                  key->name);
+        config_diff(&now, &wanted, &diff);
+        cr_assert_eq(diff.live_count, 1, "%s", key->name);
+        config_diff_take(&diff, &wanted, &now);
+        config_diff(&now, &wanted, &diff);
+        cr_assert_eq(diff.live_count, 0, "%s", key->name);
+        clean();
+        absent++;
+    }
+    cr_assert_gt(absent, 3);
 }
 
 Test(node_config_diff, a_name_of_a_live_key_is_that_of_a_key)

@@ -2,7 +2,7 @@
  * all of it is in force, or a fault is told; nothing leaks. */
 #include <criterion/criterion.h>
 
-#include "node/config/config_diff.h"
+#include "node/config/config.h"
 #include "node/text/json_show.h"
 #include "tests/unit/failing_alloc.h"
 
@@ -104,25 +104,4 @@ Test(node_config_memory, an_answer_is_shown_whole_or_not_at_all)
         buf_fini(&out);
     }
     cr_assert_gt(n, 1);
-}
-
-Test(node_config_memory, a_change_is_taken_over_or_told)
-{
-    struct config now;
-    struct config wanted;
-    struct config_diff diff;
-    uint64_t n = 0;
-
-    config_init(&now);
-    config_init(&wanted);
-    wanted.breaker.failures = now.breaker.failures + 1;
-    config_diff(&now, &wanted, &diff);
-    for (; failing_alloc_after(n); n++) {
-        struct config mixed = now;
-        cr_assert(config_diff_take(&diff, &wanted, &mixed) != 0 ||
-                  mixed.breaker.failures == wanted.breaker.failures);
-    }
-    cr_assert_gt(n, 0);
-    config_fini(&now);
-    config_fini(&wanted);
 }
