@@ -46,7 +46,7 @@ find_listed(const struct fleet_models *models, struct slice name)
     size_t low = 0;
     size_t high = models->count;
 
-    CHECK_SLOW(name.len != 0 && (high == 0 || models->model != NULL));
+    CHECK_SLOW(high == 0 || models->model != NULL);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = slice_compare(models->model[middle].name, name);
@@ -88,8 +88,7 @@ fleet_view_find_model(const struct fleet_view *view, struct slice name)
 bool
 fleet_view_is_adapter(const struct fleet_view *view, struct slice name)
 {
-    const struct fleet_model *listed =
-        name.len != 0 ? find_listed(view->models, name) : NULL;
+    const struct fleet_model *listed = find_listed(view->models, name);
 
     return listed != NULL && listed->adapter;
 }

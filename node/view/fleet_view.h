@@ -317,7 +317,7 @@ fleet_view_get(const struct fleet_board *board)
 struct worker_set fleet_view_find_model(const struct fleet_view *view,
                                         struct slice name);
 
-/* What workers tell of a model; NULL: none lists it. The name is not empty. */
+/* What workers tell of a model; NULL: none lists it. */
 const struct fleet_model *fleet_view_model(const struct fleet_view *view,
                                            struct slice name);
 

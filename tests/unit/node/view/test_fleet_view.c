@@ -36,6 +36,7 @@ Test(node_fleet_view, a_model_is_found_among_sorted_names)
     cr_assert_eq(fleet_view_find_model(&view, SLICE("b")).word[0], 0x84);
     cr_assert_eq(fleet_view_find_model(&view, SLICE("c")).word[0], 0x80);
     cr_assert_eq(fleet_view_find_model(&view, SLICE("")).word[0], 0xff);
+    cr_assert_null(fleet_view_model(&view, SLICE("")));
 }
 
 Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
