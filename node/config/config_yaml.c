@@ -283,7 +283,7 @@ config_yaml_text(const struct config_yaml *yaml,
 {
     CHECK((size_t)node->text_at + node->text_len <= yaml->text.len);
     if (node->kind != CONFIG_YAML_SCALAR || node->text_len == 0) {
-        return (struct slice){.len = 0};
+        return SLICE("");
     }
     return (struct slice){.ptr = yaml->text.ptr + node->text_at,
                           .len = node->text_len};

@@ -98,6 +98,11 @@ static const struct {
     {HEAD "  - {name: r, longer: x}\n",
      "f:4:23: longer: expected a number of bytes from 1 to 4000000000, not "
      "\"x\"\n"},
+    {HEAD "  - {name: r, longer: ''}\n",
+     "f:4:23: longer: expected a number of bytes from 1 to 4000000000, not "
+     "\"\"\n"},
+    {HEAD "  - {name: r, longer: 1, semantic_threshold: ''}\n",
+     "f:4:46: semantic_threshold: expected 0.5 to 1, or off, not \"\"\n"},
     {HEAD "  - {longer: 1}\n", "f:4:5: a rule without name\n"},
     {HEAD "  - {name: r}\n", "f:4:5: the rule r has no condition: it would fit "
                              "all requests\n"},
