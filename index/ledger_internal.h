@@ -103,7 +103,7 @@ struct stream {
  * Names, in 1024 tables of lines. The hash of a name chooses the table, then by
  * its next bits, which stay with the number, the line where it belongs: a table
  * grows without a look at its entries. A name for which there is no room there
- * lies in a line further on.
+ * lies in a line further on, until one leaves and it can come closer.
  */
 #define NAME_SHARD_BITS 10
 #define NAME_SHARDS     (1U << NAME_SHARD_BITS)

@@ -50,6 +50,20 @@ slots_with(const struct name_line *line, uint32_t ref)
     return hits;
 }
 
+static uint32_t
+line_after(const struct name_shard *shard, uint32_t at)
+{
+    CHECK_SLOW(at < shard->lines);
+    return at + 1 < shard->lines ? at + 1 : 0;
+}
+
+/* The bits of its name's hash that a slot keeps. */
+static uint32_t
+part_of(const struct name_line *line, uint32_t slot)
+{
+    return line->slot[slot] >> REF_BITS << NAME_TAG_BITS | line->tag[slot];
+}
+
 /* Puts a number into the first free slot from its line on. There is one. */
 static void
 place(struct name_shard *shard, uint32_t ref, uint32_t part)
@@ -67,7 +81,7 @@ place(struct name_shard *shard, uint32_t ref, uint32_t part)
             return;
         }
         line->past++;
-        at = at + 1 < shard->lines ? at + 1 : 0;
+        at = line_after(shard, at);
     }
 }
 
@@ -93,9 +107,7 @@ resize(struct ledger *l, struct name_shard *shard, uint32_t lines)
         for (uint32_t i = 0; i < NAME_SLOTS; i++) {
             uint32_t ref = line->slot[i] & REF_MASK;
             if (ref != REF_NONE) {
-                place(
-                    &next, ref,
-                    line->slot[i] >> REF_BITS << NAME_TAG_BITS | line->tag[i]);
+                place(&next, ref, part_of(line, i));
             }
         }
     }
@@ -137,6 +149,54 @@ ledger_names_insert(struct ledger *l, uint32_t ref)
     return true;
 }
 
+/* The slots of a line whose names came by the line `on` lines before it, as
+ * bits. All are compared, as in name_hits(). */
+static uint32_t
+slots_past(const struct name_shard *shard, uint32_t at, uint32_t on)
+{
+    const struct name_line *line = &shard->line[at];
+    uint32_t hits = 0;
+
+    CHECK_SLOW(on > 0 && on < shard->lines);
+    for (uint32_t i = 0; i < NAME_SLOTS; i++) {
+        uint32_t home = name_home(part_of(line, i), shard->lines);
+        uint32_t from = at >= home ? at - home : at + shard->lines - home;
+        hits |= (uint32_t)(from >= on) << i;
+    }
+    return hits & ~slots_with(line, REF_NONE);
+}
+
+/*
+ * Fills a slot that became free by a name that lies further on since there was
+ * no room. Otherwise those that come and go drive each other ever further from
+ * their lines: in a table that is 80 % full, a new name would have 12 lines to
+ * look at; so it has 2.1, and 1.7 if the slot of the one that moves were filled
+ * as well, and so on.
+ */
+static void
+close_up(struct name_shard *shard, uint32_t at, uint32_t slot)
+{
+    struct name_line *hole = &shard->line[at];
+    uint32_t on = 0;
+    uint32_t hits = 0;
+
+    CHECK_SLOW((hole->slot[slot] & REF_MASK) == REF_NONE);
+    if (hole->past == 0) {
+        return;
+    }
+    for (; hits == 0; hits = slots_past(shard, at, on)) {
+        CHECK(shard->line[at].past > 0);
+        shard->line[at].past--;
+        at = line_after(shard, at);
+        on++;
+    }
+    struct name_line *line = &shard->line[at];
+    uint32_t i = (uint32_t)__builtin_ctz(hits);
+    hole->slot[slot] = line->slot[i];
+    hole->tag[slot] = line->tag[i];
+    line->slot[i] = REF_NONE;
+}
+
 void
 ledger_names_remove(struct ledger *l, uint32_t ref)
 {
@@ -150,11 +210,12 @@ ledger_names_remove(struct ledger *l, uint32_t ref)
         if (hits != 0) {
             line->slot[__builtin_ctz(hits)] = REF_NONE;
             shard->used--;
+            close_up(shard, at, (uint32_t)__builtin_ctz(hits));
             return;
         }
         CHECK(line->past > 0);
         line->past--;
-        at = at + 1 < shard->lines ? at + 1 : 0;
+        at = line_after(shard, at);
     }
 }
 
@@ -207,7 +268,8 @@ home_line(const struct name_table *names, uint64_t name)
                : &shard->line[name_home(name_part(hash), shard->lines)];
 }
 
-/* First the lines, then the entries that they name. */
+/* First the lines, then the entries that they name, and the next lines where
+ * some names lie further on. */
 static void
 prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
 {
@@ -219,6 +281,10 @@ prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
     }
     for (uint32_t i = 0; i < count; i++) {
         struct name_walk walk = name_walk(&l->names, names[i]);
+        if (walk.lines > 0 && walk.line[walk.at].past > 0) {
+            __builtin_prefetch(&walk.line[walk.at] + 1, 1);
+        }
+        walk.further = 0;
         uint32_t ref = name_next(&walk);
         if (ref != REF_NONE) { /* it may begin in one cache line and end in
                                   the next */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "index/index.h"
+#include "index/ledger_internal.h"
 
 #define RUN 1024
 
@@ -138,5 +139,59 @@ Test(ledger_bound, a_long_chain_that_only_its_end_kept_goes_bit_by_bit)
     ledger_stats(ledger, &stats);
     cr_assert_eq(stats.names, 0);
     require_check(ledger);
+    ledger_free(ledger);
+}
+
+/* A block without a block before it. */
+static void
+store_lone(struct ledger *ledger, uint32_t stream, uint64_t name)
+{
+    struct event_words out = {.words = words, .max = 2};
+    struct ledger_done done;
+    uint32_t token = (uint32_t)name;
+    struct ledger_run run = {.root = 3,
+                             .hashes = &name,
+                             .count = 1,
+                             .block_tokens = 1,
+                             .tokens = &token};
+
+    cr_assert_eq(ledger_store(ledger, stream, &run, &out, &done), 0);
+}
+
+/* How many lines names lie after their own, all together. */
+static uint64_t
+lines_past(const struct ledger *ledger)
+{
+    uint64_t past = 0;
+
+    for (uint32_t i = 0; i < NAME_SHARDS; i++) {
+        const struct name_shard *shard = &ledger->names.shard[i];
+        for (uint32_t at = 0; at < shard->lines; at++) {
+            past += shard->line[at].past;
+        }
+    }
+    return past;
+}
+
+Test(ledger_bound, names_that_come_and_go_stay_near_their_lines)
+{
+    enum {
+        NAMES = 64 * 1024
+    };
+    uint32_t stream;
+    struct ledger *ledger = new_ledger((size_t)64 << 20, &stream);
+    uint64_t next = 1;
+
+    while (next <= NAMES) {
+        store_lone(ledger, stream, next++);
+    }
+    uint64_t past = lines_past(ledger);
+    cr_assert_gt(past, 0);
+    for (uint32_t i = 0; i < 3 * NAMES; i++, next++) {
+        take_out(ledger, stream, next - NAMES, 1);
+        store_lone(ledger, stream, next);
+    }
+    require_check(ledger);
+    cr_assert_lt(lines_past(ledger), past);
     ledger_free(ledger);
 }
