@@ -359,7 +359,7 @@ measure(const struct shape *shape, uint64_t pairs)
     }
     print_memory();
     print_rates("filling", &filling);
-    while (churning.stored < pairs / 4) {
+    while (churning.stored < pairs) {
         turn(shape, at, true, &churning);
         at = (at + TIMED * shape->holders) % STREAMS;
     }
