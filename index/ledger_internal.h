@@ -340,8 +340,12 @@ bool ledger_names_insert(struct ledger *l, uint32_t ref) MUST_CHECK;
 /* Takes an entry out; it is there. */
 void ledger_names_remove(struct ledger *l, uint32_t ref);
 
-/* Enters all live entries into an empty table. 0, or as l->refusal says. */
-int ledger_names_fill(struct ledger *l) MUST_CHECK;
+/* Makes an empty table large enough for all entries there are. 0, or as
+ * l->refusal says. */
+int ledger_names_reserve(struct ledger *l) MUST_CHECK;
+
+/* Fetches the line where a name is going to be entered. */
+void ledger_names_fetch(const struct ledger *l, uint64_t name);
 
 /* Looks at one shard and shrinks it when it is far too large. */
 void ledger_names_tidy(struct ledger *l);

@@ -5,6 +5,8 @@
  */
 #include "index/ledger_internal.h"
 
+#define AHEAD 32 /* entries whose lines of names are fetched together */
+
 static bool
 segments_reserve(struct ledger *l, uint32_t ref)
 {
@@ -289,21 +291,6 @@ ledger_load_journal(struct ledger *ledger, const uint64_t *words, size_t count)
 
 /* ---- the end ---- */
 
-/* Makes the list of free numbers, the least first. */
-static void
-free_rest(struct ledger *l)
-{
-    struct pool *pool = &l->entries;
-
-    CHECK(pool->fresh >= 1 && pool->free == REF_NONE);
-    pool->used = pool->fresh - 1;
-    for (uint32_t ref = pool->fresh - 1; ref > REF_NONE; ref--) {
-        if (entry_at(l, ref)->link == 0) {
-            ledger_pool_give(pool, ref);
-        }
-    }
-}
-
 /* Adds an entry to its parent's kids. If the parent counts its kids, counts the
  * entry's holders; entries that come later are counted when they come. */
 static int
@@ -312,7 +299,6 @@ hang(struct ledger *l, uint32_t ref)
     struct entry *entry = entry_at(l, ref);
     uint32_t parent = entry->link & REF_MASK;
     uint32_t odd = entry->link & LINK_ODD;
-    struct worker_set set = ledger_holders_set(l, entry->holders);
 
     CHECK((entry->link & LINK_UP) != 0);
     if (parent != REF_NONE && !ledger_kids_claim(l, parent, 0)) {
@@ -324,6 +310,7 @@ hang(struct ledger *l, uint32_t ref)
     if ((entry->link & LINK_COUNTED) == 0) {
         return 0;
     }
+    struct worker_set set = ledger_holders_set(l, entry->holders);
     WORKER_SET_EACH (stream, &set) {
         uint32_t held = ledger_rows_get(&l->kids, parent, stream);
         if (held == ROW_VALUE_MAX) {
@@ -360,46 +347,67 @@ count_holders(struct ledger *l, uint32_t ref, uint32_t parent)
     }
 }
 
+/* Makes the list of free numbers, the least first, and counts what is held. */
 static int
-hang_all(struct ledger *l)
+count_all(struct ledger *l)
 {
-    uint32_t fresh = l->entries.fresh;
+    struct pool *pool = &l->entries;
 
-    for (uint32_t ref = 1; ref < fresh; ref++) {
-        uint32_t parent = entry_at(l, ref)->link & REF_MASK;
-        if (entry_at(l, ref)->link == 0) {
+    CHECK(pool->fresh >= 1 && pool->free == REF_NONE);
+    pool->used = pool->fresh - 1;
+    for (uint32_t ref = pool->fresh - 1; ref > REF_NONE; ref--) {
+        const struct entry *entry = entry_at(l, ref);
+        uint32_t parent = entry->link & REF_MASK;
+        if (entry->link == 0) {
+            ledger_pool_give(pool, ref);
             continue;
         }
-        if (parent >= fresh || parent == ref ||
+        if (parent >= pool->fresh || parent == ref ||
             (parent != REF_NONE && entry_at(l, parent)->link == 0)) {
             return LEDGER_E_BAD;
         }
         /* Perhaps only streams that are dead by now needed it. */
-        l->litter = l->litter || entry_at(l, ref)->holders == 0;
+        l->litter = l->litter || entry->holders == 0;
         count_holders(l, ref, parent);
     }
-    for (uint32_t ref = 1; ref < fresh; ref++) {
-        int rc = entry_at(l, ref)->link != 0 ? hang(l, ref) : 0;
-        if (rc != 0) {
-            return rc;
+    return 0;
+}
+
+/* Links names and kids. */
+static int
+link_all(struct ledger *l)
+{
+    uint32_t fresh = l->entries.fresh;
+    int rc = ledger_names_reserve(l);
+
+    for (uint32_t from = 1; from < fresh && rc == 0; from += AHEAD) {
+        uint32_t end = fresh - from < AHEAD ? fresh : from + AHEAD;
+        for (uint32_t ref = from; ref < end; ref++) {
+            ledger_names_fetch(l, entry_at(l, ref)->name);
+        }
+        for (uint32_t ref = from; ref < end && rc == 0; ref++) {
+            if (entry_at(l, ref)->link == 0) {
+                continue;
+            }
+            rc = hang(l, ref);
+            if (rc == 0 && !ledger_names_insert(l, ref)) {
+                rc = l->refusal;
+            }
         }
     }
-    return 0;
+    return rc;
 }
 
 int
 ledger_load_end(struct ledger *ledger)
 {
-    struct ledger *l = ledger;
-
-    CHECK(l->cursor == 0);
-    free_rest(l);
-    int rc = hang_all(l);
+    CHECK(ledger->cursor == 0);
+    int rc = count_all(ledger);
     if (rc == 0) {
-        rc = ledger_names_fill(l);
+        rc = link_all(ledger);
     }
     if (rc == 0) {
-        ledger_rows_unclaim(&l->copies);
+        ledger_rows_unclaim(&ledger->copies);
     }
     return rc;
 }

@@ -8,7 +8,6 @@
 #define LINE_BYTES sizeof(struct name_line)
 #define FULL_32    28 /* of a table's slots, in 32nds: used before it grows */
 #define SPARSE     4  /* a table is too large when a 4th of it would do */
-#define FILL_AHEAD 32 /* entries */
 
 /* Tables of up to so many lines grow in steps that differ: keys come to all
  * alike, and so they do not all grow at the same time later on. */
@@ -307,9 +306,8 @@ ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
 }
 
 int
-ledger_names_fill(struct ledger *l)
+ledger_names_reserve(struct ledger *l)
 {
-    uint32_t fresh = l->entries.fresh;
     uint32_t lines = l->entries.used / NAME_SHARDS / NAME_SLOTS * 32 / FULL_32;
 
     for (uint32_t i = 0; i < NAME_SHARDS && lines > 0; i++) {
@@ -318,18 +316,12 @@ ledger_names_fill(struct ledger *l)
             return l->refusal;
         }
     }
-    for (uint32_t from = 1; from < fresh; from += FILL_AHEAD) {
-        uint32_t count = fresh - from < FILL_AHEAD ? fresh - from : FILL_AHEAD;
-        for (uint32_t i = 0; i < count; i++) {
-            __builtin_prefetch(
-                home_line(&l->names, entry_at(l, from + i)->name), 1);
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            if (entry_at(l, from + i)->link != 0 &&
-                !ledger_names_insert(l, from + i)) {
-                return l->refusal;
-            }
-        }
-    }
     return 0;
+}
+
+void
+ledger_names_fetch(const struct ledger *l, uint64_t name)
+{
+    __asm__ volatile("" ::: "memory"); /* as above */
+    __builtin_prefetch(home_line(&l->names, name), 1);
 }
