@@ -81,6 +81,9 @@ struct storage_io_ops {
      * until the next call. */
     enum storage_outcome (*get)(struct storage_io *io, uint64_t key,
                                 struct slice *bytes);
+    /* The next get() is probably of this key; what the last one gave stays
+     * good. NULL: of no use to this disk. */
+    void (*expect)(struct storage_io *io, uint64_t key);
     uint64_t (*size)(struct storage_io *io); /* of the open file, in bytes */
     void (*free)(struct storage_io *io);
 };

@@ -20,8 +20,10 @@ struct keeper {
     uint64_t bytes_max;
     pid_t process; /* 0: there is none */
     int fd;
-    uint64_t size; /* of the file, as the last answer says */
-    char *value;   /* of the last GET */
+    uint64_t size;     /* of the file, as the last answer says */
+    char *value;       /* of the last GET */
+    bool asked;        /* a GET ahead, whose answer nobody has received yet */
+    uint64_t expected; /* ... its key */
 };
 
 static struct keeper *
@@ -45,6 +47,7 @@ bury(struct keeper *keeper)
     keeper->process = 0;
     keeper->fd = -1;
     keeper->size = 0;
+    keeper->asked = false;
 }
 
 static int
@@ -105,24 +108,40 @@ receive_value(struct keeper *keeper, uint64_t len)
            storage_child_receive(keeper->fd, keeper->value, (size_t)len);
 }
 
+static bool
+send_question(struct keeper *keeper, enum keeper_op op, uint64_t key,
+              struct slice bytes)
+{
+    struct keeper_question question = {
+        .op = (uint32_t)op, .key = key, .len = bytes.len};
+
+    return storage_child_send(keeper->fd, &question, sizeof question) &&
+           storage_child_send(keeper->fd, bytes.ptr, bytes.len);
+}
+
+static bool
+receive_answer(struct keeper *keeper, struct keeper_answer *answer)
+{
+    return storage_child_receive(keeper->fd, answer, sizeof *answer) &&
+           answer->outcome < STORAGE_OUTCOMES &&
+           (answer->len == 0 || receive_value(keeper, answer->len));
+}
+
 static enum storage_outcome
 ask(struct keeper *keeper, enum keeper_op op, uint64_t key, struct slice bytes,
     struct slice *value)
 {
-    struct keeper_question question = {
-        .op = (uint32_t)op, .key = key, .len = bytes.len};
     struct keeper_answer answer;
 
     if (keeper->process == 0) {
         return STORAGE_E_KEEPER;
     }
-    bool answered =
-        storage_child_send(keeper->fd, &question, sizeof question) &&
-        storage_child_send(keeper->fd, bytes.ptr, bytes.len) &&
-        storage_child_receive(keeper->fd, &answer, sizeof answer) &&
-        answer.outcome < STORAGE_OUTCOMES &&
-        (answer.len == 0 || receive_value(keeper, answer.len));
-    if (!answered) {
+    bool asked = keeper->asked && op == KEEPER_GET && key == keeper->expected;
+    bool stray = keeper->asked && !asked;
+    keeper->asked = false;
+    if ((stray && !receive_answer(keeper, &answer)) ||
+        (!asked && !send_question(keeper, op, key, bytes)) ||
+        !receive_answer(keeper, &answer)) {
         bury(keeper);
         return STORAGE_E_KEEPER;
     }
@@ -197,11 +216,11 @@ close_file(struct storage_io *io)
 {
     struct keeper *keeper = keeper_of(io);
 
-    free(keeper->value);
-    keeper->value = NULL;
     if (keeper->process != 0) {
         (void)ask_plain(io, KEEPER_CLOSE);
     }
+    free(keeper->value);
+    keeper->value = NULL;
 }
 
 static enum storage_outcome
@@ -241,6 +260,20 @@ get(struct storage_io *io, uint64_t key, struct slice *bytes)
     return ask(keeper_of(io), KEEPER_GET, key, (struct slice){0}, bytes);
 }
 
+/* Asks already, so that the keeper reads while the node does something else
+ * with the value it has. */
+static void
+expect(struct storage_io *io, uint64_t key)
+{
+    struct keeper *keeper = keeper_of(io);
+
+    if (keeper->process != 0 && !keeper->asked) {
+        keeper->expected = key;
+        keeper->asked =
+            send_question(keeper, KEEPER_GET, key, (struct slice){0});
+    }
+}
+
 static uint64_t
 size_of_file(struct storage_io *io)
 {
@@ -272,6 +305,7 @@ static const struct storage_io_ops keeper_ops = {
     .commit = commit,
     .abort = abort_txn,
     .get = get,
+    .expect = expect,
     .size = size_of_file,
     .free = free_io,
 };

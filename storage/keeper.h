@@ -13,9 +13,10 @@
  * So the node's own process does not use LMDB. It holds the lock on the
  * directory, and lists, renames and removes files, through another disk
  * (`local`). For all other calls of the port it asks the keeper over a socket,
- * one question at a time. If the keeper dies, this question and all others
- * until the file is closed end with STORAGE_E_KEEPER. The next file that is
- * made or opened gets a new keeper.
+ * one question at a time; for a value that is expected to be wanted next it asks
+ * ahead, so that the keeper reads while the node works. If the keeper dies, this
+ * question and all others until the file is closed end with STORAGE_E_KEEPER.
+ * The next file that is made or opened gets a new keeper.
  *
  * A keeper is this program, executed anew as `PROGRAM --keep-snapshots ...`,
  * because a fork of a process with threads could not do its work. The keeper

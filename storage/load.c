@@ -105,14 +105,29 @@ storage_load_close(struct storage_load *load)
     load->io->ops->close(load->io);
 }
 
+/* The parts of a kind are read one after the other. */
+static void
+expect_next(const struct storage_load *load, const struct storage_row *row)
+{
+    struct storage_io *io = load->io;
+    const struct storage_row *next = row + 1;
+
+    CHECK(row >= load->root.rows &&
+          row < load->root.rows + load->root.rows_count);
+    if (io->ops->expect != NULL &&
+        next < load->root.rows + load->root.rows_count &&
+        storage_key_kind(next->key) == storage_key_kind(row->key)) {
+        io->ops->expect(io, next->key);
+    }
+}
+
 enum storage_outcome
 storage_load_row(const struct storage_load *load, const struct storage_row *row,
                  struct slice *bytes)
 {
     enum storage_outcome rc = load->io->ops->get(load->io, row->key, bytes);
 
-    CHECK(row >= load->root.rows &&
-          row < load->root.rows + load->root.rows_count);
+    expect_next(load, row);
     if (rc == STORAGE_E_MISSING) { /* the root says that it is there */
         return STORAGE_E_CORRUPT;
     }

@@ -122,6 +122,13 @@ look(struct storage_io *io, struct storage_find *find)
         CHECK(storage_load_part(&load, kind_of(i), i, &part) == STORAGE_OK);
         CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
     }
+    for (uint32_t i = 0; i < PARTS; i++) { /* as they are expected */
+        const struct storage_row *row = &load.root.rows[i];
+        struct slice part;
+        size_t len = content(n, storage_key_number(row->key), bytes);
+        CHECK(storage_load_row(&load, row, &part) == STORAGE_OK);
+        CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
+    }
     storage_load_close(&load);
     return n;
 }
@@ -504,11 +511,13 @@ take_hurt(struct kept *k, struct storage_save *save, uint64_t generation)
     return taken;
 }
 
-/* Part by part, cut off in between: each one is as written, or not had. */
+/* Part by part, cut off in between: each one is as written, or not had. In the
+ * file's order, in which each is expected, or across it. */
 static void
 load_hurt(struct kept *k, struct storage_io *io, const char *name)
 {
     uint32_t when = (uint32_t)rng_below(&k->rng, PARTS);
+    uint32_t step = rng_below(&k->rng, 2) == 0 ? 1 : 7;
     struct storage_report report;
     struct storage_load load;
     char bytes[PART_BYTES];
@@ -519,12 +528,14 @@ load_hurt(struct kept *k, struct storage_io *io, const char *name)
         return;
     }
     for (uint32_t i = 0; i < PARTS; i++) {
+        const struct storage_row *row = &load.root.rows[i * step % PARTS];
         struct slice part;
         if (i == when) {
             hurt(k, name);
         }
-        size_t len = content(load.root.taken_ms, i, bytes);
-        if (storage_load_part(&load, kind_of(i), i, &part) != STORAGE_OK) {
+        size_t len =
+            content(load.root.taken_ms, storage_key_number(row->key), bytes);
+        if (storage_load_row(&load, row, &part) != STORAGE_OK) {
             broken = true;
         } else {
             CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
