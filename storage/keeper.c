@@ -207,7 +207,13 @@ create(struct storage_io *io, const char *name)
 static enum storage_outcome
 open_file(struct storage_io *io, const char *name)
 {
-    return ask_for(keeper_of(io), KEEPER_OPEN, name);
+    struct keeper *keeper = keeper_of(io);
+    enum storage_outcome rc = ask_for(keeper, KEEPER_OPEN, name);
+
+    if (rc != STORAGE_OK) {
+        bury(keeper); /* it must not be asked for a part */
+    }
+    return rc;
 }
 
 /* A keeper that died has no file open, so it is not asked. */

@@ -80,6 +80,7 @@ storage_load_open(struct storage_load *load, struct storage_io *io,
     *load = (struct storage_load){.io = io};
     *report = (struct storage_report){0};
     (void)snprintf(report->file, sizeof report->file, "%s", name);
+    memcpy(load->file, report->file, sizeof load->file);
     enum storage_outcome rc = io->ops->open(io, name);
     if (rc == STORAGE_OK) {
         report->file_bytes = io->ops->size(io);
@@ -95,6 +96,14 @@ storage_load_open(struct storage_load *load, struct storage_io *io,
     }
     explain(report, rc, what, cluster);
     return rc;
+}
+
+enum storage_outcome
+storage_load_again(const struct storage_load *load)
+{
+    CHECK(load->file[0] != '\0');
+    load->io->ops->close(load->io);
+    return load->io->ops->open(load->io, load->file);
 }
 
 void

@@ -14,6 +14,7 @@
 struct storage_load {
     struct storage_io *io;
     struct storage_root root;
+    char file[STORAGE_NAME_MAX];
 };
 
 /* What one look at a file found. */
@@ -44,6 +45,11 @@ enum storage_outcome storage_load_open(struct storage_load *load,
                                        struct storage_io *io, const char *name,
                                        const char *cluster,
                                        struct storage_report *report)
+    MUST_CHECK;
+
+/* Opens the file once more, after the process that had it open died. 0, or the
+ * disk's outcome: no part can be read. */
+enum storage_outcome storage_load_again(const struct storage_load *load)
     MUST_CHECK;
 
 /* Frees the root and closes the file. */

@@ -304,26 +304,16 @@ fill_ledger(struct restore *r, const struct words *journal,
     CHECK(r->ledger != NULL);
     ledger_load_begin(r->ledger, slots);
     enum storage_outcome rc = load_parts(r, STORAGE_LEDGER, slots);
-    if (rc == STORAGE_OK) {
-        rc = outcome_of(
-            ledger_load_journal(r->ledger, journal->word, journal->count),
-            LEDGER_E_BAD);
-    }
-    if (rc == STORAGE_OK) {
-        rc = outcome_of(ledger_load_end(r->ledger), LEDGER_E_BAD);
-    }
-    for (uint32_t i = 0; i < r->count && rc == STORAGE_OK; i++) {
-        const struct storage_stream *stream = &r->streams[i];
-        if (stream->ledger != STORAGE_NONE &&
-            ledger_blocks(r->ledger, stream->ledger) != stream->ledger_blocks) {
-            rc = STORAGE_E_CORRUPT;
-        }
-    }
-    return rc;
+
+    return rc == STORAGE_OK
+               ? outcome_of(ledger_load_journal(r->ledger, journal->word,
+                                                journal->count),
+                            LEDGER_E_BAD)
+               : rc;
 }
 
 static enum storage_outcome
-restore_ledger(struct restore *r)
+read_ledger(struct restore *r)
 {
     struct words journal;
     struct watch_slots slots;
@@ -338,24 +328,57 @@ restore_ledger(struct restore *r)
 }
 
 enum storage_outcome
+storage_restore_ledger(const struct storage_load *load, struct ledger *ledger,
+                       const struct storage_stream *streams, uint32_t count)
+{
+    struct restore r = {
+        .load = load, .ledger = ledger, .streams = streams, .count = count};
+
+    words_init(&r.room, SIZE_MAX / 16);
+    enum storage_outcome rc = read_ledger(&r);
+    words_fini(&r.room);
+    return rc;
+}
+
+enum storage_outcome
+storage_restore_ledger_end(struct ledger *ledger,
+                           const struct storage_stream *streams, uint32_t count)
+{
+    enum storage_outcome rc = outcome_of(ledger_load_end(ledger), LEDGER_E_BAD);
+
+    CHECK(count == 0 || streams != NULL);
+    for (uint32_t i = 0; i < count && rc == STORAGE_OK; i++) {
+        const struct storage_stream *stream = &streams[i];
+        if (stream->ledger != STORAGE_NONE &&
+            ledger_blocks(ledger, stream->ledger) != stream->ledger_blocks) {
+            rc = STORAGE_E_CORRUPT;
+        }
+    }
+    return rc;
+}
+
+enum storage_outcome
 storage_restore_index(const struct storage_load *load, struct mirror *mirror,
                       struct ledger *ledger,
                       const struct storage_stream *streams, uint32_t count)
 {
-    struct restore r = {.load = load,
-                        .mirror = mirror,
-                        .ledger = ledger,
-                        .streams = streams,
-                        .count = count};
+    struct restore r = {
+        .load = load, .mirror = mirror, .streams = streams, .count = count};
+    enum storage_outcome rc = STORAGE_OK;
 
     CHECK(mirror != NULL || ledger != NULL);
     CHECK(count == 0 || streams != NULL);
-    words_init(&r.room, SIZE_MAX / 16);
-    enum storage_outcome rc = ledger == NULL ? STORAGE_OK : restore_ledger(&r);
-    if (rc == STORAGE_OK && mirror != NULL) {
-        rc = restore_mirror(&r);
+    if (ledger != NULL) {
+        rc = storage_restore_ledger(load, ledger, streams, count);
     }
-    words_fini(&r.room);
+    if (rc == STORAGE_OK && ledger != NULL) {
+        rc = storage_restore_ledger_end(ledger, streams, count);
+    }
+    if (rc == STORAGE_OK && mirror != NULL) {
+        words_init(&r.room, SIZE_MAX / 16);
+        rc = restore_mirror(&r);
+        words_fini(&r.room);
+    }
     return rc;
 }
 

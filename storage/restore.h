@@ -40,6 +40,20 @@ enum storage_outcome storage_restore_index(const struct storage_load *load,
                                            uint32_t count) MUST_CHECK;
 
 /*
+ * The two halves of filling a ledger: its parts, and then what takes no disk
+ * and as long again, names and links. The outcomes are those of
+ * storage_restore_index().
+ */
+enum storage_outcome
+storage_restore_ledger(const struct storage_load *load, struct ledger *ledger,
+                       const struct storage_stream *streams, uint32_t count)
+    MUST_CHECK;
+enum storage_outcome
+storage_restore_ledger_end(struct ledger *ledger,
+                           const struct storage_stream *streams, uint32_t count)
+    MUST_CHECK;
+
+/*
  * Fills the tables of names, one for each of the streams, which are empty: of a
  * stream that is `named` with its names as of pos, if their count and digest are
  * as they were. Otherwise the table stays empty, and *refused counts it. A table

@@ -11,6 +11,7 @@
 #define STORAGE_STORAGE_H
 
 #include "storage/apart.h"    /* IWYU pragma: export */
+#include "storage/beside.h"   /* IWYU pragma: export */
 #include "storage/cut.h"      /* IWYU pragma: export */
 #include "storage/disk.h"     /* IWYU pragma: export */
 #include "storage/find.h"     /* IWYU pragma: export */

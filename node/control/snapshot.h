@@ -115,7 +115,7 @@ struct snapshot_loaded {
     uint64_t age_ms;            /* of the snapshot, at the start */
     uint64_t find_us;           /* to verify files */
     uint64_t load_us;           /* to fill the index */
-    uint64_t ledger_us;         /* ... of that, the ledger */
+    uint64_t ledger_us;         /* ... of that, ledger and mirror */
     uint32_t streams;           /* loaded */
     uint32_t ledgers;           /* ... whose reading goes on */
     uint64_t ledger_blocks;

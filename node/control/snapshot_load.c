@@ -133,11 +133,11 @@ choose(struct snapshot *snapshot, struct storage_stream *streams,
     return wanted;
 }
 
-/* The ledger, into the intake that does not run yet. What fails here costs a
- * reading from the first batch on, and no stream. */
-static enum storage_outcome ON_CONTROL
-load_ledger(struct snapshot *snapshot, const struct storage_load *load,
-            struct storage_stream *streams, uint32_t count)
+/* The mirror, and the ledger into the intake that does not run yet. What fails
+ * with the ledger costs a reading from the first batch on, and no stream. */
+static struct storage_beside ON_CONTROL
+load_index(struct snapshot *snapshot, const struct storage_load *load,
+           struct storage_stream *streams, uint32_t count)
 {
     struct intake *intake = ingest_own_intake(snapshot->parts.ingest);
     uint64_t begun_us = probe_now_us();
@@ -146,23 +146,24 @@ load_ledger(struct snapshot *snapshot, const struct storage_load *load,
     for (uint32_t i = 0; i < count; i++) {
         any = any || streams[i].ledger != STORAGE_NONE;
     }
-    if (!any) {
-        return STORAGE_OK;
+    struct storage_beside rc = storage_restore_beside(
+        load, snapshot->parts.node->mirror, any ? intake_ledger(intake) : NULL,
+        streams, count);
+    snapshot->loaded.ledger_us = any ? probe_now_us() - begun_us : 0;
+    if (rc.mirror == STORAGE_OK && rc.ledger == STORAGE_OK) {
+        return rc;
     }
-    enum storage_outcome rc = storage_restore_index(
-        load, NULL, intake_ledger(intake), streams, count);
-    if (rc != STORAGE_OK) {
+    if (rc.mirror == STORAGE_OK) {
         LOG_WARNING("snapshot_ledger_not_loaded",
-                    KV("reason", storage_outcome_name(rc)),
+                    KV("reason", storage_outcome_name(rc.ledger)),
                     KV("hint", "engines are read from their first batch"));
-        for (uint32_t i = 0; i < count; i++) {
-            streams[i].ledger = STORAGE_NONE;
-        }
-        if (intake_ledger_renew(intake) != 0) {
-            rc = STORAGE_E_MEMORY;
-        }
     }
-    snapshot->loaded.ledger_us = probe_now_us() - begun_us;
+    for (uint32_t i = 0; i < count; i++) {
+        streams[i].ledger = STORAGE_NONE;
+    }
+    if (any && intake_ledger_renew(intake) != 0) {
+        rc.ledger = STORAGE_E_MEMORY;
+    }
     return rc;
 }
 
@@ -236,7 +237,6 @@ load_names(struct snapshot *snapshot, const struct storage_load *load,
 static enum storage_outcome ON_CONTROL
 load_streams(struct snapshot *snapshot, const struct storage_load *load)
 {
-    const struct snapshot_parts *parts = &snapshot->parts;
     struct storage_stream *streams = NULL;
     uint32_t count = 0;
     enum storage_outcome rc = storage_restore_streams(load, &streams, &count);
@@ -245,9 +245,9 @@ load_streams(struct snapshot *snapshot, const struct storage_load *load)
         return rc;
     }
     count = choose(snapshot, streams, count);
-    rc = storage_restore_index(load, parts->node->mirror, NULL, streams, count);
-    enum storage_outcome ledger =
-        rc == STORAGE_OK ? load_ledger(snapshot, load, streams, count) : rc;
+    struct storage_beside index = load_index(snapshot, load, streams, count);
+    rc = index.mirror;
+    enum storage_outcome ledger = rc == STORAGE_OK ? index.ledger : rc;
     for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
         bool there = restore_stream(snapshot, &streams[i]);
         resume_stream(snapshot, &streams[i], there);

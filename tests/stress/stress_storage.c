@@ -260,8 +260,9 @@ look(struct storage_io *io)
     CHECK(storage_load_open(&load, io, find.chosen.file, "c", &report) ==
           STORAGE_OK);
     CHECK(storage_restore_streams(&load, &streams, &count) == STORAGE_OK);
-    CHECK(storage_restore_index(&load, back.mirror, back.ledger, streams,
-                                count) == STORAGE_OK);
+    struct storage_beside rc =
+        storage_restore_beside(&load, back.mirror, back.ledger, streams, count);
+    CHECK(rc.mirror == STORAGE_OK && rc.ledger == STORAGE_OK);
     CHECK(count == 1 && streams[0].reading.len == sizeof position);
     memcpy(&position, streams[0].reading.ptr, sizeof position);
     CHECK(position <= streams[0].pos);
