@@ -6,8 +6,10 @@
 #include "node/control/control_requests.h"
 #include "node/control/control_roster.h"
 
-#define FACTS_MS       1U   /* between two looks at the rings while awake */
-#define FACTS_PER_TURN 512U /* of one lane */
+#define FACTS_MS       1U  /* between two looks at the rings while awake */
+#define FACTS_MANY     16U /* in a millisecond: some 5,000 requests a second */
+#define FACTS_MANY_MS  4U  /* between two looks that find as many */
+#define FACTS_PER_TURN 1024U /* of one lane */
 #define WORK_MS        20U
 #define WORK_IDLE_MS   100U /* while there is nothing to do */
 #define WORK_STEPS     4096U
@@ -125,9 +127,9 @@ take_fact(struct control *control, const void *record, uint64_t now_us)
     }
 }
 
-/* True when there was something. All of it happens at the same time. What the
- * fleet does at its own times can wait for on_work(). */
-static bool ON_CONTROL
+/* How many there were. All of it happens at the same time. What the fleet does
+ * at its own times can wait for on_work(). */
+static uint64_t ON_CONTROL
 take_facts(struct control *control)
 {
     uint64_t before = control->facts_taken;
@@ -153,7 +155,7 @@ take_facts(struct control *control)
     if (fleet_is_stirred(control->fleet)) {
         probe_poke(control->probe);
     }
-    return control->facts_taken != before;
+    return control->facts_taken - before;
 }
 
 void
@@ -162,9 +164,30 @@ control_take_facts(struct control *control)
     (void)take_facts(control);
 }
 
+uint64_t
+control_turns_pace_ms(uint64_t taken, uint64_t ms, bool waits)
+{
+    return taken >= FACTS_MANY * ms && !waits ? FACTS_MANY_MS : FACTS_MS;
+}
+
+static void on_facts(uv_timer_t *timer);
+
+/* That look took so many. */
+static void ON_CONTROL
+look_again(struct control *control, uint64_t taken)
+{
+    uint64_t last_ms = uv_timer_get_repeat(&control->facts);
+    uint64_t ms = control_turns_pace_ms(
+        taken, last_ms, queue_waiting(control->queue.queue) != 0);
+
+    if (ms != last_ms) {
+        (void)uv_timer_start(&control->facts, on_facts, ms, ms);
+    }
+}
+
 /*
  * Lanes wake the loop only while it says that it sleeps. Under load it looks
- * every FACTS_MS instead, and no lane pays for a wake-up.
+ * every few milliseconds instead, and no lane pays for a wake-up.
  */
 static void
 on_facts(uv_timer_t *timer)
@@ -172,11 +195,13 @@ on_facts(uv_timer_t *timer)
     struct control *control = timer->loop->data;
 
     role_is_control();
-    if (take_facts(control)) {
+    uint64_t taken = take_facts(control);
+    if (taken != 0) {
+        look_again(control, taken);
         return;
     }
     latch_arm(&control->node->asleep);
-    if (take_facts(control) && latch_take(&control->node->asleep)) {
+    if (take_facts(control) != 0 && latch_take(&control->node->asleep)) {
         return; /* a fact arrived meanwhile, without a wake-up */
     }
     (void)uv_timer_stop(&control->facts);

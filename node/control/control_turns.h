@@ -14,6 +14,14 @@
 void control_turns_open(struct control *control) ON_CONTROL;
 void control_turns_close(struct control *control) ON_CONTROL;
 
+/*
+ * The time to the next look at lanes' facts, where one took so many, ms after the
+ * look before it. Each look wakes this thread, which costs more than what it does
+ * with a few facts: where there are many they wait a little longer, unless
+ * somebody waits for a worker with room.
+ */
+uint64_t control_turns_pace_ms(uint64_t taken, uint64_t ms, bool waits);
+
 /* Something happened that may make work in the background. */
 void control_stir(struct control *control);
 
