@@ -123,13 +123,21 @@ is_clients(const struct dispatch_failure *failure)
            !failure->has_retry_after;
 }
 
+/* The connection was kept too long: the half is sent once more. */
+static bool
+is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
+{
+    return failure->fault == DISPATCH_CLOSED && failure->kept &&
+           !d->split.fresh;
+}
+
 bool
 dispatch_needs_prefill(const struct dispatch *d,
                        const struct dispatch_failure *failure)
 {
     return d->split.choice.flow == SPLIT_ROOM &&
            (d->state == DISPATCH_CONNECTING || d->state == DISPATCH_WAITING) &&
-           !is_clients(failure);
+           !is_clients(failure) && !is_stale(d, failure);
 }
 
 static void ON_LANE
@@ -180,7 +188,7 @@ dispatch_prefill_failed(struct dispatch *d,
 
     CHECK(split->half == DISPATCH_HALF_CONNECTING ||
           split->half == DISPATCH_HALF_WAITING);
-    if (failure->fault == DISPATCH_CLOSED && failure->kept && !split->fresh) {
+    if (is_stale(d, failure)) {
         counter_bump(&d->lane->metrics->upstream_stale, 1);
         split->fresh = true;
         split->sent = false;

@@ -512,6 +512,40 @@ class Answers(SplitCase):
         self.nothing_is_left(node)
 
 
+class Rooms(SplitCase):
+    """Workers whose every byte is decided here; both say that they are SGLang."""
+
+    def test_a_kept_connection_that_has_ended_is_replaced_beside_the_other_half(self):
+        """The half that answers was sent already, and goes on."""
+        halves, asked = [], []
+        computed = threading.Semaphore(0)
+
+        def prefill(peer, request):
+            halves.append(request)
+            if len(halves) == 2:
+                harness.wait_until(lambda: len(asked) == 2, "the other half is sent")
+                raise Close
+            peer.json({"choices": []})
+            computed.release()
+
+        def decode(peer, request):
+            asked.append(request)
+            self.assertTrue(computed.acquire(timeout=harness.IO_TIMEOUT_S))
+            peer.json({"choices": [{"index": 0}]})
+        workers = [FakeWorker(self, prefill), FakeWorker(self, decode)]
+        for worker in workers:
+            worker.facts = {"owned_by": "sglang"}
+            worker.metrics = b"sglang:num_running_reqs 0\n"
+        node = self.node([f"{workers[0].url},role=prefill,id=p",
+                          f"{workers[1].url},role=decode,id=d"])
+        for turn in range(2):
+            got = self.ask(node, prompt=f"{turn} " + LONG)
+            self.assertEqual(got.status, 200, got.text)
+        self.assertEqual((len(halves), len(asked)), (3, 2))
+        self.assertEqual(self.count(node, "split_prefill"), 0)
+        self.nothing_is_left(node)
+
+
 class Checks(harness.Case):
     def check(self, *workers):
         flags = [part for worker in workers for part in ("--worker", worker)]

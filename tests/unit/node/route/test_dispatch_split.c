@@ -386,6 +386,25 @@ Test(dispatch_split, a_kept_connection_that_had_ended_is_replaced)
     end(DISPATCH_DONE);
 }
 
+Test(dispatch_split, a_kept_connection_that_had_ended_leaves_the_other_half)
+{
+    struct dispatch_failure failure = {.fault = DISPATCH_CLOSED, .kept = true};
+
+    role_is_lane();
+    open_pair(ENGINE_SGLANG, CONFIG_ROLE_BOTH);
+    begin();
+    send_prefill();
+    deliver();
+    cr_assert_not(dispatch_needs_prefill(&rig.d, &failure));
+    dispatch_prefill_failed(&rig.d, &failure);
+    cr_assert_eq(rig.d.state, DISPATCH_WAITING);
+    send_prefill();
+    cr_assert(dispatch_needs_prefill(&rig.d, &failure), "once, not twice");
+    prefilled(true);
+    dispatch_answered(&rig.d, 200, rig.now_us);
+    end(DISPATCH_DONE);
+}
+
 Test(dispatch_split, a_client_that_leaves_frees_both)
 {
     open_pair(ENGINE_SGLANG, CONFIG_ROLE_BOTH);
