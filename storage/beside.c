@@ -34,7 +34,9 @@ storage_restore_beside(const struct storage_load *load, struct mirror *mirror,
     if (ledger != NULL) {
         ending.outcome = storage_restore_ledger(load, ledger, streams, count);
     }
-    if (ending.outcome == STORAGE_E_KEEPER) { /* the mirror may be readable */
+    if (ending.outcome != STORAGE_OK) {
+        /* The disk may have died of this part, or of the next one, which it was
+         * told to expect. The mirror may be readable all the same. */
         rc = storage_load_again(load);
     }
     bool begun = ledger != NULL && ending.outcome == STORAGE_OK;

@@ -118,8 +118,8 @@ saved(void)
     return io;
 }
 
-/* A disk whose process dies of the ledger's parts, and is another one after the
- * file was opened again. */
+/* A disk whose process dies when it was asked for the ledger's parts, and is
+ * another one after the file was opened again. */
 struct mortal {
     struct storage_io io;
     struct storage_io_ops ops;
@@ -127,7 +127,7 @@ struct mortal {
     bool dead;
 };
 
-static bool mortal_dies;
+static enum storage_outcome mortal_says; /* of these parts; 0: it lives */
 
 static struct mortal *
 mortal_of(struct storage_io *io)
@@ -157,10 +157,12 @@ mortal_get(struct storage_io *io, uint64_t key, struct slice *bytes)
 {
     struct mortal *m = mortal_of(io);
 
+    if (m->dead) {
+        return STORAGE_E_KEEPER;
+    }
     m->dead =
-        m->dead || (mortal_dies && storage_key_kind(key) == STORAGE_LEDGER);
-    return m->dead ? STORAGE_E_KEEPER
-                   : m->inner->ops->get(m->inner, key, bytes);
+        mortal_says != STORAGE_OK && storage_key_kind(key) == STORAGE_LEDGER;
+    return m->dead ? mortal_says : m->inner->ops->get(m->inner, key, bytes);
 }
 
 static uint64_t
@@ -246,15 +248,26 @@ Test(beside, one_that_cannot_be_filled_does_not_cost_the_other)
     cr_assert_eq(threads, 3);
 }
 
-Test(beside, a_disk_that_dies_of_the_ledger_does_not_cost_the_mirror)
+static void
+expect_death(enum storage_outcome says)
 {
     struct side side;
 
-    mortal_dies = true;
+    mortal_says = says;
     struct storage_beside rc = restore(&side, 0, 0);
     cr_assert_eq(rc.mirror, STORAGE_OK);
-    cr_assert_eq(rc.ledger, STORAGE_E_KEEPER);
+    cr_assert_eq(rc.ledger, says);
     side_free(&side);
+}
+
+Test(beside, a_disk_that_dies_of_the_ledger_does_not_cost_the_mirror)
+{
+    expect_death(STORAGE_E_KEEPER);
+}
+
+Test(beside, a_disk_that_dies_after_a_bad_ledger_does_not_cost_the_mirror)
+{
+    expect_death(STORAGE_E_CORRUPT);
 }
 
 Test(beside, a_mirror_may_be_filled_alone)
