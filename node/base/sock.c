@@ -249,7 +249,9 @@ flatten(const struct iovec *parts, unsigned count, char flat[FLAT_BYTES])
         if (parts[i].iov_len > FLAT_BYTES - len) {
             return 0;
         }
-        memcpy(flat + len, parts[i].iov_base, parts[i].iov_len);
+        if (parts[i].iov_len != 0) { /* NULL may not be copied */
+            memcpy(flat + len, parts[i].iov_base, parts[i].iov_len);
+        }
         len += parts[i].iov_len;
     }
     return len;

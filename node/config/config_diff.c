@@ -1,7 +1,6 @@
 /* Two configurations, key by key and worker by worker. */
 #include "node/config/config_diff.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define TEXT_MAX ((size_t)64 << 10) /* of one value */

@@ -80,10 +80,25 @@ client_close(struct client *client, bool reset)
     lane_check_drained(lane);
 }
 
+/* Whether there may be more to read. Who has yet to get the end of an answer
+ * does not know that it is the last one. */
+static bool
+may_send_more(const struct client *client)
+{
+    return client->drop || client->in_len > client->request_bytes ||
+           !sock_is_quiet(&client->sock) ||
+           (client->framing.keep_alive && sock_holds(&client->sock));
+}
+
+/*
+ * Closing while unread bytes are in the kernel resets the connection, as bytes
+ * that come later do, and a reset can overtake answers. So where the client may
+ * send more: ends our direction, reads on for a while and throws away.
+ */
 void
 client_end(struct client *client)
 {
-    if (!client->drop && client->in_len <= client->request_bytes) {
+    if (!may_send_more(client)) {
         client_close(client, false);
         return;
     }

@@ -429,11 +429,9 @@ void lane_set_tick(struct lane *lane) ON_LANE;
 struct client *client_new(struct lane *lane, int fd,
                           const struct sockaddr *peer, struct pick *pick)
     ON_LANE;
-/*
- * Sends an answer's bytes, and copies only those that the kernel does not take.
+/* Sends an answer's bytes, and copies only those that the kernel does not take.
  * 0: all were sent; CLIENT_E_PENDING: client_drained() continues later, and
- * nothing may be sent before; below zero: the connection is dead.
- */
+ * nothing may be sent before; below zero: the connection is dead. */
 enum {
     CLIENT_E_PENDING = 1
 };
@@ -443,12 +441,7 @@ int client_send(struct client *client, const struct iovec *parts,
 void client_answered(struct client *client) ON_LANE;
 /* Ends the connection at once; an open exchange is cancelled. */
 void client_close(struct client *client, bool reset) ON_LANE;
-/*
- * Closes after the last answer; what was not sent of it is dropped. Closing
- * while unread bytes are in the kernel resets the connection, and a reset can
- * overtake answers. So where the client sent more, or has yet to: ends our
- * direction, reads on for a while and throws away.
- */
+/* The same after its last answer, but so that no answer is lost. */
 void client_end(struct client *client) ON_LANE;
 /* The lane's head is that of its request again, which is whole. */
 void client_read_head(struct client *client) ON_LANE;

@@ -245,7 +245,10 @@ static void ON_LANE
 sever(struct exchange *x)
 {
     struct client *client = x->client;
-    bool length_unknown = x->body_kind == HTTP_BODY_CLOSE || x->unchunk;
+    /* As the client sees it. */
+    bool length_unknown = rewriting_is_on(x)
+                              ? x->minor_0
+                              : x->body_kind == HTTP_BODY_CLOSE || x->unchunk;
 
     if (is_told_by_event(x)) { /* nobody went on with it */
         refuse_rest(x);

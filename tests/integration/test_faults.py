@@ -128,38 +128,69 @@ class Hostile(Rig):
 
 
 class Faults(Rig):
+    def slow_reader(self):
+        """A connection on which little is on its way at a time."""
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(harness.IO_TIMEOUT_S)
+        s.connect(self.address)
+        return s
+
     def test_the_end_of_a_connection_does_not_overtake_answers(self):
-        """The node closes while more requests are unread, which is a reset unless it reads on."""
-        begun = threading.Event()
+        """The node closes while more is unread, or has yet to come: a reset unless it reads on."""
+        event = b'data: {"choices": [{"delta": {"content": "2"}}]}\n\n'
 
         def handler(peer, request):
-            number = request.json()["messages"][0]["content"]
-            if number == "first":
-                peer.answer(200, b"1" * 300_000)
-            elif number == "cut":
+            asked = request.json()["messages"][0]["content"].split()[0]
+            if asked == "first":
+                peer.answer(200, b"1" * 200_000)
+            elif asked == "cut":
                 peer.begin_stream()
                 peer.chunk(b"2")
-                begun.set()
                 raise Close
-            elif number == "last":
-                peer.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"2" * 300_000)
-                begun.set()
+            elif asked == "torn":
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + event)
+                reset(peer.sock)
+                raise Close
+            elif asked == "last":
+                peer.send(b"HTTP/1.1 200 OK\r\n\r\n" + b"1" * 200_000)
                 raise Close
 
-        node = self.serve(FakeWorker(self, handler))
-        unread = request_bytes(chat("more " * 200_000))
-        for second in ("cut", "last"):
-            with self.subTest(second=second):
-                begun.clear()
-                s = self.connect()
-                s.sendall(request_bytes(chat("first")) + request_bytes(chat(second)) + unread[:-1])
-                self.assertTrue(begun.wait(harness.IO_TIMEOUT_S))
-                harness.wait_until(lambda: self.levels(node)["inflight"] == 0, "it has ended")
-                got = read_all(s)
-                self.assertEqual(got.count(b"1" * 300_000), 1)
-                if second == "last":
-                    self.assertTrue(got.endswith(b"2" * 300_000))
+        worker = FakeWorker(self, handler)
+        node = self.serve(worker)
+        first, more = request_bytes(chat("first")), request_bytes(chat("more " * 9_000))[:-1]
+        # One that fills its buffer, so that what is behind it is not in another.
+        full = request_bytes(chat("last" + " " * (16384 - len(request_bytes(chat("last"))))))
+        full = full if len(full) == 16384 else request_bytes(chat("last" + " " * (
+            2 * 16384 - len(request_bytes(chat("last"))) - len(full))))
+        self.assertEqual(len(full), 16384)
+        for name, sent, later in (("cut", first + request_bytes(chat("cut")) + more, b""),
+                                  ("torn", first + request_bytes(chat("torn", stream=True)), b""),
+                                  ("last", request_bytes(chat("last")) + more, b""),
+                                  ("full", full + more, b""),
+                                  ("late", request_bytes(chat("last")), more)):
+            with self.subTest(name):
+                before = len(worker.requests)
+                s = self.slow_reader()
+                s.sendall(sent)
+                harness.wait_until(lambda: len(worker.requests) > before + (name in ("cut", "torn"))
+                                   and self.levels(node)["inflight"] == 0, "it has ended")
+                s.sendall(later)
+                self.assertEqual(read_all(s).count(b"1" * 200_000), 1)
         self.settles(node)
+
+    def test_an_answer_that_broke_off_does_not_look_whole_to_an_old_client(self):
+        def cut(peer, request):
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                      b"Content-Length: 9999\r\n\r\ndata: {}\n\n")
+            raise Close
+
+        self.serve(FakeWorker(self, cut), options=["--usage.ask", "on"])
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        with self.assertRaises(ConnectionResetError):
+            read_all(s)
 
     def test_who_sends_all_of_a_body_that_is_too_large_is_told(self):
         node = self.serve(FakeWorker(self, echo), options=["--limits.body_bytes_max", "64KiB"])
