@@ -537,7 +537,7 @@ class Rooms(SplitCase):
             worker.facts = {"owned_by": "sglang"}
             worker.metrics = b"sglang:num_running_reqs 0\n"
         node = self.node([f"{workers[0].url},role=prefill,id=p",
-                          f"{workers[1].url},role=decode,id=d"])
+                          f"{workers[1].url},role=decode,id=d"], ["--lanes", "1"])
         for turn in range(2):
             got = self.ask(node, prompt=f"{turn} " + LONG)
             self.assertEqual(got.status, 200, got.text)
