@@ -219,15 +219,22 @@ config_worker_set(struct config_worker *worker, struct slice key,
 }
 
 /* Clients are given http://HOST:PORT/v1, but requests have that in their own
- * paths. */
+ * paths. What is left is read alike when it comes back from a peer. */
 static void
 take_off_v1(struct url *url)
 {
-    size_t len = strlen(url->path);
+    struct slice path = slice_of(url->path);
+    size_t before;
 
-    if (len >= 3 && strcmp(url->path + len - 3, "/v1") == 0) {
-        url->path[len - 3] = '\0';
-    }
+    do {
+        before = path.len;
+        if (path.len >= 3 && memcmp(path.ptr + path.len - 3, "/v1", 3) == 0) {
+            path.len -= 3;
+        } else if (path.len != 0 && path.ptr[path.len - 1] == '/') {
+            path.len--;
+        }
+    } while (path.len != before);
+    url->path[path.len] = '\0';
 }
 
 /* What is wrong with its sources of events, or NULL. */

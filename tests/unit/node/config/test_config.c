@@ -161,6 +161,10 @@ Test(node_config, a_v1_at_the_end_of_a_workers_url_is_left_out)
                                      &worker, &errors),
                  0);
     cr_assert_str_eq(worker.url.path, "");
+    cr_assert_eq(config_parse_worker(SLICE("http://gpu:8000//v1/v1"),
+                                     "--worker", &worker, &errors),
+                 0);
+    cr_assert_str_eq(worker.url.path, "");
     cr_assert_eq(config_parse_worker(SLICE("http://gpu:8000/base/v1"),
                                      "--worker", &worker, &errors),
                  0);
