@@ -47,8 +47,8 @@ enum storage_outcome storage_load_open(struct storage_load *load,
                                        struct storage_report *report)
     MUST_CHECK;
 
-/* Opens the file once more, after the process that had it open died. 0, or the
- * disk's outcome: no part can be read. */
+/* Opens the file once more, where the process that had it open may have died.
+ * 0, or the disk's outcome: no part can be read. */
 enum storage_outcome storage_load_again(const struct storage_load *load)
     MUST_CHECK;
 

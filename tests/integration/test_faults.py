@@ -160,10 +160,9 @@ class Faults(Rig):
         worker = FakeWorker(self, handler)
         node = self.serve(worker)
         first, more = request_bytes(chat("first")), request_bytes(chat("more " * 9_000))[:-1]
-        # One that fills its buffer, so that what is behind it is not in another.
-        full = request_bytes(chat("last" + " " * (16384 - len(request_bytes(chat("last"))))))
-        full = full if len(full) == 16384 else request_bytes(chat("last" + " " * (
-            2 * 16384 - len(request_bytes(chat("last"))) - len(full))))
+        # One that fills its buffer, so that what is behind it is not read yet.
+        blanks = 16384 - len(request_bytes(chat("last" + " " * 16000))) + 16000
+        full = request_bytes(chat("last" + " " * blanks))
         self.assertEqual(len(full), 16384)
         for name, sent, later in (("cut", first + request_bytes(chat("cut")) + more, b""),
                                   ("torn", first + request_bytes(chat("torn", stream=True)), b""),
