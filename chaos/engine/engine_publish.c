@@ -144,10 +144,10 @@ engine_publisher_restart(struct engine_publisher *publisher)
 }
 
 static int
-open_all(struct engine_publisher *p, uint32_t rank,
-         const struct engine_publisher *base)
+open_all(struct engine_publisher *p, uint32_t rank, uint32_t any)
 {
     const struct engine_options *o = p->options;
+    uint32_t any_replay = any != 0 ? any + (uint32_t)o->ranks : 0;
     char endpoint[ENGINE_URL_MAX];
     int r = 0;
 
@@ -156,17 +156,15 @@ open_all(struct engine_publisher *p, uint32_t rank,
         return engine_socket_fault();
     }
     if (o->events != NULL) {
-        if (!engine_socket_endpoint(base != NULL ? base->pub.url : o->events,
-                                    o->host, rank, endpoint)) {
+        if (!engine_socket_endpoint(o->events, o->host, any, rank, endpoint)) {
             return -EINVAL;
         }
         r = engine_socket_open(&p->pub, p->context, ZMQ_PUB, ENGINE_PUBLISH_HWM,
                                endpoint);
     }
     if (r == 0 && o->replay != NULL) {
-        if (!engine_socket_endpoint(
-                base != NULL ? base->replay.socket.url : o->replay, o->host,
-                rank, endpoint)) {
+        if (!engine_socket_endpoint(o->replay, o->host, any_replay, rank,
+                                    endpoint)) {
             return -EINVAL;
         }
         r = engine_replay_open(&p->replay, p->context, endpoint, o, p->faults,
@@ -178,8 +176,7 @@ open_all(struct engine_publisher *p, uint32_t rank,
 int
 engine_publisher_init(struct engine_publisher *publisher,
                       const struct engine_options *options,
-                      struct engine_faults *faults, uint32_t rank,
-                      const struct engine_publisher *base)
+                      struct engine_faults *faults, uint32_t rank, uint32_t any)
 {
     struct engine_events_format format = {
         .encoding = (enum engine_events_encoding)options->event_encoding,
@@ -191,7 +188,6 @@ engine_publisher_init(struct engine_publisher *publisher,
         .window_tokens = (uint32_t)options->window,
     };
 
-    CHECK((rank == 0) == (base == NULL));
     *publisher =
         (struct engine_publisher){.options = options, .faults = faults};
     engine_batch_init(&publisher->batch, &format);
@@ -199,7 +195,7 @@ engine_publisher_init(struct engine_publisher *publisher,
     int r =
         engine_events_log_init(&publisher->log, (uint32_t)options->buffer_steps,
                                ENGINE_PUBLISH_LOG_BYTES_MAX);
-    r = r != 0 ? r : open_all(publisher, rank, base);
+    r = r != 0 ? r : open_all(publisher, rank, any);
     if (r != 0) {
         engine_publisher_close(publisher);
         engine_publisher_fini(publisher);

@@ -55,14 +55,15 @@ bool engine_publish_any_port(const struct engine_options *options);
 
 /*
  * Binds the sockets of one rank as the options say. faults: what goes wrong on
- * purpose; read at each message, and counts are used up. base: rank 0's
- * publisher, to whose ports the rank is added; NULL for rank 0 itself. 0, or
- * -errno and then nothing is left behind.
+ * purpose; read at each message, and counts are used up. any: the first of a
+ * row of ports for where the options leave one to chance, the ranks' live ones
+ * and then their replays'; 0 leaves it to the kernel. 0, or -errno and then
+ * nothing is left behind.
  */
 int engine_publisher_init(struct engine_publisher *publisher,
                           const struct engine_options *options,
                           struct engine_faults *faults, uint32_t rank,
-                          const struct engine_publisher *base) MUST_CHECK;
+                          uint32_t any) MUST_CHECK;
 
 /* Lets it live on a loop, where it may not move any more. 0, or -errno; then
  * too engine_publisher_close() must follow. */

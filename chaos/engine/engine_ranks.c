@@ -9,6 +9,8 @@
 #define LIFE_SEED_STEP   UINT64_C(1000003) /* from one life to the next */
 #define RANK_SEED_STEP   UINT64_C(7919)    /* from one rank to the next */
 #define PORT_TRIES_MAX   256
+#define ROW_PORT_MIN     20480 /* below 32768, where connections' begin */
+#define ROW_PORTS        12000
 #define RANK_DIGITS_MAX  9
 #define WAITING_WEIGHT   4 /* vLLM's */
 #define RANK_HEADER_NAME "x-data-parallel-rank"
@@ -37,15 +39,14 @@ fini_publishers(struct engine_server *server)
 }
 
 static int
-bind_publishers(struct engine_server *server)
+bind_publishers(struct engine_server *server, uint32_t any)
 {
     struct engine_rank *ranks = server->ranks;
     int r = 0;
 
     for (uint32_t i = 0; i < server->ranks_count && r == 0; i++) {
         r = engine_publisher_init(&ranks[i].publisher, server->options,
-                                  &server->faults, i,
-                                  i > 0 ? &ranks[0].publisher : NULL);
+                                  &server->faults, i, any);
     }
     return r;
 }
@@ -56,19 +57,32 @@ text_of(const char *text)
     return text != NULL ? text : "";
 }
 
-/* Free ports are found one by one, but needed in a row: so try again. */
+/*
+ * Where a row of ports may begin. The kernel gives a free one, but those next
+ * to it are often taken by connections, also by closed ones; there are none
+ * below its range. Any of many: a client of an engine before this one must not
+ * find this one where that one was.
+ */
+static uint32_t
+any_row(void)
+{
+    uint32_t chance = 0;
+
+    CHECK(uv_random(NULL, NULL, &chance, sizeof(chance), 0, NULL) == 0);
+    return ROW_PORT_MIN + chance % ROW_PORTS;
+}
+
 static int
 open_publishers(struct engine_server *server)
 {
     const struct engine_options *o = server->options;
-    int r = bind_publishers(server);
+    bool row = engine_publish_any_port(o) && server->ranks_count > 1;
+    int r = bind_publishers(server, row ? any_row() : 0);
 
-    for (int i = 1;
-         i < PORT_TRIES_MAX && r == -EADDRINUSE && engine_publish_any_port(o);
-         i++) {
+    for (int i = 1; i < PORT_TRIES_MAX && r == -EADDRINUSE && row; i++) {
         close_publishers(server);
         fini_publishers(server);
-        r = bind_publishers(server);
+        r = bind_publishers(server, any_row());
     }
     for (uint32_t i = 0; i < server->ranks_count && r == 0; i++) {
         r = engine_publisher_start(&server->ranks[i].publisher, server->loop);

@@ -115,8 +115,8 @@ engine_socket_close(struct engine_socket *s)
 }
 
 bool
-engine_socket_endpoint(const char *text, const char *host, uint32_t rank,
-                       char out[ENGINE_URL_MAX])
+engine_socket_endpoint(const char *text, const char *host, uint32_t any,
+                       uint32_t rank, char out[ENGINE_URL_MAX])
 {
     const char *colon = strrchr(text, ':');
     const char *number = colon != NULL ? colon + 1 : text;
@@ -125,8 +125,11 @@ engine_socket_endpoint(const char *text, const char *host, uint32_t rank,
     unsigned long port = strtoul(number, &end, 10);
     char port_text[16] = "*";
 
-    if (*number < '0' || *number > '9' || *end != '\0' || port > UINT16_MAX ||
-        port + rank > UINT16_MAX) {
+    if (*number < '0' || *number > '9' || *end != '\0') {
+        return false;
+    }
+    port = port == 0 ? any : port;
+    if (port > UINT16_MAX || port + rank > UINT16_MAX) {
         return false;
     }
     if (port != 0) {

@@ -54,11 +54,12 @@ void engine_socket_close(struct engine_socket *s);
 
 /*
  * Makes an endpoint of a port, "5557", or of a whole one, "tcp://[::]:5557":
- * the rank is added to the port, unless that is 0, any. host: an IP address,
- * put before a port alone. False: it has no port, or is too long.
+ * the rank is added to the port. any: what port 0 stands for; 0 itself for the
+ * one that the kernel gives, whatever the rank. host: an IP address, put before
+ * a port alone. False: it has no port, or is too long.
  */
-bool engine_socket_endpoint(const char *text, const char *host, uint32_t rank,
-                            char out[ENGINE_URL_MAX]) MUST_CHECK;
+bool engine_socket_endpoint(const char *text, const char *host, uint32_t any,
+                            uint32_t rank, char out[ENGINE_URL_MAX]) MUST_CHECK;
 
 /* Whether that leaves the port to chance; NULL does not. */
 bool engine_socket_any_port(const char *text);

@@ -13,8 +13,9 @@ import harness
 DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
 TRIES = 20  # somebody may take the port first
 # Below the ports that the kernel gives to whoever connects or asks for any:
-# such a port may be taken at one address of loopback and free at another.
-PORTS = range(10240, 32768)
+# such a port may be taken at one address of loopback and free at another. The
+# stand-in engine takes rows of them from 20480 on.
+PORTS = range(10240, 20480)
 claims = []  # held until this program ends
 
 
@@ -52,6 +53,15 @@ def free_port(*hosts):
         if all(is_free(host, port) for host in hosts or ["127.0.0.1"]) and claim(port):
             return port
     raise RuntimeError(f"none of {TRIES} ports was free")
+
+
+def free_ports(count):
+    """The first of so many ports in a row at 127.0.0.1, like free_port()'s."""
+    for _ in range(TRIES):
+        first = random.choice(PORTS[:-count])
+        if all(is_free("127.0.0.1", port) and claim(port) for port in range(first, first + count)):
+            return first
+    raise RuntimeError(f"none of {TRIES} rows of {count} ports was free")
 
 
 def query(name):

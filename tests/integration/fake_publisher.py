@@ -27,7 +27,7 @@ import time
 import msgpack
 import zmq
 
-from dns import free_port
+from dns import free_port, free_ports
 
 BLOCK_TOKENS = 16
 END = b"\xff" * 8
@@ -231,15 +231,6 @@ class Publisher:
 
 def ranks(count, **options):
     """Publishers whose ports follow each other."""
-    for _ in range(100):
-        made = [Publisher(**options)]
-        base = made[0].ports
-        try:
-            for rank in range(1, count):
-                made.append(Publisher(ports=(base[0] + rank, base[1] + rank), rank=rank,
-                                      **options))
-            return made
-        except (zmq.ZMQError, OverflowError):
-            for publisher in made:
-                publisher.close()
-    raise RuntimeError(f"no {count} free ports in a row")
+    first = free_ports(2 * count)
+    return [Publisher(ports=(first + rank, first + count + rank), rank=rank, **options)
+            for rank in range(count)]

@@ -580,6 +580,18 @@ class Urls(harness.Case):
             engine = self.start("kvasir-engine", "--port", "0", *flags)
             self.assertRegex(engine.url("events"), f"^{url}$")
 
+    def test_a_row_of_ports_is_below_those_of_connections(self):
+        # Among those, closed connections can leave no two that follow each other.
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as range_file:
+            connections_begin = int(range_file.read().split()[0])
+        if connections_begin < 32768:
+            self.skipTest(f"connections take ports from {connections_begin} on")
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                            "--ranks", "3")
+        events, replay = (int(engine.url(name).rpartition(":")[2]) for name in ("events", "replay"))
+        self.assertEqual(replay, events + 3)
+        self.assertLess(replay + 3, connections_begin)
+
     def test_a_port_in_use_is_said(self):
         engine = self.start("kvasir-engine", "--port", "0", "--events", "0")
         port = engine.url("events").rpartition(":")[2]

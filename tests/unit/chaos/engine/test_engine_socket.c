@@ -7,7 +7,8 @@ static char endpoint[ENGINE_URL_MAX];
 static const char *
 of(const char *text, const char *host, uint32_t rank)
 {
-    return engine_socket_endpoint(text, host, rank, endpoint) ? endpoint : "";
+    return engine_socket_endpoint(text, host, 0, rank, endpoint) ? endpoint
+                                                                 : "";
 }
 
 Test(chaos_engine_socket, a_port_gets_the_host_and_the_rank)
@@ -33,6 +34,15 @@ Test(chaos_engine_socket, port_0_is_any_for_each_rank)
     cr_assert_not(engine_socket_any_port("10"));
     cr_assert_not(engine_socket_any_port("tcp://0:10"));
     cr_assert_not(engine_socket_any_port(NULL));
+}
+
+Test(chaos_engine_socket, any_port_can_be_one_of_a_row)
+{
+    cr_assert(engine_socket_endpoint("0", "::1", 20000, 2, endpoint));
+    cr_assert_str_eq(endpoint, "tcp://[::1]:20002");
+    cr_assert(
+        engine_socket_endpoint("tcp://*:5557", "::1", 20000, 2, endpoint));
+    cr_assert_str_eq(endpoint, "tcp://*:5559");
 }
 
 Test(chaos_engine_socket, what_has_no_port_is_refused)
