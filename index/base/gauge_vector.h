@@ -60,13 +60,15 @@ GAUGE_EIGHT static inline gauge_eight
 gauge_read_eight(const struct gauge *first)
 {
     typedef int32_t signed_eight __attribute__((vector_size(32)));
+    const signed_eight zero = {0};
     signed_eight v;
 
     CHECK_SLOW((uintptr_t)first % sizeof(v) == 0);
-    __asm__ volatile("vmovdqa %1, %0"
+    __asm__ volatile("vpmaxsd %1, %2, %0"
                      : "=x"(v)
-                     : "m"(*(const signed_eight *)(const void *)first));
-    return (gauge_eight)(v & (v > 0));
+                     : "m"(*(const signed_eight *)(const void *)first),
+                       "x"(zero));
+    return (gauge_eight)v;
 }
 
 #endif

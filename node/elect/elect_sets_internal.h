@@ -16,14 +16,17 @@
 
 #include "index/base/worker_set.h"
 
-/* Compiled twice, for vectors of 256 bits too; which of the two runs is chosen
- * as the program starts, before the thread sanitizer does. Clang 14 gives such
- * functions a name that no other file finds. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && \
-    !defined(__SANITIZE_THREAD__)
+/* Compiled for vectors of 128, 256 and, where gcc knows the level, 512 bits;
+ * which of them runs is chosen as the program starts, before the thread sanitizer
+ * does. Clang 14 gives such functions a name that no other file finds. */
+#if !defined(__x86_64__) || !defined(__gnu_linux__) || defined(__clang__) || \
+    defined(__SANITIZE_THREAD__)
+#define ELECT_WIDE
+#elif __GNUC__ < 12
 #define ELECT_WIDE __attribute__((target_clones("avx2", "default")))
 #else
-#define ELECT_WIDE
+#define ELECT_WIDE \
+    __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
 
 #define ELECT_SOME 32 /* neighbours, of one word */
