@@ -3,9 +3,6 @@
 
 #include "index/base/check.h"
 
-#define NAME_LEAST 12U /* bytes of names that count */
-#define NAME_MOST  27U
-
 /* Of the objects that have counts. The second letter tells which it is. */
 enum watch_name {
     WATCH_USAGE,
@@ -25,25 +22,6 @@ enum watch_state {
 };
 
 /* Counts in a piece of JSON */
-
-/* Where the last `name` in text ends; NULL when there is none. */
-static const char *
-find_last(struct slice text, struct slice name)
-{
-    const char *end = text.ptr + text.len;
-
-    for (const char *at = end; at != text.ptr;) {
-        at = memrchr(text.ptr, '"', (size_t)(at - text.ptr));
-        if (at == NULL) {
-            return NULL;
-        }
-        if ((size_t)(end - at) >= name.len &&
-            memcmp(at, name.ptr, name.len) == 0) {
-            return at + name.len;
-        }
-    }
-    return NULL;
-}
 
 /* The number behind a name: true and *out. */
 static bool
@@ -69,25 +47,18 @@ number_at(const char *at, const char *end, uint32_t *out)
     return true;
 }
 
-/* The number after the last `name` in text: true and *out. */
-static bool
-last_number(struct slice text, struct slice name, uint32_t *out)
-{
-    const char *at = text.len != 0 ? find_last(text, name) : NULL;
-
-    *out = 0;
-    return at != NULL && number_at(at, text.ptr + text.len, out);
-}
-
-/* What an object may count. */
+/* What an object may count, the shortest name first. */
 enum count {
-    COUNT_PROMPT,
-    COUNT_COMPLETION,
+    COUNT_TIMED_CACHED,
+    COUNT_TIMED_COMPUTED,
+    COUNT_TIMED_MADE,
     COUNT_INPUT,
+    COUNT_PROMPT,
     COUNT_OUTPUT,
     COUNT_CACHED,
-    COUNT_CREATED,
+    COUNT_COMPLETION,
     COUNT_CACHE_WRITE,
+    COUNT_CREATED,
     COUNT_CACHE_READ,
     COUNT_CACHE_CREATION,
     COUNTS,
@@ -102,62 +73,97 @@ static enum count
 count_named(struct slice name)
 {
     static const struct slice names[COUNTS] = {
-        [COUNT_PROMPT] = {"prompt_tokens", 13},
-        [COUNT_COMPLETION] = {"completion_tokens", 17},
+        [COUNT_TIMED_CACHED] = {"cache_n", 7},
+        [COUNT_TIMED_COMPUTED] = {"prompt_n", 8},
+        [COUNT_TIMED_MADE] = {"predicted_n", 11},
         [COUNT_INPUT] = {"input_tokens", 12},
+        [COUNT_PROMPT] = {"prompt_tokens", 13},
         [COUNT_OUTPUT] = {"output_tokens", 13},
         [COUNT_CACHED] = {"cached_tokens", 13},
-        [COUNT_CREATED] = {"created_cache_tokens", 20},
+        [COUNT_COMPLETION] = {"completion_tokens", 17},
         [COUNT_CACHE_WRITE] = {"cache_write_tokens", 18},
+        [COUNT_CREATED] = {"created_cache_tokens", 20},
         [COUNT_CACHE_READ] = {"cache_read_input_tokens", 23},
         [COUNT_CACHE_CREATION] = {"cache_creation_input_tokens", 27},
     };
-    unsigned i = 0;
+    unsigned i = name.len < names[COUNT_INPUT].len ? 0 : COUNT_INPUT;
 
-    while (i < COUNTS && !slice_equal(names[i], name)) {
+    while (i < COUNTS && names[i].len < name.len) {
         i++;
     }
-    return (enum count)i;
+    for (; i < COUNTS && names[i].len == name.len; i++) {
+        if (memcmp(names[i].ptr, name.ptr, name.len) == 0) {
+            return (enum count)i;
+        }
+    }
+    return COUNTS;
 }
 
-/* All numbers of the object that have such names; of two of one name the last
- * one counts. */
-static void
+/* The quote that ends a string, whose first byte is at `from`; NULL: it is not
+ * there. */
+static const char *
+string_end(const char *from, const char *end)
+{
+    const char *at = memchr(from, '"', (size_t)(end - from));
+
+    while (at != NULL) {
+        const char *before = at;
+        while (before != from && before[-1] == '\\') {
+            before--;
+        }
+        if ((at - before) % 2 == 0) {
+            return at;
+        }
+        at = memchr(at + 1, '"', (size_t)(end - at - 1));
+    }
+    return NULL;
+}
+
+/* All numbers of an object, from its brace on, that have such names; of two of
+ * one name the last one counts. Where the object is over; NULL: not in these
+ * bytes. */
+static const char *
 read_counts(struct slice object, struct counts *counts)
 {
     const char *end = object.ptr + object.len;
-    const char *at = memchr(object.ptr, '"', object.len);
+    uint32_t depth = 0;
 
     memset(counts, 0, sizeof(*counts));
-    while (at != NULL) {
-        const char *from = at + 1;
-        at = memchr(from, '"', (size_t)(end - from));
-        size_t len = at != NULL ? (size_t)(at - from) : 0;
-        if (len >= NAME_LEAST && len <= NAME_MOST) {
-            enum count i = count_named((struct slice){from, len});
-            if (i != COUNTS) {
-                counts->known[i] = number_at(at + 1, end, &counts->of[i]);
+    for (const char *at = object.ptr; at != NULL && at != end;) {
+        char c = *at++;
+        if (c == '"') {
+            const char *from = at;
+            at = string_end(from, end);
+            if (at == NULL) {
+                return NULL;
             }
+            enum count i =
+                count_named((struct slice){from, (size_t)(at++ - from)});
+            if (i != COUNTS) {
+                counts->known[i] = number_at(at, end, &counts->of[i]);
+            }
+        } else if (c == '{') {
+            depth++;
+        } else if (c == '}' && --depth == 0) {
+            return at;
         }
     }
+    return NULL;
 }
 
 /* llama.cpp's account of the cached and the computed tokens of the prompt,
  * which its streams have without being asked. */
 static void
-take_timings(struct slice object, struct usage *usage)
+take_timings(const struct counts *c, struct usage *usage)
 {
-    uint32_t cached;
-    uint32_t computed;
-    uint32_t made;
+    uint32_t cached = c->of[COUNT_TIMED_CACHED];
+    uint32_t computed = c->of[COUNT_TIMED_COMPUTED];
 
-    if (last_number(object, SLICE("\"cache_n\""), &cached) &&
-        last_number(object, SLICE("\"prompt_n\""), &computed) &&
+    if (c->known[COUNT_TIMED_CACHED] && c->known[COUNT_TIMED_COMPUTED] &&
         computed <= UINT32_MAX - cached) {
-        (void)last_number(object, SLICE("\"predicted_n\""), &made);
         *usage = (struct usage){.prompt_tokens = cached + computed,
                                 .cached_tokens = cached,
-                                .completion_tokens = made,
+                                .completion_tokens = c->of[COUNT_TIMED_MADE],
                                 .cached_known = true};
     }
 }
@@ -220,15 +226,13 @@ take_prompt(const struct counts *c, struct usage *found)
 }
 
 static void
-take_object(struct slice object, struct usage *found)
+take_usage(const struct counts *c, struct usage *found)
 {
     uint32_t made = found->completion_tokens;
-    struct counts counts;
 
-    read_counts(object, &counts);
-    take_prompt(&counts, found);
+    take_prompt(c, found);
     found->completion_tokens = made;
-    take_completion(&counts, found);
+    take_completion(c, found);
 }
 
 /* Following an answer */
@@ -398,29 +402,9 @@ expect(struct usage_watch *watch, struct slice *bytes)
         watch->state = WATCH_VALUE;
     } else if (watch->state == WATCH_VALUE && c == '{') {
         watch->state = WATCH_OBJECT;
-        watch->depth = 0;
-        watch->in_string = false;
-        watch->escaped = false;
     } else {
         watch->state = WATCH_SEEK;
     }
-}
-
-/* Whether the object is over with this byte. */
-static bool
-is_last(struct usage_watch *watch, char c)
-{
-    if (watch->in_string) {
-        watch->in_string = watch->escaped || c != '"';
-        watch->escaped = !watch->escaped && c == '\\';
-    } else if (c == '"') {
-        watch->in_string = true;
-    } else if (c == '{') {
-        watch->depth++;
-    } else if (c == '}') {
-        watch->depth--;
-    }
-    return watch->depth == 0;
 }
 
 static void
@@ -434,73 +418,36 @@ keep_object(struct usage_watch *watch, struct slice bytes)
     watch->object_len += (uint32_t)count;
 }
 
-/* The object is over with these bytes. */
+/* An object that a piece ends in is kept, and read anew with the next piece. */
 static void
-end_object(struct usage_watch *watch, struct slice bytes)
+collect(struct usage_watch *watch, struct slice *bytes)
 {
-    struct slice object = bytes;
+    size_t kept = watch->object_len;
+    struct slice object = *bytes;
+    struct counts counts;
 
-    if (watch->object_len != 0) {
-        keep_object(watch, bytes);
+    if (kept != 0) {
+        keep_object(watch, *bytes);
         object = (struct slice){watch->room, watch->object_len};
     } else if (object.len > USAGE_OBJECT_MAX) {
         object.len = USAGE_OBJECT_MAX;
     }
+    const char *end = read_counts(object, &counts);
+    if (end == NULL && object.len < USAGE_OBJECT_MAX) {
+        if (kept == 0) {
+            keep_object(watch, *bytes);
+        }
+        bytes->len = 0;
+        return;
+    }
     if (watch->name == WATCH_USAGE) {
-        take_object(object, &watch->found);
+        take_usage(&counts, &watch->found);
     } else {
-        take_timings(object, &watch->timings);
+        take_timings(&counts, &watch->timings);
     }
-    watch->object_len = 0;
-    watch->state = WATCH_SEEK;
-}
-
-/* What is_last() must see unless a backslash came before. */
-static const bool counts[UINT8_MAX + 1] = {
-    ['"'] = true,
-    ['\\'] = true,
-    ['{'] = true,
-    ['}'] = true,
-};
-
-/* The first of these, or end. */
-static const char *
-find_counting(const char *at, const char *end)
-{
-    const uint8_t *b = (const uint8_t *)at;
-
-    for (; end - (const char *)b >= 4; b += 4) {
-        if (counts[b[0]] | counts[b[1]] | counts[b[2]] | counts[b[3]]) {
-            break;
-        }
-    }
-    at = (const char *)b;
-    while (at < end && !counts[(uint8_t)*at]) {
-        at++;
-    }
-    return at;
-}
-
-static void
-collect(struct usage_watch *watch, struct slice *bytes)
-{
-    const char *at = bytes->ptr;
-    const char *end = at + bytes->len;
-    bool over = false;
-
-    while (at < end && !over) {
-        over = is_last(watch, *at++);
-        if (!over && !watch->escaped) {
-            at = find_counting(at, end);
-        }
-    }
-    struct slice part = {bytes->ptr, (size_t)(at - bytes->ptr)};
-    drop(bytes, part.len);
-    if (over) {
-        end_object(watch, part);
-    } else {
-        keep_object(watch, part);
-    }
+    object.len = end != NULL ? (size_t)(end - object.ptr) : object.len;
+    drop(bytes, object.len - kept);
+    usage_watch_forget(watch);
 }
 
 void

@@ -47,10 +47,7 @@ struct usage_watch {
     uint8_t state;        /* enum watch_state of usage.c */
     uint8_t name;         /* enum watch_name: the one that was seen, in part */
     uint8_t matched;      /* bytes of it, at the end of the last piece */
-    bool in_string;       /* of the object */
-    bool escaped;
-    uint32_t depth;
-    uint32_t object_len; /* of the object, in the room; 0: nothing is kept */
+    uint32_t object_len;  /* of the object, in the room; 0: nothing is kept */
     char *room; /* USAGE_OBJECT_MAX bytes: the caller sets it before he gives */
 };
 
