@@ -14,8 +14,8 @@ static void on_step(void);
 #include "index/base/rng.h"
 
 #define KEYS 100
-/* A walk asks for the first 64 keys before it reads the first 32. */
-#define READ_AHEAD (2 * AHEAD)
+/* A walk asks for the first 12 keys before it reads the first 4. */
+#define READ_AHEAD (3 * FIRST)
 
 static struct qsbr qsbr;
 static struct mirror *mirror;
@@ -116,14 +116,15 @@ tear_once(void)
 Test(index_mirror_match, a_walk_that_was_torn_is_done_again)
 {
     cr_assert_eq(depth_with(tear_once), 0);
-    cr_assert_eq(step, KEYS + 2 * AHEAD);
+    cr_assert_eq(step, KEYS + READ_AHEAD);
 }
 
-/* The first walk ends at the hole, 96 keys on; the two others find too much. */
+/* The first walk ends at the hole, when it has asked for all keys; the two others
+ * find too much. */
 static void
 tear_always(void)
 {
-    uint32_t second = 3 * AHEAD;
+    uint32_t second = KEYS;
     uint32_t third = second + KEYS;
 
     if (step == 1) {
@@ -139,7 +140,7 @@ tear_always(void)
 Test(index_mirror_match, of_walks_that_were_all_torn_the_least_depth_counts)
 {
     cr_assert_eq(depth_with(tear_always), 60);
-    cr_assert_eq(step, 3 * AHEAD + 2 * KEYS);
+    cr_assert_eq(step, 3 * KEYS);
 }
 
 /* The first walk and the second are torn; the third finds nothing. */
@@ -148,7 +149,7 @@ tear_twice(void)
 {
     if (step == 1) {
         say(EVENT_REMOVE, slot, 70, 1);
-    } else if (step == 3 * AHEAD + READ_AHEAD + 1) {
+    } else if (step == KEYS + READ_AHEAD + 1) {
         run_ahead();
     }
 }
@@ -156,5 +157,5 @@ tear_twice(void)
 Test(index_mirror_match, a_walk_that_finds_nothing_keeps_nothing_of_another)
 {
     cr_assert_eq(depth_with(tear_twice), 0);
-    cr_assert_eq(step, 3 * AHEAD + KEYS + 2 * AHEAD);
+    cr_assert_eq(step, 2 * KEYS + READ_AHEAD);
 }
