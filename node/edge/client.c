@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define RESERVED_MAX 64U
+#define REFUSED_MAX  64U /* of a lane, that are lingered for */
 
 static void read_request(struct client *client) ON_LANE;
 
@@ -50,6 +51,21 @@ on_closed(struct sock *sock)
     lane->free_clients = client;
 }
 
+/* One that was refused takes nobody's place. */
+static void
+count(struct client *client, int32_t more)
+{
+    struct lane *lane = client->lane;
+
+    if (client->quota == NULL) {
+        lane->refused_count += (uint32_t)more;
+        return;
+    }
+    gauge_add(&lane->node->connections, more);
+    gauge_add(&client->quota->connections, more);
+    gauge_add(&lane->shared->connections, more);
+}
+
 void
 client_close(struct client *client, bool reset)
 {
@@ -73,9 +89,7 @@ client_close(struct client *client, bool reset)
         client->next->prev = client->prev;
     }
     lane->clients_count--;
-    gauge_add(&lane->node->connections, -1);
-    gauge_add(&client->quota->connections, -1);
-    gauge_add(&lane->shared->connections, -1);
+    count(client, -1);
     sock_close(&client->sock, reset, on_closed);
     lane_check_drained(lane);
 }
@@ -90,6 +104,15 @@ may_send_more(const struct client *client)
            (client->framing.keep_alive && sock_holds(&client->sock));
 }
 
+static void ON_LANE
+linger(struct client *client)
+{
+    client->state = CLIENT_LINGER;
+    sock_end(&client->sock);
+    lane_time(client->lane, &client->deadline, LANE_TIMEOUT_LINGER);
+    client_update_interest(client);
+}
+
 /*
  * Closing while unread bytes are in the kernel resets the connection, as bytes
  * that come later do, and a reset can overtake answers. So where the client may
@@ -102,12 +125,9 @@ client_end(struct client *client)
         client_close(client, false);
         return;
     }
-    client->state = CLIENT_LINGER;
     client_give_in(client);
     client_give_out(client);
-    sock_end(&client->sock);
-    lane_time(client->lane, &client->deadline, LANE_TIMEOUT_LINGER);
-    client_update_interest(client);
+    linger(client);
 }
 
 static void ON_LANE
@@ -265,29 +285,6 @@ on_ready(struct sock *sock, int events)
 
 /* The beginning of a connection */
 
-/* Says so at once, without waiting for a request; but not to who waits for a
- * handshake, which would cost more than it tells. */
-static void
-refuse_connection(const struct lane *lane, int fd, bool picked)
-{
-    static const char body[] =
-        "{\"error\":{\"message\":\"too many connections; try again\","
-        "\"type\":\"server_error\",\"code\":\"overloaded\"}}";
-    char text[512];
-    int len = snprintf(text, sizeof(text),
-                       "HTTP/1.1 503 Service Unavailable\r\n"
-                       "Content-Type: application/json\r\n"
-                       "Content-Length: %zu\r\nx-kvasir-node: %s\r\n"
-                       "Connection: close\r\n\r\n%s",
-                       sizeof(body) - 1, lane->node->config->name, body);
-
-    CHECK(len > 0 && (size_t)len < sizeof(text));
-    if (picked || publish_get(&lane->node->tls) == NULL) {
-        (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
-    }
-    (void)close(fd);
-}
-
 static struct client *
 allocate(struct lane *lane)
 {
@@ -303,6 +300,67 @@ allocate(struct lane *lane)
         list_init(&client->reading);
     }
     return client;
+}
+
+/* A client with this descriptor, which is closed if there is none. quota: of its
+ * address, or NULL if it was refused. */
+static struct client *ON_LANE
+enter(struct lane *lane, int fd, struct quota_bucket *quota)
+{
+    struct client *client = allocate(lane);
+
+    if (client == NULL) {
+        (void)close(fd);
+        return NULL;
+    }
+    if (sock_open(&client->sock, &lane->loop, fd, on_ready) < 0) {
+        free(client);
+        return NULL;
+    }
+    client->quota = quota;
+    client->next = lane->clients;
+    client->prev = &lane->clients;
+    if (lane->clients != NULL) {
+        lane->clients->prev = &client->next;
+    }
+    lane->clients = client;
+    lane->clients_count++;
+    lane_set_tick(lane);
+    return client;
+}
+
+/* Says so at once, without waiting for a request; but not to who waits for a
+ * handshake, which would cost more than it tells. What the client sends all the
+ * same is read and thrown away, for as many at a time as there is room for. */
+static void ON_LANE
+refuse_connection(struct lane *lane, int fd, bool picked)
+{
+    static const char body[] =
+        "{\"error\":{\"message\":\"too many connections; try again\","
+        "\"type\":\"server_error\",\"code\":\"overloaded\"}}";
+    char text[512];
+    int len = snprintf(text, sizeof(text),
+                       "HTTP/1.1 503 Service Unavailable\r\n"
+                       "Content-Type: application/json\r\n"
+                       "Content-Length: %zu\r\nx-kvasir-node: %s\r\n"
+                       "Connection: close\r\n\r\n%s",
+                       sizeof(body) - 1, lane->node->config->name, body);
+    bool tells = picked || publish_get(&lane->node->tls) == NULL;
+
+    CHECK(len > 0 && (size_t)len < sizeof(text));
+    if (tells) {
+        (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
+    }
+    if (!tells || picked || fd >= lane->node->fd_max ||
+        lane->refused_count >= REFUSED_MAX) {
+        (void)close(fd);
+        return;
+    }
+    struct client *client = enter(lane, fd, NULL);
+    if (client != NULL) {
+        count(client, 1);
+        linger(client);
+    }
 }
 
 /* Connections beyond the limit, for who asks for health. */
@@ -355,9 +413,7 @@ count_in(struct client *client)
         counter_bump(&lane->shared->metrics.connections_reserved, 1);
     }
     counter_bump(&lane->shared->metrics.connections, 1);
-    gauge_add(&lane->node->connections, 1);
-    gauge_add(&lane->shared->connections, 1);
-    gauge_add(&client->quota->connections, 1);
+    count(client, 1);
 }
 
 /* By the certificate that was read last. False: there is no memory for it. */
@@ -399,29 +455,19 @@ client_new(struct lane *lane, int fd, const struct sockaddr *peer,
            struct pick *pick)
 {
     struct quota_bucket *quota = quota_of(&lane->node->quota, peer);
-    struct client *client = admit(lane, fd, quota) ? allocate(lane) : NULL;
 
-    if (client == NULL) {
+    if (!admit(lane, fd, quota)) {
         refuse_connection(lane, fd, pick != NULL);
         return NULL;
     }
-    if (sock_open(&client->sock, &lane->loop, fd, on_ready) < 0) {
-        free(client);
+    struct client *client = enter(lane, fd, quota);
+    if (client == NULL) {
         return NULL;
     }
     client->pick = pick;
     client->picked = pick != NULL;
-    client->quota = quota;
     set_peer(client, peer);
     count_in(client);
-    client->next = lane->clients;
-    client->prev = &lane->clients;
-    if (lane->clients != NULL) {
-        lane->clients->prev = &client->next;
-    }
-    lane->clients = client;
-    lane->clients_count++;
-    lane_set_tick(lane);
     lane_time(lane, &client->deadline,
               client->reserved ? LANE_TIMEOUT_RESERVED : LANE_TIMEOUT_HEAD);
     if (!secure(client)) {

@@ -190,6 +190,7 @@ struct lane {
     uint32_t picks_count;
     struct client *clients; /* all of them */
     uint32_t clients_count;
+    uint32_t refused_count; /* of these, that only hear so */
     uint64_t exchanges_count;
     struct client *free_clients;
     struct exchange *free_exchanges;
@@ -268,7 +269,7 @@ struct client {
     struct client **prev;
     struct exchange *exchange;
     struct list_link reading;   /* in the lane's line of these */
-    struct quota_bucket *quota; /* of its address */
+    struct quota_bucket *quota; /* of its address; NULL: it was refused */
     enum client_state state;
     struct pick *pick; /* the gateway's request that it is; NULL: none, or its
                           gateway has gone */

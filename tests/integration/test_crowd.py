@@ -2,6 +2,7 @@
 port must not notice."""
 import os
 import select
+import signal
 import socket
 
 import harness
@@ -129,6 +130,23 @@ class Reserve(Crowd):
         s = self.connect()
         self.assertEqual(s.recv(1), b"")
         self.assertEqual(self.metric(node, 'connections_refused_total{reason="max"}'), 0)
+
+    def test_who_is_refused_hears_so_whatever_it_has_sent(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.client_connections_max", "1"])
+        self.strange()
+        harness.wait_until(lambda: self.metric(node, "connections") == 1, "it has its place")
+        self.addCleanup(node.signal, signal.SIGCONT)
+        node.freeze()
+        late = [self.strange() for _ in range(3)]
+        for s in late:
+            s.sendall(request_bytes(chat()))  # it has come before anybody could refuse
+        node.signal(signal.SIGCONT)
+        for s in late:
+            self.assertEqual(read_answer(s)[0], 503)
+            self.assertEqual(s.recv(1), b"")  # an end, and no reset
+        self.assertEqual(self.metric(node, "connections"), 1)
+        self.assert_served()
 
     def test_clients_do_not_get_the_last_descriptors(self):
         worker = FakeWorker(self, echo)
