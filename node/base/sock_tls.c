@@ -355,7 +355,10 @@ sock_tls_send(struct sock_tls *tls, const struct iovec *parts, unsigned count)
 bool
 sock_tls_is_quiet(const struct sock_tls *tls)
 {
-    return !tls->broken && SSL_has_pending(tls->ssl) == 0;
+    bool shakes =
+        SSL_in_before(tls->ssl) != 1 && SSL_is_init_finished(tls->ssl) != 1;
+
+    return !tls->broken && !shakes && SSL_has_pending(tls->ssl) == 0;
 }
 
 bool

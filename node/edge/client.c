@@ -173,7 +173,9 @@ client_drain(struct client *client)
         /* There may be a request that was not read yet. */
         read_request(client);
     }
-    if (client->state == CLIENT_READING && client->in_len == 0) {
+    /* With TLS it may be in the middle of its handshake, or of a record. */
+    if (client->state == CLIENT_READING && client->in_len == 0 &&
+        sock_is_quiet(&client->sock)) {
         client_close(client, false);
     }
 }

@@ -173,6 +173,43 @@ class Tls(Proxy):
             except ConnectionResetError:
                 pass  # it had not read all of it
 
+    def test_who_is_in_the_handshake_when_the_node_leaves_is_answered(self):
+        node = self.serve_tls()
+        s = self.connect()
+        come, go = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.context().wrap_bio(come, go, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        s.sendall(go.read())
+        come.write(s.recv(65536))  # the node's half has begun
+        node.signal(signal.SIGTERM)
+        harness.wait_until(self.is_closed, "the port is closed")
+
+        def step(what, *args):
+            while True:
+                try:
+                    return what(*args)
+                except ssl.SSLWantReadError:
+                    s.sendall(go.read())
+                    came = s.recv(65536)
+                    self.assertNotEqual(came, b"")
+                    come.write(came)
+
+        step(tls.do_handshake)
+        tls.write(request_bytes(chat()))
+        answer = step(tls.read, 65536)
+        self.assertIn(b"HTTP/1.1 200", answer)
+        self.assertIn(b"Connection: close", answer)
+        s.close()
+        self.assertEqual(node.wait(), 0)
+
+    def is_closed(self):
+        try:
+            socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S).close()
+            return False
+        except OSError:
+            return True
+
     def test_clients_show_certificates_where_they_must(self):
         self.serve_tls(echo, "--tls.client_ca_file", f"{self.made}/ca.pem")
         known = self.context("client")
