@@ -114,10 +114,11 @@ read_size(const struct httpd_conn *conn)
 static void
 start_lingering(struct httpd_conn *conn)
 {
-    if (conn->input_over || shutdown(conn->sock.fd, SHUT_WR) != 0) {
+    if (conn->input_over) {
         httpd_conn_close(conn);
         return;
     }
+    sock_end(&conn->sock);
     conn->state = HTTPD_LINGER;
     conn->in.len = 0;
     conn->discarded = 0;

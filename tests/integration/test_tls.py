@@ -304,6 +304,16 @@ class Tls(Proxy):
                 s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 status, _, body, _ = read_answer(s)
                 self.assertEqual((status, b"kvasir_" in body), (200, True))
+            # What is refused ends as TLS does, too, not as a connection cut off.
+            strict = self.context()
+            strict.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+            bad = strict.wrap_socket(socket.create_connection(
+                node.at(port), harness.IO_TIMEOUT_S), server_hostname="localhost",
+                suppress_ragged_eofs=False)
+            self.addCleanup(bad.close)
+            bad.sendall(b"no request\r\n\r\n")
+            self.assertEqual(read_answer(bad)[0], 400)
+            self.assertEqual(bad.recv(1), b"")
         self.assertEqual(self.post().status, 200)  # in clear, as before
         node.signal(signal.SIGHUP)
         harness.wait_until(lambda: "its certificate is for another name" in self.status(
