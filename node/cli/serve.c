@@ -199,12 +199,23 @@ bound_the_end(const struct serve *serve)
     (void)alarm(CLOSE_S);
 }
 
+/* A signal that nobody hears any more would end the process at once. It ends
+ * already, and has its bound. */
 static void
-close_own_handles(struct serve *serve)
+close_signals(struct serve *serve)
 {
     uv_close((uv_handle_t *)&serve->terminate, NULL);
     uv_close((uv_handle_t *)&serve->interrupt, NULL);
     uv_close((uv_handle_t *)&serve->hang_up, NULL);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
+}
+
+static void
+close_own_handles(struct serve *serve)
+{
+    close_signals(serve);
     uv_close((uv_handle_t *)&serve->settled, NULL);
     uv_close((uv_handle_t *)&serve->lame_duck, NULL);
     uv_close((uv_handle_t *)&serve->drained, NULL);

@@ -203,6 +203,15 @@ class Late(Signals):
         self.assertEqual(node.stop(), 0)
         self.assertTrue(node.log().endswith(self.LINE), node.log())
 
+    def test_signals_that_come_so_late_change_nothing(self):
+        node = self.serve(FakeWorker(self, echo), env=self.ENV)
+        node.signal(signal.SIGTERM)
+        harness.wait_until(lambda: "closing its loop" in node.log(), "it is at its end")
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            node.signal(number)
+        self.assertEqual(node.wait(), 0)
+        self.assertTrue(node.log().endswith(self.LINE), node.log())
+
     def test_what_was_cut_off_before_is_told_all_the_same(self):
         node, _ = self.open_stream(options=["--timeouts.drain", "100ms"], env=self.ENV)
         node.killed = True  # its exit code is not 0
