@@ -615,8 +615,8 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
 }
 
 /* Stops waiting for records that no node has any more, unless they were read
- * here. A state that cannot be completed is dropped, so that it can be
- * transferred from any peer. */
+ * here. A state that cannot be completed gives way to what was known before, so that
+ * another can be transferred from any peer. */
 static void
 give_up(struct gossip *g, struct gossip_stream *s)
 {
@@ -624,7 +624,7 @@ give_up(struct gossip *g, struct gossip_stream *s)
 
     if (s->torn_us != 0 && !s->transfer.begun &&
         g->now_us - s->torn_us >= limit_us) {
-        gossip_stream_reset(g, s, "torn");
+        gossip_rebuild_back(g, s, "torn");
     }
     if (s->behind_us != 0 && !s->transfer.active && !s->transfer.wanted &&
         g->now_us - s->behind_us >= limit_us) {

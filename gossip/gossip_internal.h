@@ -304,6 +304,15 @@ void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 bool gossip_rebuild(struct gossip *g, struct gossip_stream *s,
                     const char *reason) MUST_CHECK;
 
+/* Notes what the names can bring back of the state, which a peer's is about to
+ * replace. A torn one is not worth it: what was noted before stays. */
+void gossip_rebuild_note(struct gossip_stream *s);
+
+/* Drops what came of the peer's state, and builds what was noted, if there still
+ * are those names. */
+void gossip_rebuild_back(struct gossip *g, struct gossip_stream *s,
+                         const char *reason);
+
 /* rival.c, see rival_internal.h */
 
 /* The fingerprint of the batch at pos, lower half, if the log has it, or it was

@@ -83,20 +83,14 @@ clears_since(const struct gossip_stream *s, uint64_t pos)
     return body.clears;
 }
 
-bool
-gossip_rebuild(struct gossip *g, struct gossip_stream *s, const char *reason)
+static bool
+build(struct gossip *g, struct gossip_stream *s, const char *reason,
+      bool complete, uint32_t holes)
 {
     uint64_t pos = gossip_names_pos(s);
-    bool logged = delta_log_covers(&s->log, pos);
-    bool level = pos == s->told && pos == s->pos;
 
-    CHECK(!s->removed && s->epoch.no != 0);
-    if (pos == 0 || pos > s->told || gossip_is_torn(s) || (!level && !logged)) {
-        return false;
-    }
+    CHECK(pos != 0);
     gossip_names_back(g, s);
-    bool complete = s->complete && (level || !clears_since(s, pos));
-    uint32_t holes = level ? s->holes : EVENT_HOLES_UNKNOWN;
     gossip_stream_reset(g, s, reason);
     s->pos = pos;
     if (!add_all(g, s, holes)) {
@@ -105,9 +99,64 @@ gossip_rebuild(struct gossip *g, struct gossip_stream *s, const char *reason)
     }
     s->complete = complete;
     s->holes = holes;
-    if (!logged) {
+    if (!delta_log_covers(&s->log, pos)) {
         delta_log_restart(&s->log, pos);
     }
     gossip_stream_moved(g, s);
     return true;
+}
+
+static bool
+is_level(const struct gossip_stream *s)
+{
+    return gossip_names_pos(s) == s->told && s->told == s->pos;
+}
+
+/* Where records followed, they are in the log. */
+static bool
+can_rebuild(const struct gossip_stream *s)
+{
+    uint64_t pos = gossip_names_pos(s);
+
+    return pos != 0 && pos <= s->told && !gossip_is_torn(s) &&
+           (is_level(s) || delta_log_covers(&s->log, pos));
+}
+
+/* Whether the state was complete as of the names. */
+static bool
+was_complete(const struct gossip_stream *s)
+{
+    return s->complete &&
+           (is_level(s) || !clears_since(s, gossip_names_pos(s)));
+}
+
+bool
+gossip_rebuild(struct gossip *g, struct gossip_stream *s, const char *reason)
+{
+    CHECK(!s->removed && s->epoch.no != 0);
+    return can_rebuild(s) &&
+           build(g, s, reason, was_complete(s),
+                 is_level(s) ? s->holes : EVENT_HOLES_UNKNOWN);
+}
+
+void
+gossip_rebuild_note(struct gossip_stream *s)
+{
+    if (!gossip_is_torn(s)) {
+        s->before.pos = can_rebuild(s) ? gossip_names_pos(s) : 0;
+        s->before.complete = s->before.pos != 0 && was_complete(s);
+    }
+}
+
+void
+gossip_rebuild_back(struct gossip *g, struct gossip_stream *s,
+                    const char *reason)
+{
+    uint64_t pos = s->before.pos;
+
+    CHECK(!s->removed && s->epoch.no != 0);
+    if (pos == 0 || pos != gossip_names_pos(s) ||
+        !build(g, s, reason, s->before.complete, EVENT_HOLES_UNKNOWN)) {
+        gossip_stream_reset(g, s, reason);
+    }
 }

@@ -48,6 +48,7 @@ enter(struct gossip_stream *s, struct gossip_epoch epoch, bool whole)
     s->rival = (struct gossip_rival){0};
     s->late = false;
     s->doubted = false;
+    s->before.pos = 0;
 }
 
 void

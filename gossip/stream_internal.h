@@ -190,6 +190,10 @@ struct gossip_stream {
 
     struct gossip_pull pull;
     struct gossip_transfer transfer;
+    struct {
+        uint64_t pos; /* 0: nothing */
+        bool complete;
+    } before; /* what the names can bring back, if the transfer fails */
 
     uint32_t rank;
     uint64_t primary;

@@ -99,7 +99,7 @@ fail(struct gossip *g, struct gossip_stream *s)
     gossip_transfer_stop(g, s);
     s->transfer.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
     if (begun) {
-        gossip_stream_reset(g, s, "transfer failed");
+        gossip_rebuild_back(g, s, "transfer failed");
     }
     CHECK(!s->transfer.active);
 }
@@ -287,6 +287,7 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     struct gossip_transfer kept = s->transfer;
 
     CHECK(kept.active && !kept.begun);
+    gossip_rebuild_note(s);
     s->transfer.active = false; /* a reset must not end this transfer */
     gossip_stream_reset(g, s, "transfer");
     gossip_names_skip(g, s, page->pos);

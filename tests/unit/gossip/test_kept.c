@@ -538,3 +538,77 @@ Test(gossip_kept, a_lost_state_from_names_while_newer_ones_are_asked_for)
     cr_assert(lab_status(&lab, 2).complete);
     cr_assert_eq(lab_status(&lab, 2).names_pos, gossip_pos_after(19));
 }
+
+/* Node 2 had all up to batch 79 by names, and has the first page of node 0's
+ * state as of 119, which is two pages. */
+static void
+have_a_page(void)
+{
+    teardown();
+    config.log_records = 4;
+    lab_begin(&lab, &config, 3);
+    lab_stop(&lab, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 80; i++) {
+        lab_read_named(&lab, 0, i, i, true);
+    }
+    lab_run(&lab, 2000);
+    cr_assert_eq(lab_status(&lab, 2).names_pos, gossip_pos_after(79));
+    uint64_t pages = lab_stats(&lab, 2).pages_in;
+    lab_unlink(&lab, 0, 2);
+    for (uint32_t i = 80; i < 120; i++) {
+        lab_read_named(&lab, 0, i, i % 80, true);
+    }
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 10);
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert_eq(lab_stats(&lab, 2).pages_in, pages + 1);
+    cr_assert_lt(lab_held(&lab, 2), 80);
+}
+
+/* Node 2 alone, whose engine repeats no more than what came after batch 79. */
+static void
+go_on_from_names(void)
+{
+    cr_assert_eq(lab_held(&lab, 2), 80);
+    cr_assert(lab_status(&lab, 2).complete);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(79));
+    lab_begin_reading(&lab, 2, 999, false);
+    cr_assert_eq(lab_stats(&lab, 2).resumes, 1);
+    gossip_local_resume(lab.nodes[2].g, lab_stream, 77, true, 79, lab.now_us);
+    for (uint32_t i = 80; i < 121; i++) {
+        lab_read_named(&lab, 2, i, i, true);
+    }
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 2), 121);
+    cr_assert(lab_status(&lab, 2).complete);
+}
+
+Test(gossip_kept, what_names_tell_where_a_page_is_all_that_comes)
+{
+    have_a_page();
+    lab_stop(&lab, 0);
+    lab_carry(&lab);
+    go_on_from_names();
+}
+
+Test(gossip_kept, what_names_tell_where_records_after_the_pages_are_missing)
+{
+    have_a_page();
+    lab_read_named(&lab, 0, 120, 120, true);
+    lab_export(&lab, 0);
+    lab_pull(&lab);
+    struct lab_frame frame = lab.frames[lab.frames_count - 1];
+    cr_assert_eq(gossip_recv(lab.nodes[2].g, frame.from, frame.bytes, frame.len,
+                             lab.now_us),
+                 0);
+    cr_assert_eq(lab_stats(&lab, 2).transfers_done,
+                 lab_stats(&lab, 2).transfers);
+    lab_lose(&lab);
+    lab_stop(&lab, 0);
+    lab_run(&lab, 4 * config.judge_ms);
+    go_on_from_names();
+}
