@@ -137,10 +137,23 @@ take_probe(struct fleet *fleet, uint32_t slot, enum fleet_probe probe,
                    path_of(fleet, s, probe));
 }
 
+/* Who leaves comes first: another slot may have its id by now, and what is kept
+ * by the id must end before it begins again. */
+static uint32_t
+next_with_events(const struct fleet *fleet)
+{
+    WORKER_SET_EACH (slot, &fleet->leaving) {
+        if (worker_set_has(&fleet->with_events, slot)) {
+            return slot;
+        }
+    }
+    return worker_set_next(&fleet->with_events, 0);
+}
+
 bool
 fleet_next_out(struct fleet *fleet, struct fleet_out *out)
 {
-    uint32_t slot = worker_set_next(&fleet->with_events, 0);
+    uint32_t slot = next_with_events(fleet);
 
     *out = (struct fleet_out){.reason = ""};
     if (slot != WORKER_NONE) {

@@ -121,6 +121,30 @@ class Events(EventsCase):
             self.ask(nodes[2 * (i % 2)], prompt)
         self.same(nodes, engines)
 
+    def test_a_worker_that_peers_replaced_is_read_whatever_its_place_is(self):
+        engine = self.engine("m")
+        flags = self.workers([engine])
+        seed = f"127.0.0.1:{free_port()}"
+        # The first place becomes free, so the worker goes there from the second one.
+        second = self.node("b", "--worker", f"http://127.0.0.1:{free_port()},id=gone", *flags,
+                           join=[seed])
+        self.ready([second], [engine])
+        answer = harness.request(second.at("admin"), "DELETE", "/admin/workers/gone")
+        self.assertEqual(answer.status, 200, answer.text)
+        first = self.node("a", "--events.probe", "200ms", mesh=seed)
+        answer = harness.request(first.at("admin"), "POST", "/admin/workers", {
+            "url": engine.url("http"), "id": "e0", "events": engine.url("events"),
+            "replay": engine.url("replay"), "pool": "new"})
+        self.assertEqual(answer.status, 200, answer.text)
+        nodes = [first, second]
+        self.together(nodes)
+        harness.wait_until(lambda: "what=replaced told_by=a" in second.log(), "it is replaced")
+        self.ready(nodes, [engine])
+        for prompt in self.prompts(1, 6):
+            self.ask(second, prompt)
+        self.same(nodes, [engine])
+        self.assertEqual(self.readers(nodes), {"e0": ["a", "b"]})
+
     def test_another_node_reads_what_a_dead_one_read(self):
         engines = [self.engine("m"), self.engine("m")]
         flags = self.workers(engines)

@@ -117,6 +117,24 @@ Test(node_fleet, a_slot_is_not_reused_before_it_is_swept)
     cr_assert_eq(rig_view()->worker[slot]->generation, 2);
 }
 
+Test(node_fleet, who_is_replaced_is_removed_first_wherever_the_other_one_is)
+{
+    uint32_t first = rig_add(0);
+    uint32_t slot = rig_add(1);
+
+    fleet_remove(rig.fleet, first, rig.now_us);
+    fleet_swept(rig.fleet, first);
+    rig_pass(RIG_S);
+    fleet_remove(rig.fleet, slot, rig.now_us);
+    size_t before = rig.notes;
+    cr_assert_eq(rig_add(1), first);
+    cr_assert_geq(rig.notes, before + 2);
+    cr_assert_eq(rig.note[before].event, FLEET_REMOVED);
+    cr_assert_eq(rig.note[before].slot, slot);
+    cr_assert_eq(rig.note[before + 1].event, FLEET_ADDED);
+    cr_assert_eq(rig.note[before + 1].slot, first);
+}
+
 Test(node_fleet, a_slot_is_not_reused_while_requests_run_there)
 {
     role_is_lane();
