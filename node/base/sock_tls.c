@@ -355,8 +355,8 @@ sock_tls_send(struct sock_tls *tls, const struct iovec *parts, unsigned count)
 bool
 sock_tls_is_quiet(const struct sock_tls *tls)
 {
-    bool shakes =
-        SSL_in_before(tls->ssl) != 1 && SSL_is_init_finished(tls->ssl) != 1;
+    bool shakes = SSL_is_init_finished(tls->ssl) != 1 &&
+                  BIO_number_read(SSL_get_rbio(tls->ssl)) != 0;
 
     return !tls->broken && !shakes && SSL_has_pending(tls->ssl) == 0;
 }

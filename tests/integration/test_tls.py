@@ -203,6 +203,18 @@ class Tls(Proxy):
         s.close()
         self.assertEqual(node.wait(), 0)
 
+    def test_who_has_sent_nothing_when_the_node_leaves_is_not_waited_for(self):
+        node = self.serve_tls(echo, "--timeouts.head", "300s", "--timeouts.drain", "300s")
+        s = self.connect()
+        harness.wait_until(lambda: self.connections(node) == 1, "it is there")
+        node.signal(signal.SIGTERM)
+        self.assertEqual(s.recv(10), b"")
+        self.assertEqual(node.wait(), 0)
+
+    def connections(self, node):
+        answer = harness.request(node.at("admin"), "GET", "/admin/status")
+        return answer.json()["connections"]
+
     def is_closed(self):
         try:
             socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S).close()
