@@ -25,7 +25,7 @@ import threading
 import time
 
 from . import Skipped, expect, publisher, scenario
-from .hosts import patiently
+from .hosts import patiently, wait_until
 from .limits import with_snapshots
 from .world import ADMIN, Engine, has_sanitizer
 
@@ -309,6 +309,13 @@ class Judge:
             self.mismatches[node.program.pid] = int(
                 node.metric("kvasir_gossip_digest_mismatches_total"))
 
+    def all_is_read(self):
+        """Nodes that agree may all lack what is still on its way from an engine, whose link
+        was just severed; and a full cache has as many blocks as before."""
+        seqs = {engine.name: engine.cache()["next_seq"] for engine in self.world.engines}
+        return all(stream["position"] >> 8 == seqs[stream["worker"]] - 1
+                   for node in self.world.running() for stream in node.mesh()["streams"])
+
     def quiet(self):
         """Compares all nodes when everything is healed and runs. Returns what is wrong, or
         an empty text."""
@@ -316,6 +323,7 @@ class Judge:
             engine.set_rate(0)
         late = ""
         try:
+            wait_until(self.all_is_read, "the last batches are read", SETTLE_S)
             self.world.settle(SETTLE_S)
         except TimeoutError as error:
             late = str(error)
