@@ -109,7 +109,8 @@ const char *sock_tls_why(const struct sock_tls *tls);
 /* Bytes that went to the descriptor. */
 uint64_t sock_tls_written(const struct sock_tls *tls);
 
-/* Whether it has not read on from what its owner got, and is in no handshake. */
+/* Whether it has not read on from what its owner got, and is in no handshake of
+ * which a byte came. */
 bool sock_tls_is_quiet(const struct sock_tls *tls);
 
 /* Says that nothing more is sent, where that is possible. */
