@@ -305,7 +305,7 @@ bool gossip_rebuild(struct gossip *g, struct gossip_stream *s,
                     const char *reason) MUST_CHECK;
 
 /* Notes what the names can bring back of the state, which a peer's is about to
- * replace. A torn one is not worth it: what was noted before stays. */
+ * replace. If they can bring back nothing, what was noted before stays. */
 void gossip_rebuild_note(struct gossip_stream *s);
 
 /* Drops what came of the peer's state, and builds what was noted, if there still

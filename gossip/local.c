@@ -489,7 +489,7 @@ gossip_local_doubted(struct gossip *g, struct event_stream stream,
         return;
     }
     if (s->transfer.begun) {
-        gossip_stream_reset(g, s, "lost");
+        gossip_rebuild_back(g, s, "lost");
     } else {
         doubt(g, s);
     }
@@ -505,7 +505,7 @@ gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
         return;
     }
     if (!gossip_leads(s) || !s->reading.live || s->transfer.begun) {
-        gossip_stream_reset(g, s, "lost");
+        gossip_rebuild_back(g, s, "lost");
     } else {
         doubt(g, s);
     }

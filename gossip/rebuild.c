@@ -142,9 +142,9 @@ gossip_rebuild(struct gossip *g, struct gossip_stream *s, const char *reason)
 void
 gossip_rebuild_note(struct gossip_stream *s)
 {
-    if (!gossip_is_torn(s)) {
-        s->before.pos = can_rebuild(s) ? gossip_names_pos(s) : 0;
-        s->before.complete = s->before.pos != 0 && was_complete(s);
+    if (can_rebuild(s)) {
+        s->before.pos = gossip_names_pos(s);
+        s->before.complete = was_complete(s);
     }
 }
 

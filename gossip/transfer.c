@@ -11,7 +11,9 @@ enum {
 };
 
 #define TRIES_MAX 3U
-#define AGAIN_US  UINT64_C(500000) /* longest wait after a refused transfer */
+/* The longest wait after a refused transfer, and the shortest after one that had
+ * begun. */
+#define AGAIN_US UINT64_C(500000)
 
 static void
 send_ask(struct gossip *g, struct gossip_stream *s)
@@ -99,6 +101,7 @@ fail(struct gossip *g, struct gossip_stream *s)
     gossip_transfer_stop(g, s);
     s->transfer.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
     if (begun) {
+        s->transfer.again_us += AGAIN_US; /* all that came has to come again */
         gossip_rebuild_back(g, s, "transfer failed");
     }
     CHECK(!s->transfer.active);

@@ -612,3 +612,37 @@ Test(gossip_kept, what_names_tell_where_records_after_the_pages_are_missing)
     lab_run(&lab, 4 * config.judge_ms);
     go_on_from_names();
 }
+
+Test(gossip_kept, what_names_tell_where_a_page_is_lost_again)
+{
+    have_a_page();
+    memset(lab.nodes[2].held, 0, sizeof lab.nodes[2].held);
+    gossip_local_lost(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_stop(&lab, 0);
+    lab_carry(&lab);
+    go_on_from_names();
+}
+
+Test(gossip_kept, what_names_tell_where_a_page_is_doubted)
+{
+    have_a_page();
+    gossip_local_doubted(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_stop(&lab, 0);
+    lab_carry(&lab);
+    go_on_from_names();
+}
+
+Test(gossip_kept, what_names_tell_where_pages_are_refused_each_time)
+{
+    have_a_page();
+    uint64_t transfers = lab_stats(&lab, 2).transfers;
+    lab.nodes[0].refuses = true;
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert_eq(lab_held(&lab, 2), 80);
+    lab_run(&lab, 499);
+    cr_assert_eq(lab_stats(&lab, 2).transfers, transfers); /* too dear */
+    lab_run(&lab, 600);
+    cr_assert_gt(lab_stats(&lab, 2).transfers, transfers);
+    cr_assert_eq(lab_held(&lab, 2), 80);
+}
