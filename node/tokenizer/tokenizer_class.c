@@ -1,4 +1,5 @@
 /* Classes of characters, from utf8proc's categories and the ones since. */
+#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -148,19 +149,25 @@ flags_of(utf8proc_int32_t c)
     return 0;
 }
 
+static int
+compare_range(const void *c, const void *range)
+{
+    uint32_t character = *(const uint32_t *)c;
+    const struct tok_range *in = range;
+
+    return character < in->first ? -1 : character > in->last;
+}
+
 bool
 tok_is_sign(uint32_t c)
 {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
 
     if (category == UTF8PROC_CATEGORY_CN) {
-        for (size_t i = 0; i < tok_later_count && tok_later[i].first <= c;
-             i++) {
-            if (c <= tok_later[i].last) {
-                return tok_later[i].category == TOK_P ||
-                       tok_later[i].category == TOK_S;
-            }
-        }
+        const struct tok_range *later = bsearch(
+            &c, tok_later, tok_later_count, sizeof *tok_later, compare_range);
+        return later != NULL &&
+               (later->category == TOK_P || later->category == TOK_S);
     }
     return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_SO;
 }
