@@ -141,6 +141,16 @@ ring_peek(struct ring *ring, size_t *size)
     return header + 1;
 }
 
+uint64_t
+ring_waiting_bytes(const struct ring *ring)
+{
+    /* The tail first, as in ring_peek(). */
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    return head < tail ? tail - head : 0;
+}
+
 void
 ring_consume(struct ring *ring)
 {

@@ -50,6 +50,9 @@ void ring_commit(struct ring *ring);
  * when there is none. */
 const void *ring_peek(struct ring *ring, size_t *size);
 
+/* What waits to be consumed, in bytes of the ring. For the consumer. */
+uint64_t ring_waiting_bytes(const struct ring *ring);
+
 /* Gives the record that ring_peek() returned back to the producer. */
 void ring_consume(struct ring *ring);
 

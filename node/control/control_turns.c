@@ -8,14 +8,15 @@
 #include "node/control/control_requests.h"
 #include "node/control/control_roster.h"
 
-#define FACTS_MS       1U  /* between two looks at the rings while awake */
-#define FACTS_MANY     16U /* in a millisecond: some 5,000 requests a second */
-#define FACTS_MANY_MS  4U  /* between two looks that find as many */
-#define FACTS_PER_TURN 1024U /* of one lane */
-#define FACTS_AT_ONCE  64U /* some 90 us; who waits for the processor is next */
-#define WORK_MS        20U
-#define WORK_IDLE_MS   100U /* while there is nothing to do */
-#define WORK_STEPS     4096U
+#define FACTS_MS           1U /* between two looks at the rings while awake */
+#define FACTS_MANY         16U /* in a millisecond: some 5,000 requests a second */
+#define FACTS_MANY_MS      4U    /* between two looks that find as many */
+#define FACTS_PER_TURN     4096U /* of one lane */
+#define FACTS_AT_ONCE      64U /* some 25 us; who waits for the processor is next */
+#define FACTS_BEHIND_BYTES (UINT64_C(256) << 10) /* some 900 facts */
+#define WORK_MS            20U
+#define WORK_IDLE_MS       100U /* while there is nothing to do */
+#define WORK_STEPS         4096U
 
 /* Whether this node still waits for what a worker held before. */
 static bool
@@ -130,6 +131,13 @@ take_fact(struct control *control, const void *record, uint64_t now_us)
     }
 }
 
+bool
+control_turns_yields(uint32_t taken, uint64_t waiting_bytes, bool *behind)
+{
+    *behind = *behind || waiting_bytes >= FACTS_BEHIND_BYTES;
+    return taken % FACTS_AT_ONCE == 0 && !*behind;
+}
+
 /* How many there were. All of it happens at the same time. What the fleet does
  * at its own times can wait for on_work(). */
 static uint64_t ON_CONTROL
@@ -137,6 +145,7 @@ take_facts(struct control *control)
 {
     uint64_t before = control->facts_taken;
     uint64_t now_us = control_now_us(control);
+    bool behind = false;
 
     for (uint32_t i = 0; i < control->node->lanes_count; i++) {
         struct ring *ring = &control->node->lanes[i].facts;
@@ -149,7 +158,8 @@ take_facts(struct control *control)
             take_fact(control, record, now_us);
             ring_consume(ring);
             control->facts_taken++;
-            if (n % FACTS_AT_ONCE == FACTS_AT_ONCE - 1) {
+            if (control_turns_yields(n + 1, ring_waiting_bytes(ring),
+                                     &behind)) {
                 (void)sched_yield();
             }
         }

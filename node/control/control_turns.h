@@ -22,6 +22,14 @@ void control_turns_close(struct control *control) ON_CONTROL;
  */
 uint64_t control_turns_pace_ms(uint64_t taken, uint64_t ms, bool waits);
 
+/*
+ * Whether those who wait for the processor have it now, after so many facts of a
+ * lane in one look. It may be long until they give it back, longer than it takes
+ * lanes to fill their rings. So once so much waits there, *behind is set, and
+ * this look takes all that there is, without a break.
+ */
+bool control_turns_yields(uint32_t taken, uint64_t waiting_bytes, bool *behind);
+
 /* Something happened that may make work in the background. */
 void control_stir(struct control *control);
 

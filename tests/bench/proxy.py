@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -143,7 +144,18 @@ class Bench:
                     self.note(table, subject=server.name, load=c, round=turn,
                               **result)
             self.print_requests(table, c, [s.name for s in servers])
+        self.print_lost(servers)
         self.stop(servers)
+
+    def print_lost(self, servers):
+        """A node that loses what its lanes tell control does less than it should,
+        and looks cheaper than it is."""
+        for server in servers:
+            if server.name == "kvasir":
+                lost, taken = (int(re.search(f"^kvasir_{n}_total (\\d+)",
+                                             r.ask(server.admin, "/metrics"), re.M)[1])
+                               for n in ("facts_lost", "facts"))
+                print(f"kvasir lost {lost} facts, and took {taken}", flush=True)
 
     def one_request_load(self, server, servers, connections, seed, cpus):
         def measure():

@@ -112,3 +112,23 @@ Test(base_ring, a_record_over_a_quarter_is_refused)
     cr_assert_not_null(ring_reserve(&ring, 1024));
     ring_fini(&ring);
 }
+
+Test(base_ring, says_how_much_waits)
+{
+    struct ring ring;
+    size_t size;
+
+    cr_assert_eq(ring_init(&ring, 4096), 0);
+    cr_assert_eq(ring_waiting_bytes(&ring), 0);
+    put(&ring, 100, 1);
+    put(&ring, 8, 2);
+    cr_assert_eq(ring_waiting_bytes(&ring), 112 + 16);
+    (void)ring_peek(&ring, &size);
+    ring_consume(&ring);
+    cr_assert_eq(ring_waiting_bytes(&ring), 16);
+    (void)ring_peek(&ring, &size);
+    ring_consume(&ring);
+    put(&ring, 8, 3); /* at the beginning of another lap */
+    cr_assert_eq(ring_waiting_bytes(&ring), 16);
+    ring_fini(&ring);
+}

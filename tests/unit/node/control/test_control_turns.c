@@ -24,3 +24,24 @@ Test(control_turns, a_request_that_waits_is_looked_for_each_millisecond)
     cr_assert_eq(control_turns_pace_ms(1000, 1, true), 1);
     cr_assert_eq(control_turns_pace_ms(1000, 4, true), 1);
 }
+
+Test(control_turns, others_have_the_processor_within_a_long_look)
+{
+    bool behind = false;
+
+    cr_assert_not(control_turns_yields(63, 100000, &behind));
+    cr_assert(control_turns_yields(64, 100000, &behind));
+    cr_assert_not(control_turns_yields(65, 100000, &behind));
+    cr_assert(control_turns_yields(128, 100000, &behind));
+}
+
+Test(control_turns, a_look_that_falls_behind_has_no_break)
+{
+    bool behind = false;
+
+    cr_assert_not(control_turns_yields(64, 1000000, &behind));
+    cr_assert_not(control_turns_yields(128, 1000, &behind), "the rest of it");
+    behind = false;
+    cr_assert_not(control_turns_yields(63, 1000000, &behind));
+    cr_assert_not(control_turns_yields(64, 1000, &behind));
+}
