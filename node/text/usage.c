@@ -23,7 +23,8 @@ enum watch_state {
 
 /* Counts in a piece of JSON */
 
-/* The number behind a name: true and *out. */
+/* The number behind a name: true and *out. The last bytes of all are none: no
+ * object ends in a digit, so more of them may follow. */
 static bool
 number_at(const char *at, const char *end, uint32_t *out)
 {
@@ -43,8 +44,8 @@ number_at(const char *at, const char *end, uint32_t *out)
         }
         at++;
     }
-    *out = (uint32_t)number;
-    return true;
+    *out = at < end ? (uint32_t)number : 0;
+    return at < end;
 }
 
 /* What an object may count, the shortest name first. */

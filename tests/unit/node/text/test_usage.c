@@ -110,6 +110,26 @@ Test(node_usage, a_long_object_is_looked_at_in_part)
     }
 }
 
+/* Where the room ends within a number, its first digits are another number. */
+Test(node_usage, a_number_that_the_room_cuts_is_nothing)
+{
+    static const char head[] = "\"usage\":{\"x\":\"";
+    static const char tail[] = "\",\"prompt_tokens\":123";
+    size_t object_at = strlen("\"usage\":");
+    char text[2 * USAGE_OBJECT_MAX];
+
+    for (size_t inside = 0; inside <= 4; inside++) {
+        size_t tail_at =
+            object_at + USAGE_OBJECT_MAX - strlen(tail) + 3 - inside;
+        memset(text, 'x', sizeof(text));
+        memcpy(text, head, strlen(head));
+        memcpy(text + tail_at, tail, strlen(tail));
+        strcpy(text + tail_at + strlen(tail), "}");
+        cr_assert_eq(find(text).prompt_tokens, inside == 4 ? 123 : 0, "%zu",
+                     inside);
+    }
+}
+
 Test(node_usage, takes_the_last_of_a_stream)
 {
     struct usage u = find("data: {\"usage\":{\"prompt_tokens\":1}}\n\n"
