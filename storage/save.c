@@ -445,6 +445,18 @@ undo(struct storage_save *save)
     }
 }
 
+/* A file that is given up before its first snapshot. It would stay until one
+ * succeeds, and a disk that fails for long would have one for each attempt. */
+static void
+remove_own(struct storage_save *save)
+{
+    char name[STORAGE_NAME_MAX];
+
+    CHECK(!save->open);
+    storage_file_name(save->generation, name);
+    (void)save->io->ops->remove(save->io, name);
+}
+
 static void
 give_up(struct storage_save *save)
 {
@@ -457,6 +469,9 @@ give_up(struct storage_save *save)
     }
     save->io->ops->close(save->io);
     save->open = false;
+    if (save->first) { /* else it has the snapshot before */
+        remove_own(save);
+    }
     forget_parts(save);
     save->generation++;
     save->version = 0;

@@ -13,8 +13,9 @@
  *
  * Failures. When the disk is full, the file and its last snapshot stay, and the
  * next snapshot drops what was written of the failed one. After any other
- * failure the file is left alone, and the next snapshot goes into a new file.
- * In both cases the caller must give all parts again (storage_save_whole()).
+ * failure the file is left alone, or removed if it has no snapshot yet, and the
+ * next snapshot goes into a new file. In both cases the caller must give all
+ * parts again (storage_save_whole()).
  *
  * Role: core over storage_io. Owns: the file it writes. Thread: one owner.
  * Limits: struct storage_limits. Errors: named outcomes.

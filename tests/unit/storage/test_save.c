@@ -235,6 +235,26 @@ Test(save, what_failed_snapshots_left_is_dropped_with_the_next)
     storage_io_free(io);
 }
 
+/* A disk that fails for a night must not be filled, nor may the good file be
+ * lost among those that were given up. */
+Test(save, files_that_were_given_up_do_not_stay)
+{
+    struct storage_io *io = sim_disk_new(1);
+    struct storage_save *save = save_new(io, 1);
+    struct storage_names names;
+
+    cr_assert_eq(take(save, 1), STORAGE_OK);
+    for (uint32_t n = 2; n < 100; n++) {
+        sim_disk_fail(io, 10, STORAGE_E_IO);
+        cr_assert_eq(take(save, n), STORAGE_E_IO);
+    }
+    cr_assert_eq(io->ops->list(io, &names), STORAGE_OK);
+    cr_assert_leq(names.count, 2);
+    storage_save_free(save);
+    cr_assert_eq(found(io), 1);
+    storage_io_free(io);
+}
+
 Test(save, older_files_go_after_the_first_commit_of_a_life)
 {
     struct storage_io *io = sim_disk_new(1);
