@@ -161,16 +161,38 @@ put_worker(struct control *control, const struct config_worker *worker)
     if (control_roster_has(control, worker)) {
         return true;
     }
-    (void)!control_roster_remove(control, slice_of(worker->id));
     int outcome = control_roster_put(control, worker);
 
     if (outcome != 0) {
         LOG_WARNING(
             "worker_refused", KV("worker", worker->id), KV("outcome", outcome),
-            KV("hint", "there is no room for another worker: remove one, or "
-                       "raise workers.slots and restart"));
+            KV("hint", "another worker has its url, or there is no room: "
+                       "remove one and reload, or raise workers.slots and "
+                       "restart"));
     }
     return outcome == 0;
+}
+
+/* Whether the list itself names it, and not as before. */
+static bool
+is_news(const struct control_reload *reload, uint32_t at)
+{
+    return reload->wanted.workers[at].from[0] == '\0' &&
+           reload->diff.worker[at] != CONFIG_WORKER_SAME;
+}
+
+/* All leave before any comes back: one may come to where another one was. */
+static void ON_CONTROL
+make_way(struct control *control)
+{
+    const struct control_reload *reload = control->reload;
+
+    for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
+        const struct config_worker *worker = &reload->wanted.workers[i];
+        if (is_news(reload, i) && !control_roster_has(control, worker)) {
+            (void)!control_roster_remove(control, slice_of(worker->id));
+        }
+    }
 }
 
 static void ON_CONTROL
@@ -198,7 +220,7 @@ put_workers(struct control *control, enum config_worker_change what,
 
     for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
         const struct config_worker *worker = &reload->wanted.workers[i];
-        if (reload->diff.worker[i] != what || worker->from[0] != '\0') {
+        if (!is_news(reload, i) || reload->diff.worker[i] != what) {
             continue;
         }
         refused[i] = !put_worker(control, worker);
@@ -206,6 +228,22 @@ put_workers(struct control *control, enum config_worker_change what,
             tell_worker(told, worker->id);
         }
     }
+}
+
+/* They are not in force: the next reload takes them for new. */
+static void
+forget_refused(struct control_reload *reload,
+               const bool refused[CONFIG_WORKERS_MAX])
+{
+    struct config *wanted = &reload->wanted;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < wanted->workers_count; i++) {
+        if (!refused[i]) {
+            wanted->workers[kept++] = wanted->workers[i];
+        }
+    }
+    wanted->workers_count = kept;
 }
 
 static void ON_CONTROL
@@ -220,6 +258,7 @@ apply_workers(struct control *control, struct json_out *json)
         json_out_object_begin(json);
     }
     remove_workers(control, &told);
+    make_way(control);
     begin_list(&told, "changed");
     put_workers(control, CONFIG_WORKER_CHANGED, &told, refused);
     end_list(&told);
@@ -236,6 +275,7 @@ apply_workers(struct control *control, struct json_out *json)
     if (json != NULL) {
         json_out_object_end(json);
     }
+    forget_refused(reload, refused);
 }
 
 /* Keys */

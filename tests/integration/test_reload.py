@@ -132,6 +132,27 @@ class Reload(Proxy):
             t.join()
         self.assertEqual(failed, [])
 
+    def test_workers_exchange_their_places(self):
+        self.write(("one", self.one.url), ("two", self.two.url))
+        node = self.run_node(2)
+        self.write(("one", self.two.url), ("two", self.one.url))
+        self.assertEqual(self.reload(node).json()["workers"], {
+            "removed": [], "changed": ["one", "two"], "added": [], "refused": []})
+        self.assertEqual(self.workers(node), {"one": self.two.url, "two": self.one.url})
+        harness.wait_until(lambda: self.eligible(node) == 2, "they are up there")
+
+    def test_a_worker_that_was_refused_is_taken_once_there_is_room(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        harness.request(node.at("admin"), "POST", "/admin/workers",
+                        {"id": "other", "url": self.two.url})
+        self.write(("one", self.one.url), ("two", self.two.url))
+        for _ in range(2):
+            self.assertEqual(self.reload(node).json()["workers"]["refused"], ["two"])
+        harness.request(node.at("admin"), "DELETE", "/admin/workers/other")
+        self.assertEqual(self.reload(node).json()["workers"]["added"], ["two"])
+        self.assertEqual(set(self.workers(node)), {"one", "two"})
+
     def test_the_second_node_with_the_same_news_leaves_the_worker_alone(self):
         self.write(("one", self.one.url))
         nodes = []
