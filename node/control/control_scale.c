@@ -55,7 +55,7 @@ model_of(const struct fleet_view *view, const struct worker_set *set)
 static struct control_scale_group *
 group_of(struct control_scale *scale, struct slice model)
 {
-    char name[FACT_MODEL_MAX];
+    char name[SCALE_MODEL_MAX];
 
     (void)snprintf(name, sizeof(name), "%.*s", (int)model.len, model.ptr);
     for (uint32_t i = 0; i < scale->count; i++) {

@@ -40,7 +40,7 @@
 #define CONTROL_SCALE_US         UINT64_C(5000000) /* between two looks */
 
 struct control_scale_group {
-    char model[FACT_MODEL_MAX];
+    char model[SCALE_MODEL_MAX];
     bool seen; /* in this look */
     struct scale_group group;
     struct scale_signals signals;

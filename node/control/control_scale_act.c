@@ -11,9 +11,10 @@
 #include "node/config/config_scale.h"
 #include "node/control/control.h"
 #include "node/control/control_roster.h"
+#include "node/fleet/engine_models.h"
 #include "node/text/prom_out.h"
 
-_Static_assert(SCALE_MODEL_MAX >= FACT_MODEL_MAX, "a group's name fits");
+_Static_assert(SCALE_MODEL_MAX > ENGINE_MODEL_NAME_MAX, "a model's name fits");
 _Static_assert(SCALE_WORKER_MAX >= CONFIG_LABEL_MAX, "a worker's id fits");
 
 /* The lease */

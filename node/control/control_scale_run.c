@@ -18,7 +18,7 @@
 #include "node/control/control_scale_call.h"
 
 #define WORDS 8U /* of the environment that are added */
-#define WORD  128U
+#define WORD  (SCALE_MODEL_MAX + 16U)
 #define LINE  256U /* of its errors, in the log */
 
 /* A file of SCALE_ANSWER_MAX zeros that does not grow. Below 0: none. */

@@ -50,9 +50,9 @@
 #include "node/scale/scale_pool.h"
 
 #define SCALE_KEY_MAX       32U /* with its NUL; so are the others */
-#define SCALE_MODEL_MAX     64U
+#define SCALE_MODEL_MAX     257U
 #define SCALE_WORKER_MAX    64U
-#define SCALE_RECORD_MAX    256U
+#define SCALE_RECORD_MAX    512U
 #define SCALE_AGAIN_US      UINT64_C(1000000)
 #define SCALE_AGAIN_MOST_US UINT64_C(60000000)
 #define SCALE_IDLE_US       UINT64_C(3000000) /* idle for so long */

@@ -259,12 +259,12 @@ class ScaleAct(harness.Case):
         self.assertEqual(hook.ended, [key], "and the other one is not")
         self.assertEqual(state(doubted), "circuit_half_open")
 
-    def hook_of_fakes(self, answer):
+    def hook_of_fakes(self, answer, model=MODEL):
         """A hook whose engines are FakeWorkers, and the list of those."""
         made = []
 
         def spawn(*_args):
-            worker = FakeWorker(self, answer, models=(MODEL,))
+            worker = FakeWorker(self, answer, models=(model,))
             worker.kill = worker.close
             made.append(types.SimpleNamespace(
                 ready=True, fake=worker, url=lambda _kind: worker.url, kill=worker.close))
@@ -452,6 +452,21 @@ class ScaleAct(harness.Case):
         self.assertEqual({c["model"] for c in hook.calls}, {MODEL})
         self.assertIn("status 500", node.log())
         self.assertNotIn("and more", node.log())
+
+    def test_a_model_has_a_long_name(self):
+        # Engines that were given none list the path of their files.
+        model = f"/models/hub/models--org--{'a-long-name-' * 10}/snapshots/{'0' * 40}"
+        hook, _made = self.hook_of_fakes(lambda peer, _request: peer.answer(200), model)
+        first = FakeWorker(self, lambda peer, _request: peer.answer(200), models=(model,))
+        program = self.program(PROGRAM.replace("URL", hook.url))
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url,
+                          *self.options(("--scale.command", program), "--scale.min", "2",
+                                        "--scale.max", "2"), env={"ENGINE_ROOM": "kept"})
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
+        self.assertEqual({c["model"] for c in hook.calls}, {model})
+        shown = harness.request(node.at("admin"), "POST", "/admin/explain", {
+            "model": model, "messages": [{"role": "user", "content": "hello"}]}).json()
+        self.assertIn("scale", shown)
 
     def test_what_a_pool_does_not_deliver_is_asked_for_in_the_next(self):
         hooks = {"cheap": Provisioner(self, never=1000), "dear": Provisioner(self, options=ENGINE),

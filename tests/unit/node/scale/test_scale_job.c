@@ -282,6 +282,7 @@ Test(node_scale_job, records_are_read_as_they_were_written)
                                   .worker = "[::1]:8000",
                                   .epoch = 4000000000U,
                                   .number = 255};
+    struct scale_record longest = record;
     struct scale_record back;
     char bytes[SCALE_RECORD_MAX];
     struct buf out = buf_over(bytes, sizeof bytes);
@@ -294,6 +295,15 @@ Test(node_scale_job, records_are_read_as_they_were_written)
     cr_expect_str_eq(back.worker, record.worker);
     cr_expect_eq(back.epoch, record.epoch);
     cr_expect_eq(back.number, record.number);
+    longest.number = UINT32_MAX;
+    memset(longest.model, 'm', SCALE_MODEL_MAX - 1);
+    memset(longest.worker, 'w', SCALE_WORKER_MAX - 1);
+    memset(longest.pool, 'p', SCALE_POOL_MAX - 1);
+    out = buf_over(bytes, sizeof bytes);
+    scale_record_put(&longest, &out);
+    cr_assert(scale_record_get(buf_slice(&out), &back) && !out.failed);
+    cr_expect_str_eq(back.model, longest.model);
+    cr_expect_str_eq(back.pool, longest.pool);
     cr_expect_not(
         scale_record_get(SLICE("state=asked\nepoch=4294967296\n"), &back));
     cr_expect_not(scale_record_get(SLICE("state=asked\nepoch=-1\n"), &back));
