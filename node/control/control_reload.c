@@ -163,12 +163,14 @@ put_worker(struct control *control, const struct config_worker *worker)
     }
     int outcome = control_roster_put(control, worker);
 
+    if (outcome == FLEET_E_FULL) { /* once a slot has been given back */
+        outcome = control_roster_renew(control, worker);
+    }
     if (outcome != 0) {
         LOG_WARNING(
             "worker_refused", KV("worker", worker->id), KV("outcome", outcome),
-            KV("hint", "another worker has its url, or there is no room: "
-                       "remove one and reload, or raise workers.slots and "
-                       "restart"));
+            KV("hint", "another worker has its url, workers.deny denies it, or "
+                       "the list is full: mend that and reload"));
     }
     return outcome == 0;
 }
@@ -181,16 +183,23 @@ is_news(const struct control_reload *reload, uint32_t at)
            reload->diff.worker[at] != CONFIG_WORKER_SAME;
 }
 
+struct fates {
+    bool drained[CONFIG_WORKERS_MAX]; /* before it left */
+    bool refused[CONFIG_WORKERS_MAX];
+};
+
 /* All leave before any comes back: one may come to where another one was. */
 static void ON_CONTROL
-make_way(struct control *control)
+make_way(struct control *control, struct fates *fates)
 {
     const struct control_reload *reload = control->reload;
 
     for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
         const struct config_worker *worker = &reload->wanted.workers[i];
+        struct slice id = slice_of(worker->id);
         if (is_news(reload, i) && !control_roster_has(control, worker)) {
-            (void)!control_roster_remove(control, slice_of(worker->id));
+            fates->drained[i] = control_roster_drains(control, id);
+            (void)!control_roster_remove(control, id);
         }
     }
 }
@@ -211,10 +220,10 @@ remove_workers(struct control *control, struct told *told)
     end_list(told);
 }
 
-/* Those that are not as they were; *refused says which were not taken. */
+/* Those that are not as they were. Draining goes on. */
 static void ON_CONTROL
 put_workers(struct control *control, enum config_worker_change what,
-            struct told *told, bool refused[CONFIG_WORKERS_MAX])
+            struct told *told, struct fates *fates)
 {
     struct control_reload *reload = control->reload;
 
@@ -223,9 +232,12 @@ put_workers(struct control *control, enum config_worker_change what,
         if (!is_news(reload, i) || reload->diff.worker[i] != what) {
             continue;
         }
-        refused[i] = !put_worker(control, worker);
-        if (!refused[i]) {
+        fates->refused[i] = !put_worker(control, worker);
+        if (!fates->refused[i]) {
             tell_worker(told, worker->id);
+        }
+        if (fates->drained[i]) {
+            (void)!control_roster_drain(control, slice_of(worker->id), true);
         }
     }
 }
@@ -251,23 +263,23 @@ apply_workers(struct control *control, struct json_out *json)
 {
     struct control_reload *reload = control->reload;
     struct told told = {.json = json};
-    bool refused[CONFIG_WORKERS_MAX] = {false};
+    struct fates fates = {.drained = {false}};
 
     if (json != NULL) {
         json_out_key(json, "workers");
         json_out_object_begin(json);
     }
     remove_workers(control, &told);
-    make_way(control);
+    make_way(control, &fates);
     begin_list(&told, "changed");
-    put_workers(control, CONFIG_WORKER_CHANGED, &told, refused);
+    put_workers(control, CONFIG_WORKER_CHANGED, &told, &fates);
     end_list(&told);
     begin_list(&told, "added");
-    put_workers(control, CONFIG_WORKER_ADDED, &told, refused);
+    put_workers(control, CONFIG_WORKER_ADDED, &told, &fates);
     end_list(&told);
     begin_list(&told, "refused");
     for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
-        if (refused[i]) {
+        if (fates.refused[i]) {
             tell_worker(&told, reload->wanted.workers[i].id);
         }
     }
@@ -275,7 +287,7 @@ apply_workers(struct control *control, struct json_out *json)
     if (json != NULL) {
         json_out_object_end(json);
     }
-    forget_refused(reload, refused);
+    forget_refused(reload, fates.refused);
 }
 
 /* Keys */

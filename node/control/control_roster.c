@@ -118,19 +118,25 @@ control_roster_put(struct control *control, const struct config_worker *worker)
     return outcome;
 }
 
+bool
+control_roster_drains(const struct control *control, struct slice id)
+{
+    uint32_t slot = fleet_find(control->fleet, id);
+    struct fleet_status status;
+
+    return slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
+           status.draining;
+}
+
 /* The roster applies it; an operator's draining goes on. */
 int
 control_roster_renew(struct control *control,
                      const struct config_worker *worker)
 {
-    uint32_t slot = fleet_find(control->fleet, slice_of(worker->id));
+    bool drains = control_roster_drains(control, slice_of(worker->id));
     struct config_worker whole = *worker;
-    struct fleet_status status = {.draining = false};
 
     roster_apply_complete(control->workers, &whole);
-    bool drains = slot != WORKER_NONE &&
-                  fleet_status(control->fleet, slot, &status) &&
-                  status.draining;
     int outcome =
         roster_apply_put(control->workers, &whole, control_now_us(control));
     if (outcome == 0 && drains) {

@@ -51,6 +51,10 @@ bool control_roster_remove(struct control *control, struct slice id)
 const char *control_roster_from(struct control *control, const char *id)
     ON_CONTROL;
 
+/* Whether it is here, and drains. */
+bool control_roster_drains(const struct control *control, struct slice id)
+    ON_CONTROL;
+
 /* Whether this node has exactly that worker. */
 bool control_roster_has(const struct control *control,
                         const struct config_worker *worker) ON_CONTROL;

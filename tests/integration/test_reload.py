@@ -153,6 +153,27 @@ class Reload(Proxy):
         self.assertEqual(self.reload(node).json()["workers"]["added"], ["two"])
         self.assertEqual(set(self.workers(node)), {"one", "two"})
 
+    def test_a_worker_that_drains_goes_on_draining_when_it_changes(self):
+        self.write(("one", self.one.url), ("two", self.two.url))
+        node = self.run_node(2)
+        harness.request(node.at("admin"), "POST", "/admin/workers/two/drain", {})
+        self.write(("one", self.one.url), ("two", FakeWorker(self, echo).url))
+        self.assertEqual(self.reload(node).json()["workers"]["changed"], ["two"])
+        listed = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        self.assertEqual({w["id"] for w in listed if w["state"].startswith("drain")}, {"two"})
+
+    def test_more_workers_change_than_there_are_free_slots(self):
+        def write(key):
+            self.file.write_text("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nlanes: 1\nworkers:\n" +
+                                 "".join(f"  - {{id: w{i}, url: 'http://127.0.0.1:9/{i}', "
+                                         f"api_key: {key}}}\n" for i in range(200)))
+        write("before")
+        node = self.start("kvasir", "serve", "-c", self.file)
+        write("after")
+        answer = self.reload(node).json()["workers"]
+        self.assertEqual((len(answer["changed"]), answer["refused"]), (200, []))
+        harness.wait_until(lambda: len(self.workers(node)) == 200, "all are there again")
+
     def test_the_second_node_with_the_same_news_leaves_the_worker_alone(self):
         self.write(("one", self.one.url))
         nodes = []
