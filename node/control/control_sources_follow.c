@@ -64,6 +64,21 @@ put(struct control *control, const struct config_worker *worker)
            outcome == FLEET_E_DUPLICATE_ID;
 }
 
+/* False: there is no place for it. */
+static bool ON_CONTROL
+replace(struct control *control, const struct config_worker *worker,
+        bool draining)
+{
+    struct slice id = slice_of(worker->id);
+
+    (void)!control_roster_remove(control, id);
+    bool placed = put(control, worker);
+    if (draining) {
+        (void)!control_roster_drain(control, id, true);
+    }
+    return placed;
+}
+
 /* False: there is no place for a worker. */
 static bool ON_CONTROL
 take(struct control_source *source, const char *id,
@@ -81,9 +96,9 @@ take(struct control_source *source, const char *id,
         CHECK(listed != NULL);
         return put(control, listed);
     case SOURCE_REPLACE:
+    case SOURCE_RENEW:
         CHECK(listed != NULL);
-        (void)!control_roster_remove(control, name);
-        return put(control, listed);
+        return replace(control, listed, step == SOURCE_RENEW);
     case SOURCE_DRAIN:
     case SOURCE_UNDRAIN:
         LOG_INFO("worker_from_source", KV("worker", id),

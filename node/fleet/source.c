@@ -105,7 +105,8 @@ step_listed(struct source_mark *mark, const struct source_there *there,
         return SOURCE_KEEP;
     }
     if (!there->same && fresh) {
-        return SOURCE_REPLACE;
+        return there->draining && !drained_by_us ? SOURCE_RENEW
+                                                 : SOURCE_REPLACE;
     }
     if (there->draining && drained_by_us) {
         return SOURCE_UNDRAIN;

@@ -67,6 +67,7 @@ enum source_step {
     SOURCE_KEEP,
     SOURCE_PUT,     /* it is not there */
     SOURCE_REPLACE, /* it is, in another form */
+    SOURCE_RENEW,   /* the same, and an operator drains it: that goes on */
     SOURCE_DRAIN,
     SOURCE_UNDRAIN,
     SOURCE_REMOVE,

@@ -225,6 +225,19 @@ class Files(Sources):
                                     if w["id"] == self.two.id] == [{"pool": "p"}],
                            "what it says of two is other")
 
+    def test_an_operators_draining_outlasts_another_form(self):
+        self.write(self.one, self.two)
+        node = self.watching()
+        self.has(node, self.one, self.two)
+        harness.request(node.at("admin"), "POST", f"/admin/workers/{self.two.id}/drain", {})
+        self.path.write_text(f"- {self.one.url}\n- {self.two.url},pool=p\n")
+
+        def two():
+            return next(w for w in self.workers(node) if w["id"] == self.two.id)
+
+        harness.wait_until(lambda: two()["labels"] == {"pool": "p"}, "what it says of two is other")
+        self.assertIn(two()["state"], ("draining", "drained"))
+
     def test_a_file_with_a_fault_keeps_the_last_list(self):
         self.write(self.one)
         node = self.watching(*OFTEN)

@@ -129,6 +129,20 @@ Test(node_source, draining_by_an_operator_stays)
     cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_KEEP);
 }
 
+Test(node_source, draining_by_an_operator_outlasts_another_form)
+{
+    struct source_there other = OURS(.draining = true);
+
+    other.same = false;
+    list("1", "", true);
+    cr_assert_eq(step("1", other), SOURCE_RENEW);
+    list("", "", true);
+    list("", "", true);
+    cr_assert_eq(step("1", OURS()), SOURCE_DRAIN, "it does not drain any more");
+    list("1", "p", true);
+    cr_assert_eq(step("1", other), SOURCE_REPLACE, "that was not an operator");
+}
+
 Test(node_source, what_the_list_says_anew_counts_once)
 {
     struct source_there other = OURS();
