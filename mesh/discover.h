@@ -110,6 +110,7 @@ struct discover_answer {
     enum discover_outcome outcome;
     const struct discover_ip *ips; /* of a HOST */
     size_t ips_count;
+    bool half; /* no server said whether it has IPv4 addresses, too */
     const struct discover_target *targets; /* of a SERVICE */
     size_t targets_count;
 };

@@ -280,6 +280,7 @@ add_ips(struct source_round *round, const struct discover_answer *answer,
         }
     }
     round->cut = round->cut || answer->ips_count == DISCOVER_IPS_MAX;
+    round->half = round->half || answer->half;
 }
 
 static void
@@ -305,7 +306,19 @@ outcome_of(enum discover_outcome outcome)
                                          : SOURCE_FAILED;
 }
 
-/* The next target, or the end of the round. */
+static bool
+lists_v4(const struct control_source *source)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < source->list_count && !found; i++) {
+        found = strchr(source->list[i].url.host, ':') == NULL;
+    }
+    return found;
+}
+
+/* The next target, or the end of the round. Engines that have both families
+ * would be exchanged for themselves by another name, and back. */
 static void ON_CONTROL
 go_on(struct control_source *source)
 {
@@ -320,6 +333,11 @@ go_on(struct control_source *source)
     }
     if (round->found_count == 0) {
         source_end_badly(source, SOURCE_ABSENT, "it has no address");
+        return;
+    }
+    if (round->half && lists_v4(source)) {
+        source_end_badly(source, SOURCE_FAILED,
+                         "no DNS server tells its IPv4 addresses");
         return;
     }
     source_end_round(source);
@@ -374,6 +392,7 @@ look_up(struct control_source *source)
     struct source_round *round = &source->round;
 
     round->cut = false;
+    round->half = false;
     round->targets_count = 0;
     round->target_at = 0;
     round->found_count = 0;

@@ -36,6 +36,7 @@ struct source_address {
 struct source_round {
     uint64_t ticket; /* of the lookup that runs; 0: none */
     bool cut;        /* something was left out for want of room */
+    bool half;       /* there may be IPv4 addresses that nobody told */
     uint32_t targets_count;
     uint32_t target_at; /* the one that is looked up */
     uint32_t found_count;

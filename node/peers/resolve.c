@@ -27,6 +27,8 @@ struct lookup {
     enum discover_kind kind;
     enum discover_outcome outcome; /* DISCOVER_NOT_YET while it runs */
     ares_channel channel;          /* NULL: not begun */
+    struct ares_addrinfo *six;     /* what came without IPv4 addresses */
+    bool half;                     /* see discover_answer */
     uint32_t handles;              /* not closed yet; 0 frees the lookup */
     uv_timer_t timer;
     uv_poll_t polls[SOCKETS_MAX]; /* data is NULL where unused */
@@ -44,14 +46,62 @@ struct resolve {
     struct resolve_found found; /* by the lookup that ended last */
 };
 
+/* The order means nothing here, and sorting connects to each address. */
+static const struct ares_addrinfo_hints hints_both = {
+    .ai_flags = ARES_AI_NOSORT,
+    .ai_family = AF_UNSPEC,
+    .ai_socktype = SOCK_STREAM,
+};
+static const struct ares_addrinfo_hints hints_four = {
+    .ai_flags = ARES_AI_NOSORT,
+    .ai_family = AF_INET,
+    .ai_socktype = SOCK_STREAM,
+};
+
 /* What c-ares calls back */
 
+/* It ends with what came first; the servers say no more, or not in time. */
+static void
+end_with_six(struct lookup *lookup, bool half)
+{
+    lookup->half = half;
+    lookup->outcome =
+        resolve_found_hosts(&lookup->resolve->found, ARES_SUCCESS, lookup->six);
+}
+
+/* The answer to the question for IPv4 addresses alone. */
+static void
+on_four(void *context, int status, int timeouts, struct ares_addrinfo *list)
+{
+    struct lookup *lookup = context;
+
+    (void)timeouts;
+    if (lookup->outcome == DISCOVER_NOT_YET) {
+        enum discover_outcome four =
+            resolve_found_hosts(&lookup->resolve->found, status, list);
+        if (four == DISCOVER_FOUND) {
+            lookup->outcome = four;
+        } else {
+            end_with_six(lookup, four != DISCOVER_ABSENT);
+        }
+    }
+    ares_freeaddrinfo(list);
+}
+
+/* c-ares does not say whether the other family has none, or no answer. */
 static void
 on_hosts(void *context, int status, int timeouts, struct ares_addrinfo *list)
 {
     struct lookup *lookup = context;
 
     (void)timeouts;
+    if (lookup->outcome == DISCOVER_NOT_YET && status == ARES_SUCCESS &&
+        resolve_found_no_four(list)) {
+        lookup->six = list;
+        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints_four,
+                         on_four, lookup);
+        return;
+    }
     if (lookup->outcome == DISCOVER_NOT_YET) {
         lookup->outcome =
             resolve_found_hosts(&lookup->resolve->found, status, list);
@@ -97,6 +147,7 @@ close_lookup(struct lookup *lookup, enum discover_outcome outcome)
     CHECK(outcome != DISCOVER_NOT_YET);
     lookup->outcome = outcome; /* so that what c-ares still calls is ignored */
     ares_destroy(lookup->channel);
+    ares_freeaddrinfo(lookup->six);
     list_remove(&lookup->link);
     lookup->resolve->running--;
     uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
@@ -112,6 +163,7 @@ finish(struct lookup *lookup)
     if (answer.outcome == DISCOVER_FOUND) {
         answer.ips = resolve->found.ips;
         answer.ips_count = resolve->found.ips_count;
+        answer.half = lookup->half;
         answer.targets = resolve->found.targets;
         answer.targets_count = resolve->found.targets_count;
     }
@@ -256,21 +308,14 @@ open_channel(struct lookup *lookup)
 static void
 begin(struct lookup *lookup)
 {
-    /* The order means nothing here, and sorting connects to each address. */
-    static const struct ares_addrinfo_hints hints = {
-        .ai_flags = ARES_AI_NOSORT,
-        .ai_family = AF_UNSPEC,
-        .ai_socktype = SOCK_STREAM,
-    };
-
     if (open_channel(lookup) != ARES_SUCCESS) {
         lookup->outcome = DISCOVER_FAILED;
     } else if (lookup->kind == DISCOVER_SERVICE) {
         ares_search(lookup->channel, lookup->name, ns_c_in, ns_t_srv,
                     on_service, lookup);
     } else {
-        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints, on_hosts,
-                         lookup);
+        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints_both,
+                         on_hosts, lookup);
     }
 }
 
@@ -281,6 +326,8 @@ on_timer(uv_timer_t *timer)
 
     if (lookup->channel == NULL) {
         begin(lookup);
+    } else if (lookup->due_ms <= uv_now(timer->loop) && lookup->six != NULL) {
+        end_with_six(lookup, true);
     } else if (lookup->due_ms <= uv_now(timer->loop)) {
         lookup->outcome = DISCOVER_TIMEOUT;
     } else {

@@ -3,7 +3,9 @@
  *
  * Hosts are looked up in /etc/hosts and from the servers and with the search
  * list of /etc/resolv.conf, in the order of /etc/nsswitch.conf; other sources
- * that this file may name are ignored. Both A and AAAA records are used. SRV
+ * that this file may name are ignored. Both A and AAAA records are used; where
+ * the latter come alone, A records are asked for once more, to know whether
+ * there are none or the servers do not say (`half` in the answer). SRV
  * records come from DNS only. A truncated answer is requested again by TCP. If
  * the configuration names a server (`server`), only that server is asked, and
  * names are absolute.

@@ -75,6 +75,17 @@ resolve_found_hosts(struct resolve_found *found, int status,
     return outcome_of(found, status);
 }
 
+bool
+resolve_found_no_four(const struct ares_addrinfo *list)
+{
+    const struct ares_addrinfo_node *at = list != NULL ? list->nodes : NULL;
+
+    while (at != NULL && at->ai_family != AF_INET) {
+        at = at->ai_next;
+    }
+    return at == NULL;
+}
+
 static void
 add_target(struct resolve_found *found, const struct ares_srv_reply *reply)
 {

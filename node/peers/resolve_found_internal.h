@@ -8,6 +8,7 @@
 #define NODE_RESOLVE_FOUND_INTERNAL_H
 
 #include <ares.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "mesh/mesh.h"
@@ -29,6 +30,9 @@ struct resolve_found {
 enum discover_outcome resolve_found_hosts(struct resolve_found *found,
                                           int status,
                                           const struct ares_addrinfo *list);
+
+/* Whether all of its addresses are IPv6 ones. */
+bool resolve_found_no_four(const struct ares_addrinfo *list);
 
 /*
  * The same for the SRV records that ares_search() returned. The answer is a DNS

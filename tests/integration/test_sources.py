@@ -1,6 +1,8 @@
 """Workers that are named while the node runs: by a DNS server, by files, by themselves.
 Which of them the node has, and what becomes of those that are named no more."""
 import json
+import socket
+import struct
 import threading
 
 import harness
@@ -18,6 +20,39 @@ HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 
 def echo(peer, _request):
     peer.json({"ok": True})
+
+
+class Halves:
+    """A DNS server that has one address of each family for any name. four: "one"; "none";
+    "fails", then nobody can say."""
+
+    def __init__(self, case):
+        self.four = "one"
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        host, port = self.socket.getsockname()
+        self.address = f"{host}:{port}"
+        thread = threading.Thread(target=self.serve)
+        thread.start()
+        case.addCleanup(self.socket.close)
+        case.addCleanup(thread.join)
+        case.addCleanup(self.socket.sendto, b"", (host, port))
+
+    def serve(self):
+        while True:
+            ask, peer = self.socket.recvfrom(512)
+            if not ask:
+                return
+            end = ask.index(0, 12) + 5
+            four = ask[end - 4:end - 2] == b"\0\1"
+            data = socket.inet_pton(*((socket.AF_INET, "127.0.0.2") if four else
+                                      (socket.AF_INET6, "::1")))
+            what = self.four if four else "one"
+            found = b"\xc0\x0c" + ask[end - 4:end] + struct.pack(">IH", 0, len(data)) + data
+            self.socket.sendto(
+                ask[:2] + (b"\x85\x82" if what == "fails" else b"\x85\x80") + b"\0\1" +
+                (b"\0\1" if what == "one" else b"\0\0") + bytes(4) + ask[12:end] +
+                (found if what == "one" else b""), peer)
 
 
 class Sources(MeshCase):
@@ -100,6 +135,23 @@ class Names(Sources):
         self.assertNotEqual(self.source(node)["why"], "")
         self.assertEqual(self.source(node)["listed"], 3)
         self.assertEqual(self.ask(node).status, 200)
+
+    def test_one_family_without_an_answer_changes_nothing(self):
+        dns = Halves(self)
+        node = self.named(dns, 1234)
+
+        def ids():
+            return sorted(self.states(node))
+
+        harness.wait_until(lambda: ids() == ["127.0.0.2:1234"], "IPv4 addresses count")
+        dns.four = "fails"
+        harness.wait_until(lambda: self.looks(node, "failed") >= 3, "the look has failed")
+        self.assertEqual(ids(), ["127.0.0.2:1234"])
+        self.assertIn("IPv4", self.source(node)["why"])
+        dns.four = "none"
+        harness.wait_until(lambda: ids() == ["[::1]:1234"], "there are none any more")
+        dns.four = "fails"
+        self.look_again(node, "good")
 
     def test_a_worker_that_is_gone_ends_what_it_runs_first(self):
         begun, may_end = threading.Event(), threading.Event()
