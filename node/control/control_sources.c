@@ -533,6 +533,7 @@ take_config(struct control_sources *sources, const struct config *config)
         struct control_source *there = find_source(sources, like->from);
         if (like->from[0] != '\0' && there != NULL) {
             there->like = *like; /* path is into it, and is the same */
+            source_kube_renew(there);
         } else if (like->from[0] != '\0') {
             error = add(sources, like);
         }

@@ -113,6 +113,10 @@ int source_kube_open(struct control_source *source) ON_CONTROL MUST_CHECK;
 void source_kube_close(struct control_source *source) ON_CONTROL;
 bool source_kube_is_looking(const struct control_source *source);
 
+/* The next look is a list: what the configuration says of its workers may be
+ * other. */
+void source_kube_renew(struct control_source *source);
+
 /* Looks: at once where its watch runs and has told nothing. */
 void source_kube_look(struct control_source *source) ON_CONTROL;
 

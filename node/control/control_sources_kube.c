@@ -246,6 +246,14 @@ source_kube_look(struct control_source *source)
     }
 }
 
+void
+source_kube_renew(struct control_source *source)
+{
+    if (source->kube != NULL) {
+        source->kube->stale = true;
+    }
+}
+
 bool
 source_kube_is_looking(const struct control_source *source)
 {

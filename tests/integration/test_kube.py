@@ -51,6 +51,20 @@ class Kube(Sources):
                            "who is not ready is drained")
         self.assertEqual(len(api.watches), 1)
 
+    def test_what_a_reload_says_of_its_workers_counts_though_nothing_changed(self):
+        api, engines, port = self.three()
+        config = self.folder / "kvasir.yaml"
+        config.write_text(f"workers: [{{from: '{FROM}'}}]\n")
+        node = self.run_node("-c", config, "--kubernetes.api", api.url,
+                             "--kubernetes.dir", self.account, *NEVER)
+        self.has_at(node, HOSTS, port)
+        harness.wait_until(lambda: len(api.watches) == 1, "it watches")
+        config.write_text(f"workers: [{{from: '{FROM}', pool: p}}]\n")
+        answer = harness.request(node.at("admin"), "POST", "/admin/reload", {})
+        self.assertEqual(answer.status, 200, answer.text)
+        harness.wait_until(lambda: [w["labels"] for w in self.workers(node)] == [{"pool": "p"}] * 3,
+                           "it is taken over")
+
     def test_a_watch_that_ends_goes_on_where_it_was(self):
         api, engines, port = self.three()
         node = self.begin(api, "--workers.resolve", "100ms")
