@@ -4,6 +4,7 @@
 #include "storage/apart.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,14 +23,21 @@ prepare(unsigned timeout_s)
     (void)alarm(timeout_s);
 }
 
-/* The child died, which is the answer. */
+/* The child died, which is the answer, unless the file had no part in it: a disk
+ * is slow, and memory is what others take, too. */
 static void
 explain_death(struct storage_report *report, const char *name, int signal)
 {
-    *report = (struct storage_report){.outcome = STORAGE_E_CORRUPT};
+    bool innocent = signal == SIGALRM || signal == SIGKILL;
+
+    *report = (struct storage_report){.outcome = innocent ? STORAGE_E_IO
+                                                          : STORAGE_E_CORRUPT};
     (void)snprintf(report->file, sizeof report->file, "%s", name);
     (void)snprintf(report->reason, sizeof report->reason,
-                   "the process that read it was killed by signal %d", signal);
+                   signal == SIGALRM
+                       ? "reading it took too long"
+                       : "the process that read it was killed by signal %d",
+                   signal);
 }
 
 static void
