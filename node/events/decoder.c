@@ -294,15 +294,18 @@ emit_records(struct decoder *decoder, struct batch batch)
 /*
  * A batch that does not fit although everything before it is known: something
  * was lost on the way, and reading again helps. If the same batch still does
- * not fit, the engine claims something that cannot be true, and reading again
- * would never end: from there on the stream is incomplete.
+ * not fit, or one that was read before, the engine claims something that cannot
+ * be true, and reading again would never end: from there on the stream is
+ * incomplete.
  */
 static void
 take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
+    bool same = decoder->unfit_fingerprint == out->fingerprint &&
+                decoder->unfit_seq == out->seq;
+
     CHECK(decoder->has_ledger && kv_stream_is_whole(decoder->stream));
-    if (decoder->unfit_fingerprint == out->fingerprint &&
-        decoder->unfit_seq == out->seq) {
+    if (same || out->seq < decoder->told_end) {
         note(decoder, DECODER_DO_NOT_FIT, out->seq);
         kv_stream_not_whole(decoder->stream);
         tell_gap(decoder);

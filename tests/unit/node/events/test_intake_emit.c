@@ -16,6 +16,7 @@ struct rig {
     uint64_t now_us;
     uint64_t seq;
     bool replayed;  /* batches come by the replay */
+    bool asked;     /* ... for which the stream waits */
     uint64_t epoch; /* as control was told */
     uint32_t begins;
     uint64_t ask; /* that the last one answers */
@@ -91,6 +92,8 @@ carry_out(void)
     struct kv_out out;
 
     while (kv_stream_next_out(rig.rank->decoder.stream, &out)) {
+        rig.asked = out.kind == KV_OUT_REPLAY ||
+                    (rig.asked && out.kind != KV_OUT_HANGUP);
         intake_emit(rig.rank, &out);
     }
 }
@@ -405,6 +408,46 @@ Test(node_intake_emit, a_ledger_that_a_batch_did_not_fit_is_doubted)
     }
     wait_long();
     cr_assert_not(decoder->doubted);
+}
+
+/* What an engine has told so far: twice of a block behind one that it never
+ * stored, and of a cleared cache between the two. */
+static void
+tell_history(void)
+{
+    store(1, 3);
+    store(9, 1);
+    say("AllBlocksCleared");
+    store(1, 2);
+    store(19, 1);
+}
+
+/* Each of the two would have it read again, of which neither comes to fit. */
+Test(node_intake_emit, two_batches_that_never_fit_are_read_again_once_each)
+{
+    struct kv_stream *stream;
+
+    open_stream(true);
+    stream = rig.rank->decoder.stream;
+    tell_history();
+    for (unsigned i = 0; i < 20; i++) {
+        rig.now_us += UINT64_C(3600000000);
+        kv_stream_tick(stream, rig.now_us);
+        carry_out();
+        if (!rig.asked) {
+            continue;
+        }
+        rig.replayed = true;
+        rig.seq = 0;
+        tell_history();
+        if (rig.asked) {
+            kv_stream_replay_end(stream, rig.now_us);
+            carry_out();
+        }
+        (void)told();
+    }
+    cr_assert_eq(counter_read(&rig.rank->numbers.kv.rereads), 2);
+    cr_assert(kv_stream_state_is_live(kv_stream_state(stream)));
 }
 
 /* That is no word of the engine's. */
