@@ -271,7 +271,8 @@ engine_options_help(struct buf *out)
 struct engine_config
 engine_options_config(const struct engine_options *o)
 {
-    uint64_t room = o->blocks * o->block_size;
+    uint64_t groups = 1 + o->window_groups; /* each takes all of a request */
+    uint64_t room = o->blocks / groups * o->block_size;
     uint64_t len = o->model_len_max != 0 ? o->model_len_max : 32768;
 
     return (struct engine_config){

@@ -149,6 +149,14 @@ Test(chaos_engine_options, a_request_must_fit_the_pool)
     cr_assert_eq(engine_options_config(&options).step_per_seq_us, 650);
 }
 
+Test(chaos_engine_options, windows_take_their_share_of_the_length)
+{
+    cr_assert_eq(parse("--blocks 200 --window 40 --window-groups 2"), 0);
+    cr_assert_eq(engine_options_config(&options).request_tokens_max, 1056);
+    cr_assert_eq(parse("--blocks 200 --window-groups 2"), 0);
+    cr_assert_eq(engine_options_config(&options).request_tokens_max, 3200);
+}
+
 Test(chaos_engine_options, the_manual_has_every_flag_and_its_default)
 {
     struct buf out;
