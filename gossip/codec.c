@@ -264,6 +264,8 @@ find_fields(struct codec_in in, struct codec_body *body)
         if (what == CODEC_FIELD_NAMES && !field.failed) {
             body->has_names = true;
             body->names = field;
+        } else if (what == CODEC_FIELD_AHEAD) {
+            body->ahead = codec_get_u64(&field);
         }
     }
 }

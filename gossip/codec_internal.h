@@ -134,6 +134,7 @@ enum {
 
 enum {
     CODEC_FIELD_NAMES = 1, /* codec_names.c */
+    CODEC_FIELD_AHEAD = 2, /* u64: the epoch goes on to this position */
 };
 
 struct codec_body {
@@ -144,6 +145,7 @@ struct codec_body {
     uint32_t holes;
     uint32_t block_tokens;
     uint32_t words_count;
+    uint64_t ahead; /* 0: it does not say */
     struct codec_in ops;
     const uint8_t *end; /* of the ops */
     struct codec_in names;

@@ -615,8 +615,8 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
 }
 
 /* Stops waiting for records that no node has any more, unless they were read
- * here. A state that cannot be completed gives way to what was known before, so that
- * another can be transferred from any peer. */
+ * here, or a reader knows of them. A state that cannot be completed gives way to
+ * what was known before, so that another can be transferred from any peer. */
 static void
 give_up(struct gossip *g, struct gossip_stream *s)
 {
@@ -629,7 +629,7 @@ give_up(struct gossip *g, struct gossip_stream *s)
     if (s->behind_us != 0 && !s->transfer.active && !s->transfer.wanted &&
         g->now_us - s->behind_us >= limit_us) {
         s->known = gossip_local_known(s);
-        gossip_stream_moved(g, s);
+        gossip_stream_known(g, s, s->ahead);
     }
 }
 

@@ -225,6 +225,8 @@
  * that is read again tells less than was known, and so do names. That is an order
  * of states, so all nodes come to the same one.
  *
+ * A replay may come in pieces, with holes between them. Then a record says how far
+ * its reader was shown that the epoch goes, and all nodes know that they are behind.
  * A replica is stale while it is torn, when it has been behind for stale_ms,
  * and when no node has been able to read the engine for that long
  * (gossip_unread()): the state is then an old one, and the engine may be

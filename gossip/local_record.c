@@ -29,6 +29,19 @@ name_again(struct gossip *g, struct gossip_stream *s, uint64_t prev,
     gossip_names_record(g, s, &body, words, prev, pos);
 }
 
+/* All nodes are to know how far the epoch goes. */
+static void
+put_ahead(struct codec_out *out, uint64_t seq)
+{
+    uint8_t bytes[8];
+    struct codec_out field = {.bytes = bytes, .max = sizeof bytes};
+
+    if (seq != 0 && seq < GOSSIP_SEQ_MAX) {
+        codec_put_u64(&field, gossip_pos(seq, GOSSIP_PART_LAST));
+        codec_put_field(out, CODEC_FIELD_AHEAD, bytes, field.len);
+    }
+}
+
 /* Takes one part of a batch. names: the bytes of its field, NULL: none. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
@@ -59,6 +72,7 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     if (names != NULL) {
         codec_put_field(&out, CODEC_FIELD_NAMES, names->bytes, names->len);
     }
+    put_ahead(&out, head->ahead);
     CHECK(!out.failed && out.len <= CODEC_BODY_MAX);
     g->stats.records_local++;
     struct codec_in body = {.at = out.bytes, .end = out.bytes + out.len};
@@ -120,6 +134,7 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     /* A record tells the holes after the whole batch; in its middle they are
      * unknown. */
     struct event_record head = {.seq = record->seq,
+                                .ahead = record->ahead,
                                 .block_tokens = record->block_tokens,
                                 .holes = EVENT_HOLES_UNKNOWN};
 

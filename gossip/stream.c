@@ -42,6 +42,7 @@ enter(struct gossip_stream *s, struct gossip_epoch epoch, bool whole)
     s->whole = whole;
     s->resets = 0;
     s->known = 0;
+    s->ahead = 0;
     s->pushed = 0;
     s->primary_pos = 0;
     s->lag_us = 0;
@@ -210,6 +211,8 @@ gossip_stream_applied(struct gossip_stream *s, const struct codec_body *body,
         s->complete = true;
     }
     s->holes = body->holes;
+    s->ahead = body->ahead > s->ahead ? body->ahead : s->ahead;
+    s->known = s->ahead > s->known ? s->ahead : s->known;
     if (body->block_tokens != 0) {
         s->block_tokens = body->block_tokens;
     }

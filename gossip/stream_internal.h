@@ -149,6 +149,7 @@ struct gossip_stream {
     uint64_t pos;       /* everything up to here is applied or queued */
     uint64_t told;      /* everything up to here was handed out */
     uint64_t known;     /* furthest position of this epoch that any node has */
+    uint64_t ahead;     /* furthest that its readers were shown, read or not */
     uint64_t settle;    /* torn below this position */
     uint64_t behind_us; /* since when pos < known; 0: it is not */
     uint64_t torn_us;   /* since when it is torn; 0: it is not */

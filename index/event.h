@@ -54,6 +54,8 @@ struct event_record {
     uint64_t epoch; /* incarnation of the stream's writer, as the source names
                        it: another number is another process or a re-read */
     uint64_t seq;   /* of the batch, within the epoch */
+    uint64_t ahead; /* a later batch that the source is known to have, and that
+                       is not read yet; 0: it knows of none */
     /* Blocks that the worker holds without the block before them, as the
      * source counts, after this record; EVENT_HOLES_UNKNOWN when it cannot. */
     uint32_t holes;

@@ -267,6 +267,7 @@ emit_record(struct decoder *decoder, struct batch *batch)
         .stream = {.worker = decoder->identity, .rank = decoder->rank},
         .epoch = decoder->process,
         .seq = batch->seq,
+        .ahead = kv_stream_ahead(decoder->stream),
         .block_tokens = kv_apply_shape(&decoder->apply),
         .words_count = count,
     };

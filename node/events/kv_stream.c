@@ -207,6 +207,13 @@ kv_stream_not_whole(struct kv_stream *stream)
 }
 
 uint64_t
+kv_stream_ahead(const struct kv_stream *stream)
+{
+    CHECK(stream->early.count == 0 || stream->early_top > stream->next_seq);
+    return stream->early.count > 0 ? stream->early_top - 1 : 0;
+}
+
+uint64_t
 kv_stream_next_seq(const struct kv_stream *stream)
 {
     return stream->next_seq;

@@ -185,6 +185,10 @@ bool kv_stream_cleared_answers(struct kv_stream *stream, uint64_t *ask)
 bool kv_stream_empty_answers(struct kv_stream *stream, uint64_t ask,
                              uint64_t *seq, uint64_t *fingerprint) MUST_CHECK;
 
+/* The last batch of the epoch that a replay showed and that is not applied yet,
+ * because others before it are missing; 0: there is none. */
+uint64_t kv_stream_ahead(const struct kv_stream *stream);
+
 /* How far the reading is: enough to continue from there in another process. */
 #define KV_STREAM_FINGERPRINTS 16U
 struct kv_stream_image {

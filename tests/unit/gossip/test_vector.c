@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <inttypes.h>
 
 #include "index/base/rng.h"
 #include "lab.h"
@@ -190,6 +191,36 @@ Test(gossip_vector, being_behind_is_stale_only_after_a_while)
     lab_carry(&lab);
     cr_assert(lab.nodes[1].held[21]);
     cr_assert_not(lab.nodes[1].stale);
+}
+
+/* A batch of node 0's reading, whose source is known to have more. */
+static void
+read_ahead(uint64_t seq, uint64_t ahead)
+{
+    const struct event_record record = {.seq = seq, .ahead = ahead};
+
+    gossip_local_record(lab.nodes[0].g, lab_stream, &record, seq, true,
+                        lab.now_us);
+    lab_pull(&lab);
+}
+
+Test(gossip_vector, all_nodes_are_stale_while_a_reader_knows_of_more)
+{
+    read_ahead(20, 30);
+    lab_run(&lab, config.stale_ms + 100);
+    for (uint32_t i = 0; i < lab.count; i++) {
+        cr_assert(lab.nodes[i].stale, "node %" PRIu32, i);
+    }
+    lab_run(&lab, 4 * (uint64_t)config.judge_ms);
+    read_ahead(29, 30);
+    for (uint32_t i = 0; i < lab.count; i++) {
+        cr_assert(lab.nodes[i].stale, "node %" PRIu32, i);
+    }
+    read_ahead(30, 0);
+    lab_run(&lab, 100);
+    for (uint32_t i = 0; i < lab.count; i++) {
+        cr_assert_not(lab.nodes[i].stale, "node %" PRIu32, i);
+    }
 }
 
 Test(gossip_vector, strangers_change_nothing)

@@ -22,8 +22,9 @@ struct rig {
     uint64_t ask; /* that the last one answers */
     uint32_t gaps;
     uint32_t records;
-    bool last;    /* the last record was its batch's */
-    bool cleared; /* ... and said that the cache is cleared */
+    bool last;      /* the last record was its batch's */
+    uint64_t ahead; /* ... and said that there is this one */
+    bool cleared;   /* ... and said that the cache is cleared */
 };
 
 static struct rig rig;
@@ -195,6 +196,7 @@ told(void)
             blocks = blocks_in(record, blocks);
             rig.records++;
             rig.last = item->last;
+            rig.ahead = record->ahead;
             rig.cleared = record->words_count == 1 &&
                           event_op_kind(record->words[0]) == EVENT_CLEAR;
         }
@@ -520,6 +522,34 @@ Test(node_intake_emit, who_reads_again_is_told_with_the_first_batch_that_is_new)
     cr_assert_eq(reader_said(), -1, "once");
     cr_assert_eq(told(), 9);
     words_fini(&rig.intake.tools.names.words);
+}
+
+static void
+ask_replay(void)
+{
+    rig.now_us += 1000000;
+    kv_stream_tick(rig.rank->decoder.stream, rig.now_us);
+    carry_out();
+    rig.replayed = true;
+    rig.seq = 0;
+}
+
+Test(node_intake_emit, a_record_says_how_far_a_replay_was_seen_to_go)
+{
+    open_stream(true);
+    ask_replay();
+    store(1, 3);
+    rig.seq = 5; /* those before it were lost on the way */
+    store(10, 1);
+    (void)told();
+    cr_assert_eq(rig.ahead, 0);
+    kv_stream_replay_end(rig.rank->decoder.stream, rig.now_us);
+    carry_out();
+    ask_replay();
+    store(1, 3);
+    store(4, 2);
+    (void)told();
+    cr_assert_eq(rig.ahead, 5);
 }
 
 /* Where another reader is ahead, peers have those batches, too. */

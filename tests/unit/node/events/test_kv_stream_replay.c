@@ -86,9 +86,11 @@ Test(node_kv_stream_replay, a_hole_that_closes_little_by_little_is_waited_for)
         rig_reply('a', 10 - round); /* each answer has another one */
         rig_end();
         cr_assert_eq(rig.state, KV_STREAM_STALE);
+        cr_assert_eq(kv_stream_ahead(rig.stream), 10);
     }
     rig_wait_ask();
     rig_answer('a', 1, 10);
+    cr_assert_eq(kv_stream_ahead(rig.stream), 0);
     rig_has('a', 0, 10);
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
     cr_assert_eq(rig_count(&rig.counters.replay_incomplete), 0);
