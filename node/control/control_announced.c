@@ -91,8 +91,10 @@ control_announce(struct control *control, const struct config_worker *worker,
     return outcome;
 }
 
+/* That node counts: it is a member, and did not say goodbye. A dead one may be
+ * alive behind a cut, and hear its engines all the time. */
 static bool
-is_alive(const struct control *control, const char *node)
+counts(const struct control *control, const char *node)
 {
     const struct member_table *members =
         cluster_members(control_cluster(control));
@@ -100,8 +102,7 @@ is_alive(const struct control *control, const char *node)
 
     for (uint32_t at = 0; member_get(members, at, &member); at++) {
         if (strcmp(member.update.name, node) == 0) {
-            return member.update.state == MEMBER_ALIVE ||
-                   member.update.state == MEMBER_SUSPECT;
+            return member.update.state != MEMBER_LEFT;
         }
     }
     return false;
@@ -121,7 +122,7 @@ look_at(struct control *control, const struct config_worker *worker,
     }
     bool ours = strcmp(node, control->node->config->name) == 0;
 
-    if (!ours && is_alive(control, node)) {
+    if (!ours && counts(control, node)) {
         if (lease != NULL) {
             lease->id[0] = '\0';
         }

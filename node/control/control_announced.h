@@ -5,9 +5,13 @@
  * The node that heard an engine last counts its time: its name is in the
  * worker's `from` ("announced:TTL:NODE"), which the roster tells all nodes. An
  * engine may announce itself to any node, and to another one the next time;
- * then that one counts. While the node that counts is not alive, each other one
- * does, from the moment on when it saw that; an engine that is alive finds
- * another node meanwhile. After a restart the time begins anew.
+ * then that one counts. When the node that counts has left the mesh, or is
+ * forgotten there (struct member_config, forget_ms after its death), each other
+ * one does, from the moment on when it saw that; an engine that is alive finds
+ * another node meanwhile. Of a dead node nobody knows what it hears: it may be
+ * alive behind a cut, and a removal would take its living engines from it when
+ * the cut ends. Until then probes say who of them gets requests. After a
+ * restart the time begins anew.
  *
  * Role: shell. Owns: the times. Thread: control. Limits: WORKERS_MAX. Errors:
  * outcomes of the fleet, -errno.

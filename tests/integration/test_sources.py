@@ -384,13 +384,35 @@ class Announced(Sources):
         self.all_know(nodes, {two.id: "announced:3600000ms:c"})
         self.assertIn("worker_silent", nodes[2].log())
 
-    def test_the_others_count_for_a_node_that_is_dead(self):
+    def test_the_others_count_for_a_node_that_has_left(self):
         nodes = self.three()
         one = FakeWorker(self, echo)
         self.assertEqual(self.announce(nodes[0], one, "2s").status, 200)
         harness.wait_until(lambda: one.id in self.froms(nodes[2]), "it is told")
-        nodes[0].kill()
+        nodes[0].stop()
         self.all_know(nodes[1:], {})
+
+    def test_nobody_is_silent_because_the_node_that_hears_it_is_out_of_reach(self):
+        nodes = self.three()
+        seed = nodes[1].ready["mesh"]
+        one, two, three = (FakeWorker(self, echo) for _ in range(3))
+        self.assertEqual(self.announce(nodes[0], one, "4s").status, 200)
+        heard = {one.id: "announced:4000ms:a"}
+        self.all_know(nodes, heard)
+        nodes[0].kill()
+        self.sees(nodes[1:], "a", "dead")
+        # A longer time passes on both of them.
+        self.assertEqual(self.announce(nodes[1], two, "5s").status, 200)
+        self.assertEqual(self.announce(nodes[2], three, "5s").status, 200)
+        self.all_know(nodes[1:], {**heard, two.id: "announced:5000ms:b",
+                                  three.id: "announced:5000ms:c"})
+        for node in nodes[1:]:
+            harness.wait_until(lambda node=node: "worker_silent" in node.log(), "time is over")
+            self.assertIn(one.id, self.froms(node))
+        # It is back, and hears nothing.
+        back = self.node("a", join=[seed])
+        self.all_know([back, *nodes[1:]], {})
+        self.assertIn(f"worker_silent worker={one.id}", back.log())
 
     def test_an_operators_word_outlasts_a_renewal(self):
         node = self.run_node()
