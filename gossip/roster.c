@@ -106,18 +106,20 @@ roster_say(struct roster *roster, const struct roster_entry *entry)
     return 0;
 }
 
-/* The same as an operation: newer than what there is. */
+/* The same as an operation: newer than what there is, by that step. */
 static int
-say_next(struct roster *roster, struct roster_entry *entry)
+say_next(struct roster *roster, struct roster_entry *entry, uint64_t step)
 {
     const struct roster_row *row = roster_row_find(roster, entry->id);
+    uint64_t last = row == NULL || roster_is_configured(row->version)
+                        ? ROSTER_OPERATION
+                        : row->version;
 
-    if (row != NULL && row->version == UINT64_MAX) {
+    CHECK(step != 0);
+    if (last > UINT64_MAX - step) {
         return ROSTER_E_FULL;
     }
-    entry->version = row == NULL || roster_is_configured(row->version)
-                         ? ROSTER_OPERATION + 1
-                         : row->version + 1;
+    entry->version = last + step;
     entry->age_ms = 0;
     CHECK(entry->version > ROSTER_OPERATION);
     return roster_say(roster, entry);
@@ -141,9 +143,9 @@ roster_load(struct roster *roster, const struct roster_entry *entry,
                                                                    : outcome;
 }
 
-int
-roster_put(struct roster *roster, const char *id, struct slice spec,
-           uint64_t now_us)
+static int
+put(struct roster *roster, const char *id, struct slice spec, bool renews,
+    uint64_t now_us)
 {
     struct roster_entry entry = {
         .id = id, .version = ROSTER_OPERATION + 1, .spec = spec};
@@ -154,12 +156,27 @@ roster_put(struct roster *roster, const char *id, struct slice spec,
         return outcome;
     }
     const struct roster_row *row = roster_row_find(roster, id);
-    if (row != NULL && !row->removed && !row->draining &&
+    entry.draining = renews && row != NULL && row->draining;
+    if (row != NULL && !row->removed && row->draining == entry.draining &&
         slice_equal(spec,
                     (struct slice){.ptr = row->spec, .len = row->spec_len})) {
         return 0;
     }
-    return say_next(roster, &entry);
+    return say_next(roster, &entry, renews ? 1 : ROSTER_WORD);
+}
+
+int
+roster_put(struct roster *roster, const char *id, struct slice spec,
+           uint64_t now_us)
+{
+    return put(roster, id, spec, false, now_us);
+}
+
+int
+roster_renew(struct roster *roster, const char *id, struct slice spec,
+             uint64_t now_us)
+{
+    return put(roster, id, spec, true, now_us);
 }
 
 int
@@ -174,7 +191,7 @@ roster_drain(struct roster *roster, const char *id, bool draining,
     }
     struct roster_entry entry = roster_row_entry(roster, row);
     entry.draining = draining;
-    return say_next(roster, &entry);
+    return say_next(roster, &entry, ROSTER_WORD);
 }
 
 int
@@ -184,7 +201,8 @@ roster_remove(struct roster *roster, const char *id, uint64_t now_us)
     struct roster_entry entry = {.id = id, .removed = true};
 
     roster_at_time(roster, now_us);
-    return row == NULL || row->removed ? 0 : say_next(roster, &entry);
+    return row == NULL || row->removed ? 0
+                                       : say_next(roster, &entry, ROSTER_WORD);
 }
 
 /* Peers */

@@ -5,7 +5,8 @@
  * There is one entry per worker: an opaque spec (what the operator wrote:
  * addresses, labels), whether the worker drains, and whether it was removed. An
  * entry has a version, which is a Lamport counter: whoever changes the entry
- * takes one more than the highest version that it ever saw of it. The higher
+ * takes more than the highest version that it ever saw of it: one more for a
+ * renewal, ROSTER_WORD more for an operator's word. The higher
  * version wins; of equal versions the greater digest of the whole entry wins,
  * so all nodes choose alike, in whatever order the entries arrive. Merging is
  * idempotent and independent of order.
@@ -51,6 +52,7 @@
 #define ROSTER_SPEC_MAX  4096U /* bytes */
 #define ROSTER_BIDS      8U    /* contradictions of one configured worker */
 #define ROSTER_OPERATION (UINT64_C(1) << 32) /* operators' versions exceed it */
+#define ROSTER_WORD      UINT64_C(1024) /* an operation outranks as many renewals */
 
 struct roster;
 
@@ -131,6 +133,11 @@ int roster_drain(struct roster *roster, const char *id, bool draining,
                  uint64_t now_us) MUST_CHECK;
 int roster_remove(struct roster *roster, const char *id, uint64_t now_us)
     MUST_CHECK;
+
+/* The worker tells of itself anew: as put, but draining goes on, and what an
+ * operator says meanwhile on another node wins (ROSTER_WORD). */
+int roster_renew(struct roster *roster, const char *id, struct slice spec,
+                 uint64_t now_us) MUST_CHECK;
 
 /* The link to a peer came up; peer is not 0. 0 or ROSTER_E_FULL. */
 int roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)

@@ -105,7 +105,7 @@ control_roster_put(struct control *control, const struct config_worker *worker)
     if (outcome != 0) {
         return outcome;
     }
-    outcome = roster_apply_put(control->workers, &whole, now_us);
+    outcome = roster_apply_put(control->workers, &whole, false, now_us);
     if (outcome != 0) {
         fleet_remove(control->fleet, slot, now_us);
         LOG_WARNING(
@@ -133,15 +133,11 @@ int
 control_roster_renew(struct control *control,
                      const struct config_worker *worker)
 {
-    bool drains = control_roster_drains(control, slice_of(worker->id));
     struct config_worker whole = *worker;
 
     roster_apply_complete(control->workers, &whole);
-    int outcome =
-        roster_apply_put(control->workers, &whole, control_now_us(control));
-    if (outcome == 0 && drains) {
-        (void)!control_roster_drain(control, slice_of(worker->id), true);
-    }
+    int outcome = roster_apply_put(control->workers, &whole, true,
+                                   control_now_us(control));
     return outcome <= 0 ? outcome : FLEET_E_FULL;
 }
 

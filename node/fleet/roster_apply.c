@@ -446,7 +446,9 @@ roster_apply_left_out(const struct roster_apply *apply,
 
 static int
 say(struct roster_apply *apply, const struct config_worker *worker,
-    bool by_operator, uint64_t now_us)
+    int (*how)(struct roster *roster, const char *id, struct slice spec,
+               uint64_t now_us),
+    uint64_t now_us)
 {
     struct buf spec;
     int outcome = -ENOMEM;
@@ -454,12 +456,8 @@ say(struct roster_apply *apply, const struct config_worker *worker,
     CHECK(worker->id[0] != '\0');
     buf_init(&spec, ROSTER_SPEC_MAX);
     roster_spec_put(worker, apply->secrets, &spec);
-    if (!spec.failed && by_operator) {
-        outcome =
-            roster_put(apply->roster, worker->id, buf_slice(&spec), now_us);
-    } else if (!spec.failed) {
-        outcome = roster_configure(apply->roster, worker->id, buf_slice(&spec),
-                                   now_us);
+    if (!spec.failed) {
+        outcome = how(apply->roster, worker->id, buf_slice(&spec), now_us);
     }
     buf_fini(&spec);
     return outcome;
@@ -474,7 +472,7 @@ roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
         if (worker->from[0] != '\0') {
             continue; /* it names workers later */
         }
-        int outcome = say(apply, worker, false, now_us);
+        int outcome = say(apply, worker, roster_configure, now_us);
         if (outcome != 0) {
             return outcome;
         }
@@ -488,9 +486,10 @@ roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
 
 int
 roster_apply_put(struct roster_apply *apply, const struct config_worker *worker,
-                 uint64_t now_us)
+                 bool renews, uint64_t now_us)
 {
-    int outcome = say(apply, worker, true, now_us);
+    int outcome =
+        say(apply, worker, renews ? roster_renew : roster_put, now_us);
 
     if (outcome == 0) {
         keep_key(apply, worker);

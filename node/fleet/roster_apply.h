@@ -96,10 +96,10 @@ int roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
 void roster_apply_complete(const struct roster_apply *apply,
                            struct config_worker *worker);
 
-/* Adds a worker to the roster for an operator. The fleet has it already; its id
- * is set. */
+/* Adds a worker to the roster for an operator; or renews it (roster_renew()).
+ * The fleet has it already; its id is set. */
 int roster_apply_put(struct roster_apply *apply,
-                     const struct config_worker *worker, uint64_t now_us)
-    MUST_CHECK;
+                     const struct config_worker *worker, bool renews,
+                     uint64_t now_us) MUST_CHECK;
 
 #endif

@@ -156,7 +156,7 @@ version(uint32_t at, const char *id)
 static uint64_t
 words(uint32_t at, const char *id)
 {
-    return version(at, id) - ROSTER_OPERATION;
+    return (version(at, id) - ROSTER_OPERATION) / ROSTER_WORD;
 }
 
 static void
@@ -224,6 +224,40 @@ Test(roster, put_ends_draining)
     put(0, "w", "one");
     cr_assert_str_eq(says(0, "w"), "one");
     end();
+}
+
+Test(roster, what_an_operator_says_outranks_a_renewal_elsewhere)
+{
+    /* One of two specs has the greater digest: it would win in any case. */
+    for (uint32_t turn = 0; turn < 16; turn++) {
+        char spec[2][8];
+        char drained[16];
+        snprintf(spec[0], sizeof spec[0], "a%u", turn);
+        snprintf(spec[1], sizeof spec[1], "b%u", turn);
+        snprintf(drained, sizeof drained, "d%s", spec[0]);
+        begin_default(2);
+        put(0, "w", spec[0]);
+        settle();
+        cr_assert_eq(roster_renew(nodes[0].r, "w", slice_of(spec[1]), now_us),
+                     0);
+        cr_assert_eq(roster_drain(nodes[1].r, "w", true, now_us), 0);
+        settle();
+        assert_alike();
+        cr_assert_str_eq(says(0, "w"), drained);
+        cr_assert_eq(roster_renew(nodes[0].r, "w", slice_of(spec[1]), now_us),
+                     0);
+        cr_assert_eq(roster_drain(nodes[1].r, "w", false, now_us), 0);
+        settle();
+        assert_alike();
+        cr_assert_str_eq(says(0, "w"), spec[0]);
+        cr_assert_eq(roster_renew(nodes[0].r, "w", slice_of(spec[1]), now_us),
+                     0);
+        cr_assert_eq(roster_remove(nodes[1].r, "w", now_us), 0);
+        settle();
+        assert_alike();
+        cr_assert_str_eq(says(0, "w"), "x");
+        end();
+    }
 }
 
 Test(roster, words_that_change_nothing_are_no_change)
@@ -628,10 +662,11 @@ Test(roster, many_large_entries_come_in_bounded_frames)
 
 Test(roster, a_snapshot_is_merged_like_a_peers_word)
 {
-    struct roster_entry entry = {
-        .id = "w", .version = ROSTER_OPERATION + 5, .spec = SLICE("kept")};
+    struct roster_entry entry = {.id = "w",
+                                 .version = ROSTER_OPERATION + 5 * ROSTER_WORD,
+                                 .spec = SLICE("kept")};
     struct roster_entry gone = {.id = "v",
-                                .version = ROSTER_OPERATION + 3,
+                                .version = ROSTER_OPERATION + 3 * ROSTER_WORD,
                                 .removed = true,
                                 .age_ms = 1000};
 
@@ -639,7 +674,7 @@ Test(roster, a_snapshot_is_merged_like_a_peers_word)
     put(0, "w", "newer?");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");
-    entry.version = ROSTER_OPERATION + 4;
+    entry.version = ROSTER_OPERATION + 4 * ROSTER_WORD;
     entry.spec = SLICE("older");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");

@@ -132,7 +132,7 @@ put(uint32_t at, const char *text)
 
     roster_apply_complete(nodes[at].apply, &worker);
     cr_assert_eq(fleet_add(nodes[at].fleet, &worker, now_us, NULL), 0);
-    cr_assert_eq(roster_apply_put(nodes[at].apply, &worker, now_us), 0);
+    cr_assert_eq(roster_apply_put(nodes[at].apply, &worker, false, now_us), 0);
     settle();
 }
 
@@ -234,7 +234,7 @@ Test(node_roster_apply, a_denied_address_that_a_peer_says_is_left_out)
     struct config_worker worker = worker_of("http://169.254.169.254,id=w");
     struct roster_entry entry;
 
-    cr_assert_eq(roster_apply_put(nodes[0].apply, &worker, now_us), 0);
+    cr_assert_eq(roster_apply_put(nodes[0].apply, &worker, false, now_us), 0);
     settle();
     cr_assert_str_eq(state(1, "w"), "-");
     cr_assert(roster_find(nodes[1].roster, "w", &entry));
