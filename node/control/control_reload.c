@@ -153,24 +153,50 @@ end_list(struct told *told)
     }
 }
 
+struct fates {
+    bool drained[CONFIG_WORKERS_MAX]; /* before it left */
+    bool refused[CONFIG_WORKERS_MAX];
+    bool full;        /* no slot was free */
+    uint32_t leaving; /* slots that nobody waits for, still used by who left */
+};
+
+/* Whether a slot is still used by requests to a worker that has left, and nobody
+ * else waits for it. */
+static bool ON_CONTROL
+awaits_slot(const struct control *control, struct fates *fates)
+{
+    struct fleet_status status;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX && !fates->full; slot++) {
+        fates->leaving += !fleet_status(control->fleet, slot, &status);
+    }
+    fates->full = true;
+    if (fates->leaving == 0) {
+        return false;
+    }
+    fates->leaving--;
+    return true;
+}
+
 /* As an operator would: the latest word counts, whoever has the worker now. Of
  * several nodes with the same news, the first one tells the others. */
 static bool ON_CONTROL
-put_worker(struct control *control, const struct config_worker *worker)
+put_worker(struct control *control, const struct config_worker *worker,
+           struct fates *fates)
 {
     if (control_roster_has(control, worker)) {
         return true;
     }
     int outcome = control_roster_put(control, worker);
 
-    if (outcome == FLEET_E_FULL) { /* once a slot has been given back */
+    if (outcome == FLEET_E_FULL && awaits_slot(control, fates)) {
         outcome = control_roster_renew(control, worker);
     }
     if (outcome != 0) {
         LOG_WARNING(
             "worker_refused", KV("worker", worker->id), KV("outcome", outcome),
             KV("hint", "another worker has its url, workers.deny denies it, or "
-                       "the list is full: mend that and reload"));
+                       "workers.slots are all taken: mend that and reload"));
     }
     return outcome == 0;
 }
@@ -182,11 +208,6 @@ is_news(const struct control_reload *reload, uint32_t at)
     return reload->wanted.workers[at].from[0] == '\0' &&
            reload->diff.worker[at] != CONFIG_WORKER_SAME;
 }
-
-struct fates {
-    bool drained[CONFIG_WORKERS_MAX]; /* before it left */
-    bool refused[CONFIG_WORKERS_MAX];
-};
 
 /* All leave before any comes back: one may come to where another one was. */
 static void ON_CONTROL
@@ -232,7 +253,7 @@ put_workers(struct control *control, enum config_worker_change what,
         if (!is_news(reload, i) || reload->diff.worker[i] != what) {
             continue;
         }
-        fates->refused[i] = !put_worker(control, worker);
+        fates->refused[i] = !put_worker(control, worker, fates);
         if (!fates->refused[i]) {
             tell_worker(told, worker->id);
         }
