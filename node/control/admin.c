@@ -5,6 +5,7 @@
 #include "node/control/control_roster.h"
 #include "node/control/control_tls.h"
 
+#include "index/base/ascii.h"
 #include "node/base/log.h"
 #include "node/base/port_fault.h"
 #include "node/control/admin_mesh.h"
@@ -206,6 +207,24 @@ add_worker(struct control *control, struct httpd_request *request)
     answer_json(control, request, admin_put_workers);
 }
 
+/* An id out of a path, where clients escape what they like: none has a percent
+ * sign itself. What is too long is no worker's. */
+static struct slice
+read_id(struct slice path, char id[CONFIG_LABEL_MAX])
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < path.len && len < CONFIG_LABEL_MAX; i++) {
+        bool escaped = path.ptr[i] == '%' && path.len - i > 2;
+        int high = escaped ? ascii_hex(path.ptr[i + 1]) : -1;
+        int low = escaped ? ascii_hex(path.ptr[i + 2]) : -1;
+        id[len++] =
+            high >= 0 && low >= 0 ? (char)(high * 16 + low) : path.ptr[i];
+        i += high >= 0 && low >= 0 ? 2 : 0;
+    }
+    return (struct slice){.ptr = id, .len = len};
+}
+
 /* DELETE /admin/workers/ID, POST and DELETE /admin/workers/ID/drain. */
 static void ON_CONTROL
 change_worker(struct control *control, struct httpd_request *request,
@@ -249,10 +268,12 @@ strip_suffix(struct slice *s, struct slice suffix)
 
 static void ON_CONTROL
 serve_worker(struct control *control, struct httpd_request *request,
-             struct slice id)
+             struct slice path)
 {
     enum http_method method = httpd_head(request)->method_id;
-    bool drain = strip_suffix(&id, SLICE("/drain"));
+    bool drain = strip_suffix(&path, SLICE("/drain"));
+    char text[CONFIG_LABEL_MAX];
+    struct slice id = read_id(path, text);
 
     if (method == HTTP_DELETE || (drain && method == HTTP_POST)) {
         change_worker(control, request, id, drain);

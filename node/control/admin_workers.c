@@ -21,16 +21,20 @@ first_line(const struct config_errors *errors, char fault[ADMIN_FAULT_MAX])
                    line.len != 0 ? line.ptr : "");
 }
 
+/* One line, as the configuration's are. */
+static bool
+refuse_member(struct config_errors *errors, const char *key, const char *why)
+{
+    buf_printf(&errors->text, "worker: %s: %s\n", key, why);
+    errors->count++;
+    return false;
+}
+
 static bool
 take_ttl(struct slice text, uint32_t *ttl_ms, struct config_errors *errors)
 {
-    if (!control_announced_ttl(text, ttl_ms)) {
-        buf_add_text(&errors->text,
-                     "worker: ttl: expected a duration from 1s to 1h\n");
-        errors->count++;
-        return false;
-    }
-    return true;
+    return control_announced_ttl(text, ttl_ms) ||
+           refuse_member(errors, "ttl", "expected a duration from 1s to 1h");
 }
 
 /* One member of the object: true while all is well. */
@@ -46,8 +50,13 @@ take_member(struct json_pull *pull, struct config_worker *worker,
                         ? json_pull_copy(pull, value, sizeof(value))
                         : -1;
 
-    if (key_len < 0 || value_len < 0) {
-        return false;
+    if (key_len < 0) {
+        return refuse_member(errors, "a key",
+                             "expected one of at most 63 bytes");
+    }
+    if (value_len < 0) {
+        return refuse_member(errors, key,
+                             "expected a text of at most 511 bytes");
     }
     struct slice name = {.ptr = key, .len = (size_t)key_len};
     struct slice text = {.ptr = value, .len = (size_t)value_len};

@@ -327,9 +327,18 @@ class Faults(Rig):
             answer = harness.request(admin, "POST", "/admin/workers", body)
             self.assertEqual(answer.status, 400, body)
             self.assertTrue(answer.json()["error"]["message"], body)
+        for key, body in (("id", '{"url":"http://h:1","id":["x"]}'),
+                          ("pool", '{"url":"http://h:1","pool":"%s"}' % ("x" * 512)),
+                          ("a key", '{"url":"http://h:1","%s":"x"}' % ("k" * 64))):
+            answer = harness.request(admin, "POST", "/admin/workers", body)
+            self.assertEqual(answer.status, 400, body)
+            self.assertIn(f"worker: {key}: expected", answer.json()["error"]["message"])
         first = harness.request(admin, "GET", "/admin/workers").json()[0]
         again = harness.request(admin, "POST", "/admin/workers", {"url": first["url"], "id": "z"})
         self.assertEqual(again.status, 409)
+        escaped = "/admin/workers/" + first["id"].replace(":", "%3A").replace(".", "%2e") + "/drain"
+        for method in ("POST", "DELETE"):
+            self.assertEqual(harness.request(admin, method, escaped).status, 200, escaped)
         for method, path, status in (("DELETE", "/admin/workers/nobody", 404),
                                      ("POST", "/admin/workers/nobody/drain", 404),
                                      ("GET", "/admin/nothing", 404),
