@@ -23,8 +23,8 @@ enum watch_state {
 
 /* Counts in a piece of JSON */
 
-/* The number behind a name: true and *out. The last bytes of all are none: no
- * object ends in a digit, so more of them may follow. */
+/* The number behind a name: true and *out. One that reaches the end is not taken:
+ * no object ends in a digit, so it may go on. */
 static bool
 number_at(const char *at, const char *end, uint32_t *out)
 {
