@@ -289,7 +289,7 @@ main(int argc, char **argv)
     for (unsigned c = 0; c < count; c++) {
         printf(" %14s", columns[c].name);
     }
-    printf("  od-raw/spans od-text/text allocations\n");
+    printf("  od-raw/spans od-text/text sj-dom/text allocations\n");
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         struct set set;
         set_make(&set, kinds[k].kind, kinds[k].size);
@@ -300,9 +300,10 @@ main(int argc, char **argv)
             double ns = columns[c].best_ns;
             printf(" %8.2f (%3.1f)", ns / 1e3, ns > 0 ? bytes / ns : 0);
         }
-        printf("  %12.2f %12.2f %lu\n",
+        printf("  %12.2f %12.2f %11.2f %lu\n",
                best_of(columns, count, "od-raw") / columns[0].best_ns,
                best_of(columns, count, "od-text") / columns[1].best_ns,
+               best_of(columns, count, "sj-dom") / columns[1].best_ns,
                columns[0].allocations + columns[1].allocations);
         buf_fini(&set.buf);
     }
