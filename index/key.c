@@ -7,6 +7,7 @@
 
 #include "index/base/check.h"
 #include "index/base/rng.h"
+#include "index/shape.h"
 
 /* Lengths go in first, so that no two different triples run together. */
 uint64_t
@@ -44,6 +45,18 @@ key_next_apart(uint64_t parent, uint64_t extra, const void *block, size_t size)
 }
 
 uint64_t
+key_ahead(uint64_t extra, const uint32_t *tokens, uint32_t count)
+{
+    if (count == 0) {
+        return extra;
+    }
+    uint64_t apart = XXH3_64bits_withSeed(tokens, count * sizeof(*tokens),
+                                          ~extra); /* no block's key */
+
+    return apart != 0 ? apart : 1;
+}
+
+uint64_t
 key_in_window(uint64_t key, uint32_t number)
 {
     return key_next_apart(key, KEY_WINDOW, &number, sizeof(number));
@@ -62,6 +75,25 @@ key_chain(uint64_t parent, const void *blocks, size_t count, size_t size_bytes,
         at += size_bytes;
     }
     return parent;
+}
+
+void
+key_chain_grain(uint64_t parent, const uint32_t *tokens, size_t count,
+                uint32_t grain, uint64_t *keys)
+{
+    size_t size = shape_tokens(grain);
+    uint32_t ahead = shape_ahead(grain);
+
+    CHECK_SLOW(count == 0 || (tokens != NULL && keys != NULL));
+    if (ahead == 0) {
+        (void)key_chain(parent, tokens, count, size * sizeof(*tokens), keys);
+        return;
+    }
+    for (size_t i = 0; i < count; i++, tokens += size) {
+        parent = key_next_apart(parent, key_ahead(0, tokens + size, ahead),
+                                tokens, size * sizeof(*tokens));
+        keys[i] = parent;
+    }
 }
 
 uint64_t

@@ -39,6 +39,10 @@ uint64_t key_next(uint64_t parent, const void *block, size_t size);
 uint64_t key_next_apart(uint64_t parent, uint64_t extra, const void *block,
                         size_t size);
 
+/* What `count` tokens behind a block set it apart by, beside `extra`: for
+ * key_next_apart(). extra when there are none. */
+uint64_t key_ahead(uint64_t extra, const uint32_t *tokens, uint32_t count);
+
 #define KEY_WINDOW UINT64_C(0x77696e646f7773) /* sets apart: see below */
 
 /* The name of the same block, or its key, in one window group (shape.h) of an
@@ -52,6 +56,11 @@ uint64_t key_in_window(uint64_t key, uint32_t number);
  */
 uint64_t key_chain(uint64_t parent, const void *blocks, size_t count,
                    size_t size_bytes, uint64_t *keys);
+
+/* The keys of count blocks of tokens at a grain (shape.h), laid out one after
+ * another; the tokens that the grain looks ahead at stand behind the last. */
+void key_chain_grain(uint64_t parent, const uint32_t *tokens, size_t count,
+                     uint32_t grain, uint64_t *keys);
 
 /* A plain hash of bytes, for media digests and the like. */
 uint64_t key_digest(struct slice bytes);

@@ -31,6 +31,7 @@ check_running(const struct engine *engine, const struct engine_seq *seq)
 {
     uint64_t size = engine->config.block_tokens;
     uint32_t end = seq->computed + seq->scheduled;
+    uint32_t ahead = engine->config.ahead;
 
     if (seq->generated >= seq->output_len) {
         return "a finished sequence still runs";
@@ -40,7 +41,8 @@ check_running(const struct engine *engine, const struct engine_seq *seq)
     }
     if (seq->blocks_held > seq->blocks_total || seq->blocks_held * size < end ||
         (!engine_has_tree(engine) && engine->slots.count == 0
-             ? seq->named != end / size
+             ? seq->named > end / size ||
+                   seq->named < (end > ahead ? end - ahead : 0) / size
              : seq->named > seq->computed / size)) {
         return "blocks and computed tokens disagree";
     }

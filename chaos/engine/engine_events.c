@@ -24,6 +24,7 @@ engine_batch_init(struct engine_batch *batch,
     buf_init(&batch->events, ENGINE_BATCH_BYTES_MAX);
     buf_init(&batch->keys, ENGINE_BATCH_BYTES_MAX);
     buf_init(&batch->tokens, ENGINE_BATCH_BYTES_MAX);
+    buf_init(&batch->ahead, ENGINE_BATCH_BYTES_MAX);
 }
 
 void
@@ -32,6 +33,7 @@ engine_batch_fini(struct engine_batch *batch)
     buf_fini(&batch->events);
     buf_fini(&batch->keys);
     buf_fini(&batch->tokens);
+    buf_fini(&batch->ahead);
 }
 
 bool
@@ -260,6 +262,25 @@ put_kind(struct engine_batch *batch, uint32_t slots)
     }
 }
 
+/* Of each block the tokens behind it that its hash covers. */
+static void
+put_ahead(struct engine_batch *batch)
+{
+    uint32_t count = run_len(batch);
+    uint32_t ahead = batch->format.ahead;
+
+    put_name(batch, SLICE("lookahead_token_ids"));
+    pack_array(&batch->events, count);
+    for (uint32_t i = 0; i < count * ahead; i++) {
+        uint32_t id;
+        if (i % ahead == 0) {
+            pack_array(&batch->events, ahead);
+        }
+        memcpy(&id, batch->ahead.ptr + i * sizeof(id), sizeof(id));
+        pack_uint(&batch->events, id);
+    }
+}
+
 /* Maps have all members that are not nil; arrays end at `slots`, and without
  * their last, if they are nil. */
 static void
@@ -270,7 +291,9 @@ put_stored_vllm(struct engine_batch *batch)
     uint32_t most = is_of_window(batch) ? SLOT_WINDOW + 1 : SLOT_KIND + 1;
 
     slots = slots < most ? slots : most;
-    put_event(batch, SLICE("BlockStored"), extras ? slots : slots - 1);
+    bool ahead = is_map(batch) && batch->format.ahead != 0;
+    put_event(batch, SLICE("BlockStored"),
+              slots - (uint32_t)!extras + (uint32_t)ahead);
     put_stored_common(batch);
     if (slots > SLOT_MEDIUM) {
         put_medium(batch);
@@ -283,6 +306,9 @@ put_stored_vllm(struct engine_batch *batch)
         put_extra_keys(batch);
     }
     put_kind(batch, slots);
+    if (ahead) {
+        put_ahead(batch);
+    }
 }
 
 /* Its adapter and its salt are in the hash alone. */
@@ -348,7 +374,8 @@ close_run(struct engine_batch *batch)
         return;
     }
     batch->open = false;
-    batch->events.failed |= batch->keys.failed || batch->tokens.failed;
+    batch->events.failed |=
+        batch->keys.failed || batch->tokens.failed || batch->ahead.failed;
     switch (batch->first.kind) {
     case ENGINE_EVENT_STORED:
         if (is_sglang(batch)) {
@@ -368,6 +395,7 @@ close_run(struct engine_batch *batch)
     }
     buf_clear(&batch->keys);
     buf_clear(&batch->tokens);
+    buf_clear(&batch->ahead);
 }
 
 /* Whether the event only makes the open one longer. */
@@ -414,6 +442,10 @@ engine_batch_add(struct engine_batch *batch, const struct engine_event *event,
     if (event->kind != ENGINE_EVENT_CLEARED && !event->passed_over) {
         buf_add(&batch->keys, &event->key, sizeof(event->key));
     }
+    if (event->kind == ENGINE_EVENT_STORED && !event->passed_over) {
+        buf_add(&batch->ahead, event->tokens + event->tokens_len,
+                batch->format.ahead * sizeof(*event->tokens));
+    }
     if (event->kind == ENGINE_EVENT_STORED) {
         buf_add(&batch->tokens, event->tokens,
                 event->tokens_len * sizeof(*event->tokens));
@@ -445,4 +477,5 @@ engine_batch_clear(struct engine_batch *batch)
     buf_clear(&batch->events);
     buf_clear(&batch->keys);
     buf_clear(&batch->tokens);
+    buf_clear(&batch->ahead);
 }

@@ -53,6 +53,7 @@ struct engine_events_format {
     bool hash_bytes;  /* vLLM: hashes as bytes, not as numbers */
     uint32_t windows; /* the model's, struct engine_config */
     uint32_t window_tokens;
+    uint32_t ahead; /* the model's; maps alone tell */
 };
 
 /* The namespace of a stored block. */
@@ -76,6 +77,7 @@ struct engine_batch {
     uint64_t last_key; /* of these */
     struct buf keys;   /* uint64_t each */
     struct buf tokens; /* uint32_t each */
+    struct buf ahead;  /* the same, `ahead` for each of keys */
 };
 
 /* Allocates nothing yet. */

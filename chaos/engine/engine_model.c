@@ -27,7 +27,7 @@ allocate(struct engine *engine)
     }
     if (c->events && !c->bare) {
         engine->events_tokens =
-            calloc((size_t)engine->events_size * c->block_tokens,
+            calloc((size_t)engine->events_size * (c->block_tokens + c->ahead),
                    sizeof(*engine->events_tokens));
     }
     if (r != 0 || engine->seqs == NULL || engine->idle == NULL ||
@@ -50,6 +50,7 @@ engine_init(struct engine *engine, const struct engine_config *config,
     CHECK(config->step_jitter_permille <= 1000);
     CHECK(config->windows == 0 ||
           (config->cache == ENGINE_CACHE_BLOCKS && config->window_tokens > 0));
+    CHECK(config->ahead == 0 || config->cache == ENGINE_CACHE_BLOCKS);
     *engine = (struct engine){
         .config = *config,
         .name_seed = rng_mix(seed),
@@ -109,6 +110,17 @@ derive_output(const struct engine_request *request, uint32_t *output)
     }
 }
 
+/* Keys of the first `count` blocks of a prompt. */
+static void
+make_keys(const struct engine *engine, uint64_t root, const uint32_t *tokens,
+          size_t count, uint64_t *keys)
+{
+    key_chain_grain(
+        engine_key_root(engine, root), tokens, count,
+        shape_grain_of(engine->config.block_tokens, engine->config.ahead),
+        keys);
+}
+
 /* One allocation: keys, tokens, blocks. */
 static int
 fill(struct engine *engine, struct engine_seq *seq,
@@ -116,7 +128,7 @@ fill(struct engine *engine, struct engine_seq *seq,
 {
     uint32_t size = engine->config.block_tokens;
     size_t tokens = (size_t)request->prompt_len + request->output_len;
-    size_t keys = (tokens - 1) / size;
+    size_t keys = seq_hits_max(engine, (uint32_t)tokens);
     size_t blocks = (tokens - 1 + size - 1) / size;
     size_t slots = blocks * (1 + (size_t)engine->config.windows);
 
@@ -137,8 +149,7 @@ fill(struct engine *engine, struct engine_seq *seq,
     } else {
         derive_output(request, output);
     }
-    (void)key_chain(engine_key_root(engine, request->root), seq->tokens, keys,
-                    size * sizeof(*seq->tokens), seq->keys);
+    make_keys(engine, request->root, seq->tokens, keys, seq->keys);
     seq->blocks_total = (uint32_t)blocks;
     return 0;
 }
@@ -371,8 +382,7 @@ engine_cached_tokens(const struct engine *engine,
     uint32_t unused;
 
     CHECK(engine->config.cache != ENGINE_CACHE_SLOTS && keys != NULL);
-    (void)key_chain(engine_key_root(engine, request->root), request->prompt,
-                    max, size * sizeof(*request->prompt), keys);
+    make_keys(engine, request->root, request->prompt, max, keys);
     uint32_t hits = engine_blocks_match(&engine->pool, keys, max, &unused);
     hits = engine_windows_serve(engine, keys, hits);
     hits -= engine->config.recomputes && hits > 0;

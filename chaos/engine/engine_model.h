@@ -92,6 +92,8 @@ struct engine_config {
                          attention's; ENGINE_CACHE_BLOCKS alone; 0: none */
     uint32_t window_tokens; /* how far these look back, 1 or more */
     bool recomputes;        /* of the blocks that a prompt finds the last one */
+    uint32_t ahead; /* tokens behind a block that its key covers, so that it is
+                       hittable once these are known; ENGINE_CACHE_BLOCKS */
 };
 
 /* What a caller submits. The arrays are copied. */
@@ -145,18 +147,19 @@ enum engine_event_kind {
  */
 struct engine_event {
     enum engine_event_kind kind;
-    uint64_t step;          /* which step it happened in */
-    uint64_t at_us;         /* that step's start */
-    uint64_t key;           /* the block's */
-    uint32_t group;         /* window groups from 0 on, then full attention */
-    bool passed_over;       /* stored: computed, and not hittable */
-    bool last;              /* removed: no equal block was left */
-    uint64_t parent;        /* stored: the key of the block before */
-    uint64_t root;          /* stored: the request's namespace */
-    uint64_t user;          /* stored: the request's */
-    uint32_t depth;         /* stored: 0 for the first block, without parent */
-    uint32_t tokens_len;    /* stored: block_tokens, else 0 */
-    const uint32_t *tokens; /* stored: its ids; valid until the next call on
+    uint64_t step;       /* which step it happened in */
+    uint64_t at_us;      /* that step's start */
+    uint64_t key;        /* the block's */
+    uint32_t group;      /* window groups from 0 on, then full attention */
+    bool passed_over;    /* stored: computed, and not hittable */
+    bool last;           /* removed: no equal block was left */
+    uint64_t parent;     /* stored: the key of the block before */
+    uint64_t root;       /* stored: the request's namespace */
+    uint64_t user;       /* stored: the request's */
+    uint32_t depth;      /* stored: 0 for the first block, without parent */
+    uint32_t tokens_len; /* stored: block_tokens, else 0 */
+    const uint32_t *
+        tokens; /* stored: its ids, and `ahead` more; valid until the next call on
                                this engine that is not const; bare: NULL */
 };
 
@@ -203,7 +206,8 @@ struct engine {
     uint32_t outs_count;
 
     struct engine_event *events; /* ring; NULL without config.events */
-    uint32_t *events_tokens;     /* block_tokens for each of them; NULL: bare */
+    uint32_t *events_tokens; /* block_tokens and `ahead` for each of them; NULL:
+                                bare */
     uint32_t events_size;
     uint32_t events_head;
     uint32_t events_count;

@@ -61,6 +61,9 @@ static const struct flag flags[] = {
      "vllm: the last block that is found is computed\n"
      "again, as where EAGLE or MTP drafts; without\n"
      "windows"},
+    {"lookahead", FLAG_COUNT, AT(lookahead), 0, SHAPE_AHEAD_MAX, "N", "0",
+     "vllm: a block's hash covers so many tokens behind it,\n"
+     "as since 0.33 where EAGLE or MTP drafts; 0: none"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},
@@ -128,6 +131,12 @@ settle(struct engine_options *o, char *fault, size_t fault_size)
     if (o->eagle != 0 && (o->make != ENGINE_MAKE_VLLM || o->window != 0)) {
         (void)snprintf(fault, fault_size,
                        "--eagle: for vllm, and without --window");
+        return false;
+    }
+    if (o->lookahead != 0 && (o->make != ENGINE_MAKE_VLLM ||
+                              o->event_encoding != ENGINE_EVENTS_MAP)) {
+        (void)snprintf(fault, fault_size,
+                       "--lookahead: for vllm, and its events as maps");
         return false;
     }
     bool sglang = o->make == ENGINE_MAKE_SGLANG;
@@ -291,5 +300,6 @@ engine_options_config(const struct engine_options *o)
         .windows = (uint32_t)o->window_groups,
         .window_tokens = (uint32_t)o->window,
         .recomputes = o->eagle != 0,
+        .ahead = (uint32_t)o->lookahead,
     };
 }

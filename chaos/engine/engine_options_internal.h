@@ -48,6 +48,7 @@ struct engine_options {
     uint64_t window;         /* tokens of sliding windows; 0: there are none */
     uint64_t window_groups;  /* 0 without windows */
     uint64_t eagle;          /* 1: the last block found is computed again */
+    uint64_t lookahead;      /* tokens behind a block that its hash covers */
     uint64_t ranks;          /* of data parallelism */
     const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
     const char *replay;      /* likewise */

@@ -186,6 +186,7 @@ engine_publisher_init(struct engine_publisher *publisher,
         .hash_bytes = options->event_hashes != 0,
         .windows = (uint32_t)options->window_groups,
         .window_tokens = (uint32_t)options->window,
+        .ahead = (uint32_t)options->lookahead,
     };
 
     *publisher =

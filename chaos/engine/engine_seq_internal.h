@@ -111,7 +111,24 @@ seq_total(const struct engine_seq *seq)
 static inline uint32_t
 seq_hits_max(const struct engine *engine, uint32_t prompt_len)
 {
-    return (prompt_len - 1) / engine->config.block_tokens;
+    uint32_t least = engine->config.ahead > 1 ? engine->config.ahead : 1;
+
+    return prompt_len < least
+               ? 0
+               : (prompt_len - least) / engine->config.block_tokens;
+}
+
+/* Of so many computed tokens of a sequence the blocks that have a name: all
+ * that it covers is known. */
+static inline uint32_t
+seq_named(const struct engine *engine, const struct engine_seq *seq,
+          uint32_t computed)
+{
+    uint32_t known = seq->prompt_len + seq->generated;
+    uint32_t most =
+        known > engine->config.ahead ? known - engine->config.ahead : 0;
+
+    return (computed < most ? computed : most) / engine->config.block_tokens;
 }
 
 /* ---- engine_windows.c ---- */

@@ -51,8 +51,10 @@ engine_push_event(struct engine *engine, const struct engine_event *event)
         slot->tokens = NULL;
     } else if (event->tokens_len != 0) {
         uint32_t *copy =
-            engine->events_tokens + (size_t)at * engine->config.block_tokens;
-        memcpy(copy, event->tokens, event->tokens_len * sizeof(*copy));
+            engine->events_tokens +
+            (size_t)at * (engine->config.block_tokens + engine->config.ahead);
+        memcpy(copy, event->tokens,
+               (event->tokens_len + engine->config.ahead) * sizeof(*copy));
         slot->tokens = copy;
     }
     engine->events_count++;
@@ -258,7 +260,7 @@ schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
     engine_windows_release(engine, seq, false);
     take_blocks(engine, seq, (end + size - 1) / size);
     if (engine->config.cache == ENGINE_CACHE_BLOCKS) {
-        name_blocks(engine, seq, end / size);
+        name_blocks(engine, seq, seq_named(engine, seq, end));
     }
     CHECK(seq->blocks_held <= seq->blocks_total);
     return seq->scheduled;

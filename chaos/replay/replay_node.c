@@ -119,7 +119,7 @@ open_fleet(struct replay_node *node)
     node->view.models = &node->models;
     node->mirrors.version = 1;
     node->mirrors.groups_count = node->config.events ? 1 : 0;
-    node->mirrors.groups[0].block_tokens = node->config.block_tokens;
+    node->mirrors.groups[0].grain = node->config.block_tokens;
     for (uint32_t i = 0; i < node->config.engines && outcome == 0; i++) {
         outcome = admit(node, i);
     }
@@ -242,7 +242,7 @@ read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
         .tokens = prompt->tokens,
         .whole = true,
         .groups_count = 1,
-        .groups = {{.block_tokens = node->config.block_tokens,
+        .groups = {{.grain = node->config.block_tokens,
                     .count = prompt->blocks,
                     .keys = prompt->keys}},
     };

@@ -33,9 +33,7 @@ read_prompt(struct sim_world *w, const struct sim_flight *f)
         .tokens = f->prompt.len,
         .whole = true,
         .groups_count = 1,
-        .groups = {{.block_tokens = SIM_BLOCK_TOKENS,
-                    .count = blocks,
-                    .keys = keys}},
+        .groups = {{.grain = SIM_BLOCK_TOKENS, .count = blocks, .keys = keys}},
     };
 
     sim_prompt_tokens(&f->prompt, tokens);

@@ -56,6 +56,7 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(json, "blocks", s->blocks);
     json_out_put_uint(json, "holes", s->holes);
     json_out_put_uint(json, "block_tokens", s->block_tokens);
+    json_out_put_uint(json, "lookahead_tokens", shape_ahead(s->shape));
     json_out_put_uint(json, "window_groups", shape_windows(s->shape));
     json_out_put_uint(
         json, "window_blocks",

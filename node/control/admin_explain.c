@@ -40,8 +40,8 @@ put_beyond(struct json_out *json, const struct route_world *world,
 {
     const struct mirror_weights weights = {.permille = {1000, 1, 1, 1}};
     const struct token_blocks *blocks =
-        token_match_blocks(&route->tokens, best->block_tokens);
-    uint64_t held = (uint64_t)best->held * best->block_tokens;
+        token_match_blocks(&route->tokens, best->grain);
+    uint64_t held = (uint64_t)best->held * shape_tokens(best->grain);
     enum tier farthest;
 
     if (blocks == NULL || best->tokens <= held) {
@@ -50,7 +50,7 @@ put_beyond(struct json_out *json, const struct route_world *world,
     uint64_t beyond = best->tokens - held;
     (void)mirror_score(
         world->tokens.expected, best->slot, blocks->keys + best->held,
-        (uint32_t)(beyond / best->block_tokens), &weights, &farthest);
+        (uint32_t)(beyond / shape_tokens(best->grain)), &weights, &farthest);
     json_out_put_uint(json, "tokens_beyond_events", beyond);
     json_out_put_text(json, "beyond_by",
                       farthest == TIER_DEVICE ? "requests" : "answers");
@@ -69,7 +69,7 @@ put_rank(struct json_out *json, const struct route_world *world,
     json_out_put_text(json, "source", "mirror");
     json_out_put_uint(json, "tokens", best->tokens);
     put_beyond(json, world, route, best);
-    json_out_put_uint(json, "block_tokens", best->block_tokens);
+    json_out_put_uint(json, "block_tokens", shape_tokens(best->grain));
     json_out_put_uint(json, "rank", best->rank);
     json_out_put_text(json, "tier", event_tier_name((enum tier)best->tier));
     json_out_put_milli(json, "trust",

@@ -85,10 +85,11 @@ inquiry_lane_fini(struct lane *lane)
 /* What is known */
 
 uint32_t
-inquiry_sizes(const struct mirror_view *view, uint32_t sizes[MIRROR_GROUPS_MAX])
+inquiry_grains(const struct mirror_view *view,
+               uint32_t grains[MIRROR_GROUPS_MAX])
 {
     for (uint32_t i = 0; i < view->groups_count; i++) {
-        sizes[i] = view->groups[i].block_tokens;
+        grains[i] = view->groups[i].grain;
     }
     return view->groups_count;
 }
@@ -130,8 +131,8 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
        uint64_t root, uint64_t name_root)
 {
     struct route_scratch *route = &lane->route;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint32_t sizes_count = inquiry_sizes(world->tokens.view, sizes);
+    uint32_t grains[MIRROR_GROUPS_MAX];
+    uint32_t grains_count = inquiry_grains(world->tokens.view, grains);
     struct token_room room = {
         .keys = route->tokens.keys,
         .count_max = route->tokens.depth_max,
@@ -148,8 +149,8 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
     if (route->conversation.count == 0) {
         return KNOWN_ALL;
     }
-    if (!token_cache_find(lane->node->token_cache, &route->conversation, sizes,
-                          sizes_count, &room, &prompt)) {
+    if (!token_cache_find(lane->node->token_cache, &route->conversation, grains,
+                          grains_count, &room, &prompt)) {
         return KNOWN_NOTHING;
     }
     token_match_set(&route->tokens, root, &prompt);
@@ -196,8 +197,8 @@ remember(struct inquiry *inquiry, const struct token_answer *answer)
     }
     struct token_text prompt = {answer->tokens, answer->count, answer->media};
     token_cache_add(lane->node->token_cache, &inquiry->conversation,
-                    inquiry->root, &prompt, inquiry->sizes,
-                    inquiry->sizes_count);
+                    inquiry->root, &prompt, inquiry->grains,
+                    inquiry->grains_count);
 }
 
 void
@@ -271,7 +272,7 @@ inquiry_new(struct lane *lane, const struct route_world *world, uint64_t root)
     inquiry->ours = NULL;
     inquiry->root = root;
     inquiry->asked_us = lane_clock_us();
-    inquiry->sizes_count = inquiry_sizes(world->tokens.view, inquiry->sizes);
+    inquiry->grains_count = inquiry_grains(world->tokens.view, inquiry->grains);
     inquiry->conversation.count = from->count;
     memcpy(inquiry->conversation.keys, from->keys,
            from->count * sizeof(*from->keys));

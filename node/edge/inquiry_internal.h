@@ -24,8 +24,8 @@ struct inquiry {
     struct inquiry **prev;
     uint64_t root;
     uint64_t asked_us;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint32_t sizes_count;
+    uint32_t grains[MIRROR_GROUPS_MAX];
+    uint32_t grains_count;
     struct conversation conversation;
 };
 
@@ -34,9 +34,9 @@ struct inquiry {
 struct inquiry *inquiry_new(struct lane *lane, const struct route_world *world,
                             uint64_t root) ON_LANE;
 
-/* The block sizes that tokens are split by. */
-uint32_t inquiry_sizes(const struct mirror_view *view,
-                       uint32_t sizes[MIRROR_GROUPS_MAX]);
+/* The grains that tokens are split by. */
+uint32_t inquiry_grains(const struct mirror_view *view,
+                        uint32_t grains[MIRROR_GROUPS_MAX]);
 
 /* It is under way. */
 void inquiry_enter(struct inquiry *inquiry) ON_LANE;

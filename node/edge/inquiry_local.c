@@ -287,7 +287,7 @@ inquiry_local(struct exchange *x, const struct route_world *world,
     struct local_patience patience = LOCAL_AT_ONCE;
     struct local_question question;
     uint64_t since_us = lane_clock_us();
-    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint32_t grains[MIRROR_GROUPS_MAX];
 
     if (!inquiry_make_question(x, source, &question)) {
         return INQUIRY_REFUSED;
@@ -306,6 +306,7 @@ inquiry_local(struct exchange *x, const struct route_world *world,
     struct token_text prompt = {answer->ids.ptr, (uint32_t)answer->ids.count,
                                 NULL};
     token_cache_add(lane->node->token_cache, &lane->route.conversation, root,
-                    &prompt, sizes, inquiry_sizes(world->tokens.view, sizes));
+                    &prompt, grains,
+                    inquiry_grains(world->tokens.view, grains));
     return INQUIRY_DONE;
 }

@@ -15,7 +15,8 @@
 static uint64_t
 overlap_of(const struct route_choice *choice)
 {
-    uint64_t held = (uint64_t)choice->best.held * choice->best.block_tokens;
+    uint64_t held =
+        (uint64_t)choice->best.held * shape_tokens(choice->best.grain);
 
     if (!choice->exact) {
         return choice->elect.overlap;

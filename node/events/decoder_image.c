@@ -4,14 +4,14 @@
  *   flags          IMAGE_*
  *   the stream     process, first_seq, first_fingerprint, next_seq, count,
  *                  fingerprints
- *   what it knows  block_tokens, group, KV_GROUPS_MAX groups, count, lone blocks, words of
+ *   what it knows  grain, group, KV_GROUPS_MAX groups, count, lone blocks, words of
  *                  `dropped`
  *   a batch that did not fit: seq, fingerprint
  * Another order or meaning is another version, and an image of a version that
  * is not known is not used.
  *
  * Names go with words that say less: version, flags, process, first_seq,
- * first_fingerprint, block_tokens, group, groups, lone blocks. What was
+ * first_fingerprint, grain, group, groups, lone blocks. What was
  * dropped on purpose is not among them: whoever goes on from there takes blocks
  * behind unknown ones for such, for a while (kv_apply.full).
  */
@@ -19,7 +19,7 @@
 
 #include "node/events/decoder.h"
 
-#define VERSION 3U
+#define VERSION 4U
 #define DROPPED (KV_DROPPED_BITS / 64)
 #define NUMBERS_MAX \
     (13U + KV_STREAM_FINGERPRINTS + KV_GROUPS_MAX + KV_LONE_MAX + DROPPED)
@@ -81,7 +81,7 @@ static void
 put_apply(struct buf *out, const struct kv_apply *apply)
 {
     CHECK(apply->lone_count <= KV_LONE_MAX);
-    put(out, apply->block_tokens);
+    put(out, shape_grain_of(apply->block_tokens, apply->ahead));
     put(out, apply->group);
     for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
         put(out, group_number(&apply->groups[i]));
@@ -143,7 +143,7 @@ decoder_reader(const struct decoder *decoder, uint64_t *words)
     words[count++] = stream.process;
     words[count++] = stream.first_seq;
     words[count++] = stream.first_fingerprint;
-    words[count++] = apply->block_tokens;
+    words[count++] = shape_grain_of(apply->block_tokens, apply->ahead);
     words[count++] = apply->group;
     for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
         words[count++] = group_number(&apply->groups[i]);
@@ -276,7 +276,9 @@ get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
     apply->full = (flags & IMAGE_FULL) != 0 ? KV_FULL_EVENTS : 0;
     apply->is_size_proven = (flags & IMAGE_SIZED) != 0;
     apply->unruled = (flags & IMAGE_UNRULED) != 0;
-    apply->block_tokens = (uint32_t)get_below(in, SHAPE_TOKENS_MAX);
+    uint32_t grain = (uint32_t)get_below(in, SHAPE_GRAIN_MAX);
+    apply->block_tokens = shape_tokens(grain);
+    apply->ahead = shape_ahead(grain);
     apply->group = (uint32_t)get_below(in, UINT32_MAX);
     for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
         get_group(in, apply, &apply->groups[i]);

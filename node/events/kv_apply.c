@@ -227,7 +227,9 @@ is_of_size(struct kv_apply_batch *b, const struct kv_event *event)
 {
     struct kv_apply *apply = b->apply;
 
-    if (event->block_tokens > SHAPE_TOKENS_MAX) {
+    if (event->block_tokens > SHAPE_TOKENS_MAX ||
+        event->ahead > SHAPE_AHEAD_MAX ||
+        (apply->block_tokens != 0 && event->ahead != apply->ahead)) {
         return false;
     }
     if (apply->block_tokens == 0 ||
@@ -247,6 +249,7 @@ learn_size(struct kv_apply *apply, const struct kv_event *event)
 {
     CHECK(apply->lone_count <= KV_LONE_MAX);
     apply->block_tokens = event->block_tokens;
+    apply->ahead = event->ahead;
     if (event->hashes_count > 1 || event->has_parent ||
         apply->lone_count == KV_LONE_MAX) {
         apply->is_size_proven = true;
@@ -298,7 +301,7 @@ store_run(struct kv_apply_batch *b, const struct kv_event *event,
 /* Before it is applied, while the parent is sure to be held. */
 static void
 tell_stored(struct kv_apply_batch *b, const struct ledger_run *run,
-            enum tier tier)
+            uint32_t ahead, bool media)
 {
     const struct kv_listener *listener = b->apply->listener;
     struct kv_stored stored = {
@@ -306,10 +309,10 @@ tell_stored(struct kv_apply_batch *b, const struct ledger_run *run,
         .root = run->root,
         .tokens = run->tokens,
         .tokens_count = run->count * run->block_tokens,
-        .block_tokens = run->block_tokens,
+        .grain = shape_grain_of(run->block_tokens, ahead),
     };
 
-    if (listener == NULL || run->extras != NULL || tier != TIER_DEVICE ||
+    if (listener == NULL || media || run->tier != TIER_DEVICE ||
         !listener->wants(listener->context, listener->worker)) {
         return;
     }
@@ -333,10 +336,10 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
         .tier = tier,
         .distinct = true, /* the reader drops what repeats a hash */
     };
-    struct slice salt;
+    struct kv_apart apart;
     enum kv_fault fault;
 
-    if (kv_reader_media(b->reader, event, &run.extras, &salt, &fault) != 0) {
+    if (kv_reader_apart(b->reader, event, &apart, &fault) != 0) {
         drop_store(b, event,
                    fault == KV_FAULT_MEMORY ? &b->counters->drop_full
                                             : &b->counters->drop_malformed);
@@ -346,8 +349,9 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
         drop_store(b, event, &b->counters->drop_block_size);
         return;
     }
-    run.root = event->has_parent ? 0 : root_of(event, salt);
-    tell_stored(b, &run, tier);
+    run.extras = apart.extras;
+    run.root = event->has_parent ? 0 : root_of(event, apart.salt);
+    tell_stored(b, &run, event->ahead, apart.media);
     if (kv_apply_has_room(b->out, run.count)) {
         store_run(b, event, &run);
     }

@@ -20,7 +20,8 @@
  *   tokens     none: a placeholder of vLLM's offload, which tells a further
  *              tier of a block that is known. Strings among them
  *              (TensorRT-LLM's media): nobody could ask for such a block
- *   size       the stream's is learned from its stores. One block alone may be
+ *   size       and the tokens ahead that its hashes cover (index/shape.h): the
+ *              stream's is learned from its stores. One block alone may be
  *              the short last page of an old SGLang or a part of a block that
  *              vLLM publishes early, so until a second block in a row proves
  *              the size, a larger one takes its place and what was stored is
@@ -117,8 +118,8 @@ struct kv_stored {
     uint64_t parent; /* key of the block before it, else: */
     uint64_t root;   /* of its namespace */
     const uint32_t *tokens;
-    uint32_t tokens_count; /* a multiple of: */
-    uint32_t block_tokens;
+    uint32_t tokens_count; /* a multiple of a block's */
+    uint32_t grain;        /* index/shape.h */
 };
 
 /* Who hears of them, and whose they are. */
@@ -135,6 +136,7 @@ struct kv_listener {
  * of each incarnation. */
 struct kv_apply {
     uint32_t block_tokens; /* 0: not known yet */
+    uint32_t ahead;        /* tokens behind a block that its hash covers */
     bool has_group;        /* `group` is the main group */
     uint32_t group;
     bool has_windows; /* there are window groups among: */

@@ -88,8 +88,10 @@ kv_apply_shape(const struct kv_apply *apply)
     uint32_t windows = 0;
     bool ruled = !apply->unruled;
 
+    uint32_t grain = shape_grain_of(tokens, apply->ahead);
+
     if (tokens == 0 || (!apply->has_windows && ruled)) {
-        return tokens;
+        return grain;
     }
     for (uint32_t g = 0; g < KV_GROUPS_MAX && ruled; g++) {
         const struct kv_group *group = &apply->groups[g];
@@ -103,8 +105,8 @@ kv_apply_shape(const struct kv_apply *apply)
         window = (uint32_t)blocks;
         windows = ruled ? number_of(apply, g) + 1 : 0;
     }
-    return ruled ? shape_of(tokens, window, windows)
-                 : shape_of(tokens, SHAPE_UNRULED, 0);
+    return ruled ? shape_of(grain, window, windows)
+                 : shape_of(grain, SHAPE_UNRULED, 0);
 }
 
 /* ---- blocks ---- */

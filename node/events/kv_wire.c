@@ -73,7 +73,8 @@ kv_reader_free(struct kv_reader *reader)
     free(reader->arrays.hashes.ptr);
     free(reader->arrays.tokens.ptr);
     free(reader->arrays.remaining.ptr);
-    free(reader->arrays.media.ptr);
+    free(reader->arrays.ahead.ptr);
+    free(reader->arrays.extras.ptr);
     free(reader->arrays.seen.ptr);
     free(reader->memory.ptr);
     free(reader);
@@ -258,11 +259,10 @@ kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes, uint32_t max)
 }
 
 int
-kv_reader_media(struct kv_reader *reader, const struct kv_event *event,
-                const uint64_t **media, struct slice *salt,
-                enum kv_fault *fault)
+kv_reader_apart(struct kv_reader *reader, const struct kv_event *event,
+                struct kv_apart *apart, enum kv_fault *fault)
 {
-    return kv_media_read(&reader->arrays, event, media, salt, fault);
+    return kv_apart_read(&reader->arrays, event, apart, fault);
 }
 
 int64_t

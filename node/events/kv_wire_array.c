@@ -1,6 +1,7 @@
 /* The arrays of an event: blocks' hashes, token ids, remaining counts. */
 #include <stdlib.h>
 
+#include "index/index.h"
 #include "node/events/kv_wire_event_internal.h"
 
 #define PAIR_WIDTH 2
@@ -56,8 +57,9 @@ is_token_id(const struct token *token)
 
 /* One cell of any kind; 0: it is none. */
 static unsigned
-read_cell(const uint8_t **cursor, const uint8_t *end, uint32_t *out)
+read_cell(struct kv_decode *d, const uint8_t **cursor, uint32_t *out)
 {
+    const uint8_t *end = d->end;
     struct token token;
     struct token second;
     unsigned kind = 0;
@@ -76,6 +78,7 @@ read_cell(const uint8_t **cursor, const uint8_t *end, uint32_t *out)
         if (at != NULL && is_token_id(&token) && is_token_id(&second)) {
             kind = CELL_PAIR;
             *out = (uint32_t)token.value;
+            d->last_second = (uint32_t)second.value;
         }
     }
     *cursor = at;
@@ -84,17 +87,17 @@ read_cell(const uint8_t **cursor, const uint8_t *end, uint32_t *out)
 
 /* count cells; false: not all are cells, or pairs and numbers are mixed. */
 static bool
-read_cells(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
-           uint32_t count, bool *opaque)
+read_cells(struct kv_decode *d, const uint8_t **cursor, uint32_t *out,
+           uint32_t count)
 {
     unsigned kinds = 0;
 
     for (uint32_t i = 0; i < count;) {
-        uint32_t n = kv_read_ids(cursor, end, out + i, count - i);
+        uint32_t n = kv_read_ids(cursor, d->end, out + i, count - i);
         kinds |= n > 0 ? CELL_NUMBER : 0;
         i += n;
         if (i < count) {
-            unsigned kind = read_cell(cursor, end, out + i);
+            unsigned kind = read_cell(d, cursor, out + i);
             if (kind == 0) {
                 return false;
             }
@@ -102,7 +105,8 @@ read_cells(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
             i++;
         }
     }
-    *opaque = (kinds & CELL_TEXT) != 0;
+    d->event->tokens_opaque = (kinds & CELL_TEXT) != 0;
+    d->pairs = (kinds & CELL_PAIR) != 0;
     return (kinds & (CELL_NUMBER | CELL_PAIR)) != (CELL_NUMBER | CELL_PAIR);
 }
 
@@ -152,22 +156,100 @@ kv_read_tokens(struct kv_decode *d, const uint8_t *start)
 {
     const uint8_t *at = start;
     uint32_t count;
-    bool opaque;
 
     d->event->tokens_count = 0;
     d->event->tokens_opaque = false;
+    d->pairs = false;
     if (!open_array(d, &at, KV_FIELD_TOKENS, &d->arrays->tokens,
                     sizeof(uint32_t), d->limits->tokens_max, &count)) {
         return at;
     }
-    if (!read_cells(&at, d->end, d->arrays->tokens.ptr, count, &opaque)) {
+    if (!read_cells(d, &at, d->arrays->tokens.ptr, count)) {
         d->bad |= KV_FIELD_BIT(KV_FIELD_TOKENS);
         return kv_pass(d, start, KV_LEVEL_FIELD);
     }
     d->good |= KV_FIELD_BIT(KV_FIELD_TOKENS);
     d->event->tokens = d->arrays->tokens.ptr;
     d->event->tokens_count = count;
-    d->event->tokens_opaque = opaque;
+    return at;
+}
+
+bool
+kv_pairs_ahead(struct kv_decode *d)
+{
+    struct kv_event *event = d->event;
+    uint32_t count = event->hashes_count;
+
+    if (count == 0 || event->tokens_count == 0 || event->ahead != 0) {
+        return true;
+    }
+    if (!kv_array_reserve(&d->arrays->ahead, count, sizeof(uint32_t))) {
+        return false;
+    }
+    uint32_t *ahead = d->arrays->ahead.ptr;
+    for (uint32_t i = 1; i < count; i++) {
+        ahead[i - 1] = event->tokens[(size_t)i * event->block_tokens];
+    }
+    ahead[count - 1] = d->last_second;
+    event->ahead = 1;
+    event->ahead_tokens = ahead;
+    return true;
+}
+
+/* `width` ids in an array of their own; NULL: they are not. */
+static const uint8_t *
+read_width(const uint8_t *at, const uint8_t *end, uint32_t width, uint32_t *out)
+{
+    struct token token;
+
+    at = token_read(at, end, &token);
+    if (at == NULL || token.kind != TOKEN_ARRAY || token.value != width) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < width; i++) {
+        at = token_read(at, end, &token);
+        if (at == NULL || !is_token_id(&token)) {
+            return NULL;
+        }
+        out[i] = (uint32_t)token.value;
+    }
+    return at;
+}
+
+const uint8_t *
+kv_read_ahead(struct kv_decode *d, const uint8_t *start)
+{
+    const uint8_t *at = start;
+    struct token first = {.kind = TOKEN_NIL};
+    uint32_t count;
+
+    d->event->ahead = 0;
+    if (!open_array(d, &at, KV_FIELD_AHEAD, &d->arrays->ahead,
+                    SHAPE_AHEAD_MAX * sizeof(uint32_t), d->limits->hashes_max,
+                    &count)) {
+        return at;
+    }
+    if (count > 0 && token_read(at, d->end, &first) == NULL) {
+        return NULL;
+    }
+    uint32_t width =
+        first.kind == TOKEN_ARRAY && first.value <= d->limits->tokens_max
+            ? (uint32_t)first.value
+            : 0;
+    uint32_t *out = d->arrays->ahead.ptr;
+    d->event->ahead = width;
+    d->event->ahead_tokens = out;
+    d->ahead_count = count;
+    if (width > SHAPE_AHEAD_MAX) {
+        return kv_pass(d, start, KV_LEVEL_FIELD);
+    }
+    for (uint32_t i = 0; i < count && at != NULL; i++) {
+        at = read_width(at, d->end, width, out + (size_t)i * width);
+    }
+    if (at == NULL) {
+        d->bad |= KV_FIELD_BIT(KV_FIELD_AHEAD);
+        return kv_pass(d, start, KV_LEVEL_FIELD);
+    }
     return at;
 }
 

@@ -51,6 +51,8 @@ field_of(struct slice key)
     case 18:
         return IS(key, "kv_cache_spec_kind") ? KV_FIELD_SPEC_KIND
                                              : KV_FIELD_NONE;
+    case 19:
+        return IS(key, "lookahead_token_ids") ? KV_FIELD_AHEAD : KV_FIELD_NONE;
     case 21:
         return IS(key, "remaining_copy_counts") ? KV_FIELD_REMAINING
                                                 : KV_FIELD_NONE;
@@ -220,6 +222,8 @@ read_any(struct kv_decode *d, const uint8_t *at, enum kv_field field)
         return read_text(d, at, bit, &event->locality);
     case KV_FIELD_REMAINING:
         return kv_read_remaining(d, at);
+    case KV_FIELD_AHEAD:
+        return kv_read_ahead(d, at);
     case KV_FIELD_NONE:
         break;
     }
@@ -438,8 +442,10 @@ static enum kv_fault
 finish_stored(struct kv_decode *d)
 {
     struct kv_event *event = d->event;
+    bool told = event->ahead == 0 || d->ahead_count == event->hashes_count;
     bool repeated;
 
+    event->ahead = told ? event->ahead : 0;
     event->kind = KV_STORED;
     event->remaining = NULL;
     if (event->extras.len == 0) {
@@ -453,6 +459,12 @@ finish_stored(struct kv_decode *d)
         (uint64_t)event->hashes_count * event->block_tokens !=
             event->tokens_count) {
         return KV_FAULT_UNALIGNED;
+    }
+    if (!told) {
+        return KV_FAULT_UNALIGNED;
+    }
+    if (d->pairs && !kv_pairs_ahead(d)) {
+        return KV_FAULT_MEMORY;
     }
     for (uint32_t i = 0; event->has_parent && i < event->hashes_count; i++) {
         if (event->hashes[i] == event->parent) {

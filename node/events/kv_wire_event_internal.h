@@ -20,7 +20,8 @@ struct kv_arrays {
     struct kv_array hashes;    /* uint64_t */
     struct kv_array tokens;    /* uint32_t */
     struct kv_array remaining; /* uint32_t */
-    struct kv_array media;     /* uint64_t */
+    struct kv_array ahead;     /* uint32_t */
+    struct kv_array extras;    /* uint64_t */
     struct kv_array seen;      /* uint32_t or uint64_t: of kv_has_repeated() */
     uint8_t lead; /* first byte of the last event's hashes, 0: none yet */
 };
@@ -56,6 +57,7 @@ enum kv_field {
     KV_FIELD_LOCALITY,
     KV_FIELD_MM_KEYS,
     KV_FIELD_REMAINING,
+    KV_FIELD_AHEAD,
     KV_FIELD_NONE,
 };
 
@@ -79,6 +81,9 @@ struct kv_decode {
     enum kv_tag tag; /* counts when KV_FIELD_TYPE is good */
     struct slice mm_keys;
     uint32_t remaining_count;
+    uint32_t ahead_count; /* blocks that lookahead_token_ids tells of */
+    bool pairs;           /* token_ids were pairs: */
+    uint32_t last_second; /* of the last one */
 };
 
 #define KV_FIELD_BIT(field) (UINT32_C(1) << (field))
@@ -120,6 +125,10 @@ uint32_t kv_read_ids(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
 const uint8_t *kv_read_tokens(struct kv_decode *d, const uint8_t *start);
 const uint8_t *kv_read_hashes(struct kv_decode *d, const uint8_t *start);
 const uint8_t *kv_read_remaining(struct kv_decode *d, const uint8_t *start);
+const uint8_t *kv_read_ahead(struct kv_decode *d, const uint8_t *start);
+
+/* Of tokens that came as pairs, the one behind each block. False: no memory. */
+bool kv_pairs_ahead(struct kv_decode *d) MUST_CHECK;
 
 /*
  * Reads one event. Returns the position after it, or NULL when the payload is
@@ -130,10 +139,9 @@ const uint8_t *kv_event_read(struct kv_arrays *arrays,
                              const uint8_t *end, struct kv_event *event,
                              enum kv_fault *fault) MUST_CHECK;
 
-/* kv_reader_media(). */
-int kv_media_read(struct kv_arrays *arrays, const struct kv_event *event,
-                  const uint64_t **media, struct slice *salt,
-                  enum kv_fault *fault) MUST_CHECK;
+/* kv_reader_apart(). */
+int kv_apart_read(struct kv_arrays *arrays, const struct kv_event *event,
+                  struct kv_apart *apart, enum kv_fault *fault) MUST_CHECK;
 
 /* Finds what may be hashes between *at and stop, at most max of them; *at moves
  * behind what was examined. */

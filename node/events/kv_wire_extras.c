@@ -242,43 +242,50 @@ kv_extras_next(struct slice extras, size_t *at, bool first_block,
     return true;
 }
 
-/* Room is taken when the first block with media is met. */
+/* Room is taken when the first block that something sets apart is met. */
 static bool
-note_media(struct kv_arrays *arrays, uint32_t index, uint32_t count,
-           uint64_t media, const uint64_t **all)
+note_apart(struct kv_arrays *arrays, uint32_t index, uint32_t count,
+           uint64_t extra, struct kv_apart *apart)
 {
-    if (*all == NULL) {
-        if (!kv_array_reserve(&arrays->media, count, sizeof(uint64_t))) {
+    if (apart->extras == NULL) {
+        if (!kv_array_reserve(&arrays->extras, count, sizeof(uint64_t))) {
             return false;
         }
-        memset(arrays->media.ptr, 0, count * sizeof(uint64_t));
-        *all = arrays->media.ptr;
+        memset(arrays->extras.ptr, 0, count * sizeof(uint64_t));
+        apart->extras = arrays->extras.ptr;
     }
-    ((uint64_t *)arrays->media.ptr)[index] = media;
+    ((uint64_t *)arrays->extras.ptr)[index] = extra;
     return true;
 }
 
 int
-kv_media_read(struct kv_arrays *arrays, const struct kv_event *event,
-              const uint64_t **media, struct slice *salt, enum kv_fault *fault)
+kv_apart_read(struct kv_arrays *arrays, const struct kv_event *event,
+              struct kv_apart *apart, enum kv_fault *fault)
 {
     size_t at = 0;
     uint32_t count = event->hashes_count;
+    uint32_t ahead = event->ahead <= SHAPE_AHEAD_MAX ? event->ahead : 0;
 
-    *media = NULL;
-    *salt = (struct slice){0};
-    for (uint32_t i = 0; event->extras.len > 0 && i < count; i++) {
-        uint64_t digest;
-        struct slice told;
-        if (!kv_extras_next(event->extras, &at, i == 0 && !event->has_parent,
-                            event->lora_name, &digest, &told)) {
+    *apart = (struct kv_apart){.extras = NULL};
+    for (uint32_t i = 0; (event->extras.len > 0 || ahead > 0) && i < count;
+         i++) {
+        uint64_t extra = 0;
+        struct slice told = {0};
+        if (event->extras.len > 0 &&
+            !kv_extras_next(event->extras, &at, i == 0 && !event->has_parent,
+                            event->lora_name, &extra, &told)) {
             *fault = KV_FAULT_MALFORMED;
             return KV_E_SKIPPED;
         }
         if (i == 0) {
-            *salt = told;
+            apart->salt = told;
         }
-        if (digest != 0 && !note_media(arrays, i, count, digest, media)) {
+        apart->media |= extra != 0;
+        if (ahead > 0) {
+            extra = key_ahead(extra, event->ahead_tokens + (size_t)i * ahead,
+                              ahead);
+        }
+        if (extra != 0 && !note_apart(arrays, i, count, extra, apart)) {
             *fault = KV_FAULT_MEMORY;
             return KV_E_SKIPPED;
         }

@@ -18,8 +18,9 @@
  *     1 block_hashes       unsigned, negative or bytes: folded to 64 bits,
  *                          bytes by their last eight, big endian
  *     2 parent_block_hash  nil: the first block of a prefix
- *     3 token_ids          numbers; pairs [t, t + 1] of which t counts
- *                          (SGLang under EAGLE); strings for media
+ *     3 token_ids          numbers; pairs [t, t + 1] (SGLang under EAGLE),
+ *                          of which t counts and the last of a block names
+ *                          the token behind it; strings for media
  *                          (TensorRT-LLM) make the event opaque
  *     4 block_size         0, with no tokens, in vLLM's offload placeholders
  *     5 lora_id            before there was lora_name
@@ -33,7 +34,9 @@
  *       the first number behind it the window
  *       (kv_cache_spec_sliding_window)
  *     only in maps: locality, cache_salt, mm_keys (TensorRT-LLM's media, in
- *     the place of extra_keys), remaining_copy_counts (of removals)
+ *     the place of extra_keys), remaining_copy_counts (of removals),
+ *     lookahead_token_ids (vLLM since 0.33, where EAGLE or MTP drafts: for each
+ *     block the tokens behind it that its hash covers, as many for each)
  *   BlockRemoved: 1 block_hashes, 2 medium, 3 group_idx
  *   AllBlocksCleared
  *
@@ -84,6 +87,9 @@ struct kv_event {
     uint32_t tokens_count;  /* 0: a placeholder, else count * block_tokens */
     bool tokens_opaque;     /* a cell was a string: not to be indexed */
     uint32_t block_tokens;  /* block_size */
+    uint32_t ahead; /* tokens behind a block that its hash covers, and these,
+                       for each hash; over SHAPE_AHEAD_MAX they are not read */
+    const uint32_t *ahead_tokens;
     bool has_lora_id;
     int64_t lora_id;
     struct slice lora_name;
@@ -185,14 +191,20 @@ bool kv_extras_next(struct slice extras, size_t *at, bool first_block,
  * begins, counted from the block's first token. Never 0. */
 uint64_t kv_media_add(uint64_t media, struct slice identifier, int64_t offset);
 
+/* What sets an event's blocks apart beside their tokens. */
+struct kv_apart {
+    const uint64_t *extras; /* for key_next_apart(), hashes_count of them: media
+                               and tokens ahead; NULL: nothing does */
+    bool media;             /* some block has media */
+    struct slice salt;      /* as kv_extras_next() tells it */
+};
+
 /*
- * The media of all blocks of the event that the reader returned last: 0 and
- * *media, hashes_count of them, or NULL if no block has any, and *salt as
- * above; valid as long as the event. KV_E_SKIPPED and *fault when there is not
+ * The same for all blocks of the event that the reader returned last: 0 and
+ * *apart, valid as long as the event. KV_E_SKIPPED and *fault when there is not
  * one extra per hash.
  */
-int kv_reader_media(struct kv_reader *reader, const struct kv_event *event,
-                    const uint64_t **media, struct slice *salt,
-                    enum kv_fault *fault) MUST_CHECK;
+int kv_reader_apart(struct kv_reader *reader, const struct kv_event *event,
+                    struct kv_apart *apart, enum kv_fault *fault) MUST_CHECK;
 
 #endif

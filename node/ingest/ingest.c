@@ -385,7 +385,7 @@ on_stored(void *context, const struct kv_listener *listener,
         .root = stored->root,
         .tokens = stored->tokens,
         .count = stored->tokens_count,
-        .block_tokens = stored->block_tokens,
+        .grain = stored->grain,
     };
 
     local_samples_stored(context, &run);

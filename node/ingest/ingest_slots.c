@@ -27,8 +27,8 @@ rank_blocks(const struct ingest_slots *slots, const struct mirror_view *view,
     uint32_t owner = view->owner[slot];
     uint32_t ranks = view->ranks[owner] > 0 ? view->ranks[owner] : 1;
 
-    CHECK(owner < WORKERS_MAX && group->block_tokens > 0);
-    return slots->capacity_tokens[owner] / ranks / group->block_tokens;
+    CHECK(owner < WORKERS_MAX && group->grain != 0);
+    return slots->capacity_tokens[owner] / ranks / shape_tokens(group->grain);
 }
 
 /* Keeps the decisions of slots whose size is known. */
@@ -44,8 +44,8 @@ keep_decisions(struct ingest_slots *slots)
             uint64_t blocks = rank_blocks(slots, view, group, slot);
             /* Refused while the slot is still swept: tried again next time. */
             if (blocks > 0 &&
-                decided_open(slots->decided, slot, blocks, group->block_tokens,
-                             RADIX_LRU) == 0) {
+                decided_open(slots->decided, slot, blocks,
+                             shape_tokens(group->grain), RADIX_LRU) == 0) {
                 worker_set_add(&slots->kept, slot);
             }
         }

@@ -220,16 +220,17 @@ after_clear(const struct event_record *record)
     return after;
 }
 
-/* Whether its words are whole, and its blocks as large as the others. */
+/* Whether its words are whole, and its blocks like the others. */
 static bool
 is_sound(const struct mirror_writer_stream *stream,
          const struct event_record *record)
 {
-    uint32_t tokens = shape_tokens(record->block_tokens);
+    uint32_t grain = shape_grain(record->block_tokens);
 
     return record->words_count <= EVENT_WORDS_MAX &&
            event_check(record->words, record->words_count) &&
-           (tokens == 0 || !stream->sized || tokens == stream->block_tokens);
+           (grain == 0 || !stream->sized ||
+            grain == shape_grain(stream->shape));
 }
 
 /* Whether the record is one for this stream, now. */

@@ -28,7 +28,7 @@ struct mirror_writer_stream {
     uint32_t slot;         /* of the mirror, or WORKER_NONE */
     uint32_t rereads;      /* requests in a row because something was lost */
     uint64_t reread_due_us;
-    bool sized; /* block_tokens is of this epoch, not just a guess by the last
+    bool sized; /* the shape is of this epoch, not just a guess by the last
                    one or by another rank */
     struct accuracy accuracy;
 };
@@ -50,8 +50,8 @@ struct mirror_writer {
                                   view */
     bool changed;              /* the view may be outdated */
     uint64_t now_us;           /* of the last call, 0: none yet */
-    uint32_t sizes_count;
-    uint32_t sizes[MIRROR_GROUPS_MAX]; /* block sizes of the view's groups */
+    uint32_t grains_count;
+    uint32_t grains[MIRROR_GROUPS_MAX]; /* of the view's groups */
     uint32_t streams_count;
     struct mirror_writer_stream **streams; /* by worker and rank */
     struct mirror_writer_stats stats;      /* counters alone */

@@ -34,53 +34,53 @@ mirror_writer_view_retire(struct mirror_writer *writer)
 }
 
 static bool
-has_size(const struct mirror_writer *writer, uint32_t block_tokens)
+has_grain(const struct mirror_writer *writer, uint32_t grain)
 {
-    CHECK(block_tokens != 0 && writer->sizes_count <= MIRROR_GROUPS_MAX);
-    for (uint32_t i = 0; i < writer->sizes_count; i++) {
-        if (writer->sizes[i] == block_tokens) {
+    CHECK(grain != 0 && writer->grains_count <= MIRROR_GROUPS_MAX);
+    for (uint32_t i = 0; i < writer->grains_count; i++) {
+        if (writer->grains[i] == grain) {
             return true;
         }
     }
     return false;
 }
 
-/* The sizes are in order, and the smallest ones stay. */
+/* The grains are in order, and the smallest ones stay. */
 static void
-add_size(struct mirror_writer *writer, uint32_t block_tokens)
+add_grain(struct mirror_writer *writer, uint32_t grain)
 {
-    uint32_t *sizes = writer->sizes;
+    uint32_t *grains = writer->grains;
     uint32_t at = 0;
 
-    while (at < writer->sizes_count && sizes[at] < block_tokens) {
+    while (at < writer->grains_count && grains[at] < grain) {
         at++;
     }
-    if (at == MIRROR_GROUPS_MAX || has_size(writer, block_tokens)) {
+    if (at == MIRROR_GROUPS_MAX || has_grain(writer, grain)) {
         return;
     }
-    writer->sizes_count += writer->sizes_count < MIRROR_GROUPS_MAX;
-    memmove(sizes + at + 1, sizes + at,
-            (writer->sizes_count - 1 - at) * sizeof *sizes);
-    sizes[at] = block_tokens;
+    writer->grains_count += writer->grains_count < MIRROR_GROUPS_MAX;
+    memmove(grains + at + 1, grains + at,
+            (writer->grains_count - 1 - at) * sizeof *grains);
+    grains[at] = grain;
 }
 
-/* The smallest block sizes have the groups: so all nodes leave out the same
- * streams, in whatever order they met them. */
+/* The smallest block sizes have the groups, those without a look ahead first:
+ * so all nodes leave out the same streams, in whatever order they met them. */
 static void
-choose_sizes(struct mirror_writer *writer)
+choose_grains(struct mirror_writer *writer)
 {
-    writer->sizes_count = 0;
+    writer->grains_count = 0;
     for (uint32_t i = 0; i < writer->streams_count; i++) {
         if (mirror_writer_stream_fit(writer->streams[i])) {
-            add_size(writer, writer->streams[i]->block_tokens);
+            add_grain(writer, shape_grain(writer->streams[i]->shape));
         }
     }
     for (uint32_t i = 0; i < writer->streams_count; i++) {
         struct mirror_writer_stream *stream = writer->streams[i];
         stream->left_out = mirror_writer_stream_fit(stream) &&
-                           !has_size(writer, stream->block_tokens);
+                           !has_grain(writer, shape_grain(stream->shape));
     }
-    CHECK(writer->sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(writer->grains_count <= MIRROR_GROUPS_MAX);
 }
 
 static void
@@ -92,7 +92,7 @@ show(const struct mirror_writer *writer,
 
     CHECK(worker < WORKERS_MAX && stream->slot < WORKERS_MAX);
     CHECK(view->groups_count > 0);
-    while (view->groups[group].block_tokens != stream->block_tokens) {
+    while (view->groups[group].grain != shape_grain(stream->shape)) {
         group++;
         CHECK(group < view->groups_count);
     }
@@ -153,11 +153,11 @@ mirror_writer_view_renew(struct mirror_writer *writer)
     if (view == NULL) {
         return false;
     }
-    choose_sizes(writer);
+    choose_grains(writer);
     view->version = writer->view->version + 1;
-    view->groups_count = writer->sizes_count;
-    for (uint32_t i = 0; i < writer->sizes_count; i++) {
-        view->groups[i].block_tokens = writer->sizes[i];
+    view->groups_count = writer->grains_count;
+    for (uint32_t i = 0; i < writer->grains_count; i++) {
+        view->groups[i].grain = writer->grains[i];
     }
     for (uint32_t i = 0; i < writer->streams_count; i++) {
         if (mirror_writer_stream_in_view(writer->streams[i])) {

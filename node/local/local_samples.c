@@ -32,6 +32,7 @@ struct sample {
     uint32_t count; /* of all the prompt's ids */
     uint32_t held;  /* tokens */
     uint64_t ended_us;
+    uint32_t grain;        /* index/shape.h, as the worker has it */
     uint32_t block_tokens; /* 0: the worker has stored nothing yet */
     uint32_t blocks;       /* that it must have stored, of ids[] */
     uint32_t agreed;       /* first blocks that were stored as they are here */
@@ -159,17 +160,17 @@ local_samples_want(const struct local_samples *samples, uint32_t worker)
 }
 
 static void
-learn_size(struct sample *s, uint32_t block_tokens)
+learn_size(struct sample *s, uint32_t grain)
 {
     /* The prompt's last token is computed anew, whatever is held. */
     size_t whole = s->count - 1;
-    size_t blocks =
-        (whole < LOCAL_SAMPLE_IDS ? whole : LOCAL_SAMPLE_IDS) / block_tokens;
+    size_t known = whole < LOCAL_SAMPLE_IDS ? whole : LOCAL_SAMPLE_IDS;
+    uint32_t blocks = shape_blocks(grain, (uint32_t)known);
 
-    s->block_tokens = block_tokens;
-    s->blocks = blocks < KEYS_MAX ? (uint32_t)blocks : KEYS_MAX;
-    (void)key_chain(s->root, s->ids, s->blocks, block_tokens * sizeof s->ids[0],
-                    s->keys);
+    s->grain = grain;
+    s->block_tokens = shape_tokens(grain);
+    s->blocks = blocks < KEYS_MAX ? blocks : KEYS_MAX;
+    key_chain_grain(s->root, s->ids, s->blocks, grain, s->keys);
 }
 
 /* Which of the sample's blocks the run begins at; NOWHERE: at none. */
@@ -213,9 +214,9 @@ static void
 compare(struct sample *s, const struct local_stored *stored)
 {
     if (s->block_tokens == 0) {
-        learn_size(s, stored->block_tokens);
+        learn_size(s, stored->grain);
     }
-    if (s->block_tokens != stored->block_tokens) {
+    if (s->grain != stored->grain) {
         return;
     }
     uint32_t block = place_of(s, stored);
@@ -240,8 +241,8 @@ void
 local_samples_stored(struct local_samples *samples,
                      const struct local_stored *stored)
 {
-    CHECK(stored->block_tokens != 0 &&
-          stored->count % stored->block_tokens == 0);
+    CHECK(shape_tokens(stored->grain) != 0 &&
+          stored->count % shape_tokens(stored->grain) == 0);
     for (uint32_t i = 0; i < LOCAL_SAMPLES_MAX; i++) {
         struct sample *s = &samples->samples[i];
         if (gauge_read(&s->worker) != stored->worker + 1) {

@@ -64,8 +64,8 @@ struct local_stored {
     uint64_t parent; /* key of the block before the run, else: */
     uint64_t root;   /* of its namespace */
     const uint32_t *tokens;
-    size_t count; /* a multiple of: */
-    uint32_t block_tokens;
+    size_t count;   /* a multiple of: */
+    uint32_t grain; /* index/shape.h */
 };
 
 /* Whether any sample waits for what this worker stores; a hint. */

@@ -676,7 +676,7 @@ hear_twice(struct hints *hints, const struct gossip_belief *belief,
     for (uint32_t i = 0; i < ranks->groups_count && known != 0; i++) {
         if (worker_set_has(&ranks->groups[i].slots, slot)) {
             twice_add(&hints->twice, owner,
-                      known * ranks->groups[i].block_tokens, now_us);
+                      known * shape_tokens(ranks->groups[i].grain), now_us);
             hints->heard = UINT64_MAX; /* the board is behind */
         }
     }

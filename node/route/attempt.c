@@ -55,7 +55,7 @@ attempt_prefixes(const struct route_choice *choice,
         return 1;
     }
     const struct token_blocks *tokens =
-        token_match_blocks(&scratch->tokens, best->block_tokens);
+        token_match_blocks(&scratch->tokens, best->grain);
     uint32_t stored = token_match_stored(&scratch->tokens, best);
     CHECK(tokens != NULL && stored <= tokens->count);
     if (tokens->count == stored) {
@@ -88,7 +88,7 @@ attempt_decided(const struct route_choice *choice,
         return false;
     }
     const struct token_blocks *tokens =
-        token_match_blocks(match, choice->best.block_tokens);
+        token_match_blocks(match, choice->best.grain);
     CHECK(tokens != NULL && tokens->count <= match->depth_max);
     *prefix = (struct attempt_prefix){
         .kind = FACT_DECIDED,
@@ -97,8 +97,8 @@ attempt_decided(const struct route_choice *choice,
         .owner = choice->lease.slot,
         .keys = match->order_keys,
         .count = at_most(decided_told(tokens->keys, tokens->count,
-                                      tokens->block_tokens, match->longest,
-                                      match->order_keys)),
+                                      shape_tokens(tokens->grain),
+                                      match->longest, match->order_keys)),
     };
     return prefix->count != 0;
 }

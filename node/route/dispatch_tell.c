@@ -122,7 +122,7 @@ since_begun(const struct dispatch *d, uint64_t at_us)
 static uint32_t
 held_tokens(const struct token_match_rank *best)
 {
-    uint64_t held = (uint64_t)best->held * best->block_tokens;
+    uint64_t held = (uint64_t)best->held * shape_tokens(best->grain);
 
     return held < best->tokens ? (uint32_t)held : best->tokens;
 }
@@ -147,7 +147,7 @@ put_prediction(struct fact_decision *fact, const struct dispatch *d,
     if (choice->exact) {
         fact->predicted_tokens = choice->best.tokens;
         fact->held_tokens = held_tokens(&choice->best);
-        fact->block_tokens = choice->best.block_tokens;
+        fact->block_tokens = shape_tokens(choice->best.grain);
         fact->rank = choice->best.rank;
     }
 }

@@ -215,16 +215,15 @@ heat_at(struct token_match *match, const struct token_match_world *world)
     if (best == NULL || world->decided == NULL) {
         return 0;
     }
-    const struct token_blocks *blocks =
-        token_match_blocks(match, best->block_tokens);
-    uint32_t stride = decided_stride(best->block_tokens);
-    uint32_t kept = best->tokens / best->block_tokens / stride;
+    const struct token_blocks *blocks = token_match_blocks(match, best->grain);
+    uint32_t stride = decided_stride(shape_tokens(best->grain));
+    uint32_t kept = best->tokens / shape_tokens(best->grain) / stride;
     if (kept == 0 || kept * stride > blocks->count) {
         return 0;
     }
     WORKER_SET_EACH (slot, &match->workers) {
-        holders +=
-            match->best[slot].tokens >= kept * stride * best->block_tokens;
+        holders += match->best[slot].tokens >=
+                   kept * stride * shape_tokens(best->grain);
     }
     CHECK_SLOW(holders > 0);
     match->longest = blocks->keys[kept * stride - 1];

@@ -73,20 +73,19 @@ read_ids(struct token_match *match, const char *raw, size_t len)
 /* Keys of the full blocks of the ids that were read. */
 static void
 split_ids(struct token_match *match, const struct token_media *media,
-          uint32_t block_tokens, uint32_t at)
+          uint32_t grain, uint32_t at)
 {
-    CHECK(block_tokens != 0 && at < MIRROR_GROUPS_MAX);
-    uint32_t count = match->prompt.tokens / block_tokens;
+    CHECK(grain != 0 && at < MIRROR_GROUPS_MAX);
+    uint32_t count = shape_blocks(grain, match->prompt.tokens);
     uint64_t *keys = match->keys + (size_t)at * match->depth_max;
 
     if (count > match->depth_max) {
         count = match->depth_max;
         match->prompt.whole = false;
     }
-    token_media_chain(media, match->root, match->ids, count, block_tokens,
-                      keys);
+    token_media_chain(media, match->root, match->ids, count, grain, keys);
     match->prompt.groups[at] = (struct token_blocks){
-        .block_tokens = block_tokens,
+        .grain = grain,
         .count = count,
         .keys = keys,
     };
@@ -107,7 +106,7 @@ split_all(struct token_match *match, const struct mirror_view *view,
         .groups_count = view->groups_count,
     };
     for (uint32_t g = 0; g < view->groups_count; g++) {
-        split_ids(match, media, view->groups[g].block_tokens, g);
+        split_ids(match, media, view->groups[g].grain, g);
     }
 }
 
@@ -149,10 +148,10 @@ token_match_set(struct token_match *match, uint64_t root,
 }
 
 const struct token_blocks *
-token_match_blocks(const struct token_match *match, uint32_t block_tokens)
+token_match_blocks(const struct token_match *match, uint32_t grain)
 {
     for (uint32_t i = 0; i < match->prompt.groups_count; i++) {
-        if (match->prompt.groups[i].block_tokens == block_tokens) {
+        if (match->prompt.groups[i].grain == grain) {
             return &match->prompt.groups[i];
         }
     }
@@ -224,8 +223,8 @@ usable_blocks(const struct token_match *match,
 {
     uint32_t usable =
         match->prompt.whole
-            ? token_match_usable(match->prompt.tokens, blocks->block_tokens) /
-                  blocks->block_tokens
+            ? token_match_usable(match->prompt.tokens, blocks->grain) /
+                  shape_tokens(blocks->grain)
             : blocks->count;
 
     return usable < blocks->count ? usable : blocks->count;
@@ -243,8 +242,7 @@ uint64_t
 token_match_end(const struct token_match *match,
                 const struct token_match_rank *rank)
 {
-    const struct token_blocks *blocks =
-        token_match_blocks(match, rank->block_tokens);
+    const struct token_blocks *blocks = token_match_blocks(match, rank->grain);
 
     if (!worker_set_has(&match->limited, rank->slot) || blocks == NULL ||
         !match->prompt.whole) {
@@ -344,8 +342,9 @@ look_ahead(struct token_match *match, const struct token_match_world *world,
     if (worker_set_empty(&match->doubted)) {
         return;
     }
-    match->order_count = decided_keys(blocks->keys, blocks->count,
-                                      blocks->block_tokens, match->order_keys);
+    match->order_count =
+        decided_keys(blocks->keys, blocks->count, shape_tokens(blocks->grain),
+                     match->order_keys);
     CHECK_SLOW(match->order_count <= match->depth_max);
     radix_match(decided_tree(world->decided), DECIDED_ROOT, match->order_keys,
                 match->order_count, &match->order);
@@ -365,8 +364,9 @@ look_ahead_at(const struct token_match *match,
     uint32_t kept = worker_set_has(&match->order.workers, slot)
                         ? match->order.depth[slot]
                         : 0;
-    uint64_t tokens = (uint64_t)kept * decided_stride(blocks->block_tokens) *
-                      blocks->block_tokens;
+    uint64_t tokens = (uint64_t)kept *
+                      decided_stride(shape_tokens(blocks->grain)) *
+                      shape_tokens(blocks->grain);
 
     CHECK_SLOW(worker_set_has(&match->doubted, slot));
     if (rank->worth > tokens && kept < match->order_count) {
@@ -389,8 +389,8 @@ worth_of(struct token_match *match, const struct token_match_world *world,
 
     rank->held = held;
     rank->tier = (uint8_t)worst;
-    rank->tokens = depth * blocks->block_tokens;
-    uint64_t worth = score * blocks->block_tokens *
+    rank->tokens = depth * shape_tokens(blocks->grain);
+    uint64_t worth = score * shape_tokens(blocks->grain) *
                      world->view->trust_permille[slot] / 1000000;
     return (uint32_t)worth;
 }
@@ -399,7 +399,7 @@ worth_of(struct token_match *match, const struct token_match_world *world,
 static void
 leave_last_out(struct token_match_rank *rank)
 {
-    uint32_t block = rank->block_tokens;
+    uint32_t block = shape_tokens(rank->grain);
 
     rank->tokens -= rank->tokens < block ? rank->tokens : block;
     rank->worth -= rank->worth < block ? rank->worth : block;
@@ -412,18 +412,18 @@ offer(struct token_match *match, const struct token_match_world *world,
     uint32_t owner = world->view->owner[slot];
     struct token_match_rank *best = &match->best[owner];
     struct token_match_rank rank = {
-        .block_tokens = blocks->block_tokens,
+        .grain = blocks->grain,
         .slot = (uint16_t)slot,
         .rank = world->view->rank[slot],
     };
     uint32_t usable = UINT32_MAX;
 
-    CHECK_SLOW(owner < WORKERS_MAX && blocks->block_tokens != 0);
+    CHECK_SLOW(owner < WORKERS_MAX && shape_tokens(blocks->grain) != 0);
     CHECK_SLOW(world->view->trust_permille[slot] <= 1000);
     rank.worth = worth_of(match, world, blocks, slot, &rank);
     if (match->prompt.whole) {
         usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
-                                    blocks->block_tokens);
+                                    blocks->grain);
     }
     if (match->cold || world->view->trust_permille[slot] == 0) {
         usable = 0; /* not even what is on its way there: it was cleared */
@@ -449,11 +449,10 @@ static void
 match_group(struct token_match *match, const struct token_match_world *world,
             const struct mirror_group *group, const struct worker_set *asked)
 {
-    const struct token_blocks *blocks =
-        token_match_blocks(match, group->block_tokens);
+    const struct token_blocks *blocks = token_match_blocks(match, group->grain);
 
     if (blocks == NULL) {
-        return; /* tokenised before this size was known */
+        return; /* tokenised before this grain was known */
     }
     mirror_match(world->mirror, &group->slots, blocks->keys, blocks->count,
                  &match->mirrored);

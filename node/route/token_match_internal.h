@@ -46,11 +46,11 @@ struct token_match_world {
 
 /* One worker's best rank. */
 struct token_match_rank {
-    uint32_t tokens;       /* predicted to be cached */
-    uint32_t worth;        /* their worth, in tokens of a trusted device */
-    uint32_t held;         /* blocks that its events promise */
-    uint32_t block_tokens; /* of the worker */
-    uint16_t slot;         /* of the mirror */
+    uint32_t tokens; /* predicted to be cached */
+    uint32_t worth;  /* their worth, in tokens of a trusted device */
+    uint32_t held;   /* blocks that its events promise */
+    uint32_t grain;  /* of the worker (index/shape.h) */
+    uint16_t slot;   /* of the mirror */
     uint16_t rank;
     uint8_t tier; /* enum tier: the farthest of the blocks */
 };
@@ -114,9 +114,9 @@ void token_match_find(struct token_match *match,
                       const struct token_match_world *world,
                       const struct worker_set *asked);
 
-/* The blocks of the request at a worker's block size; NULL: not known. */
+/* The blocks of the request at a worker's grain; NULL: not known. */
 const struct token_blocks *token_match_blocks(const struct token_match *match,
-                                              uint32_t block_tokens);
+                                              uint32_t grain);
 
 /* Blocks that a slot which was looked up holds but for sliding windows: the
  * next ones are on their way. */
@@ -135,11 +135,15 @@ token_match_stored(const struct token_match *match,
 uint64_t token_match_end(const struct token_match *match,
                          const struct token_match_rank *rank);
 
-/* The most that can be cached of a prompt of this many tokens. */
+/* The most that can be cached of a prompt of this many tokens: the last one is
+ * always computed, and a block is named by those behind it, too. */
 static inline uint32_t
-token_match_usable(uint32_t tokens, uint32_t block_tokens)
+token_match_usable(uint32_t tokens, uint32_t grain)
 {
-    return tokens == 0 ? 0 : (tokens - 1) / block_tokens * block_tokens;
+    uint32_t least = shape_ahead(grain) > 1 ? shape_ahead(grain) : 1;
+    uint32_t block_tokens = shape_tokens(grain);
+
+    return tokens < least ? 0 : (tokens - least) / block_tokens * block_tokens;
 }
 
 #endif

@@ -103,11 +103,11 @@ grow(struct token_cache *cache)
 
 /* Where the line has that block size, or groups_count. */
 static uint32_t
-group_of(const struct line *line, uint32_t block_tokens)
+group_of(const struct line *line, uint32_t grain)
 {
     uint32_t g = 0;
 
-    while (g < line->groups_count && line->block_tokens[g] != block_tokens) {
+    while (g < line->groups_count && line->grains[g] != grain) {
         g++;
     }
     return g;
@@ -116,13 +116,13 @@ group_of(const struct line *line, uint32_t block_tokens)
 /* Whether it knows of blocks of each size; an earlier turn (not `last`) of
  * any at all. */
 static bool
-is_useful(const struct turn *turn, const uint32_t *block_tokens,
-          uint32_t sizes_count, bool last)
+is_useful(const struct turn *turn, const uint32_t *grains,
+          uint32_t grains_count, bool last)
 {
     uint32_t blocks = 0;
 
-    for (uint32_t i = 0; i < sizes_count; i++) {
-        uint32_t g = group_of(turn->line, block_tokens[i]);
+    for (uint32_t i = 0; i < grains_count; i++) {
+        uint32_t g = group_of(turn->line, grains[i]);
         if (g == turn->line->groups_count) {
             return false;
         }
@@ -142,7 +142,8 @@ covered(const struct turn *turn)
         return turn->bytes;
     }
     for (uint32_t g = 0; g < turn->line->groups_count; g++) {
-        uint64_t t = (uint64_t)turn->count[g] * turn->line->block_tokens[g];
+        uint64_t t =
+            (uint64_t)turn->count[g] * shape_tokens(turn->line->grains[g]);
         tokens = t > tokens ? t : tokens;
     }
     CHECK(tokens <= turn->tokens);
@@ -165,18 +166,17 @@ estimate(const struct turn *turn, uint32_t bytes)
 }
 
 static void
-answer(const struct turn *turn, const uint32_t *block_tokens,
-       uint32_t sizes_count, const struct token_room *room,
-       struct token_prompt *prompt)
+answer(const struct turn *turn, const uint32_t *grains, uint32_t grains_count,
+       const struct token_room *room, struct token_prompt *prompt)
 {
     const struct line *line = turn->line;
     uint64_t *to = room->keys;
 
-    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(grains_count <= MIRROR_GROUPS_MAX);
     prompt->covered_bytes = covered(turn);
-    prompt->groups_count = sizes_count;
-    for (uint32_t i = 0; i < sizes_count; i++) {
-        uint32_t g = group_of(line, block_tokens[i]);
+    prompt->groups_count = grains_count;
+    for (uint32_t i = 0; i < grains_count; i++) {
+        uint32_t g = group_of(line, grains[i]);
         CHECK(g < line->groups_count); /* is_useful() */
         uint32_t count = turn->count[g];
         if (count > room->count_max) {
@@ -185,7 +185,7 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
         }
         memcpy(to, token_line_keys(line, g), count * sizeof(*to));
         prompt->groups[i] = (struct token_blocks){
-            .block_tokens = block_tokens[i], .count = count, .keys = to};
+            .grain = grains[i], .count = count, .keys = to};
         to += count;
     }
     CHECK(prompt->covered_bytes <= turn->bytes);
@@ -193,22 +193,22 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
 
 static bool
 find_longest(struct token_cache *cache, const struct conversation *conversation,
-             const uint32_t *block_tokens, uint32_t sizes_count,
+             const uint32_t *grains, uint32_t grains_count,
              const struct token_room *room, struct token_prompt *prompt)
 {
     uint32_t count = conversation->count;
 
-    CHECK(count <= CONVERSATION_MAX && sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(count <= CONVERSATION_MAX && grains_count <= MIRROR_GROUPS_MAX);
     for (uint32_t i = count; i-- > 0;) {
         const struct turn *turn = find_turn(cache, conversation->keys[i]);
         bool last = i + 1 == count;
-        if (turn == NULL || !is_useful(turn, block_tokens, sizes_count, last)) {
+        if (turn == NULL || !is_useful(turn, grains, grains_count, last)) {
             continue;
         }
         *prompt = (struct token_prompt){.whole = last && turn->whole,
                                         .name = turn->name};
         prompt->tokens = estimate(turn, conversation->bytes[count - 1]);
-        answer(turn, block_tokens, sizes_count, room, prompt);
+        answer(turn, grains, grains_count, room, prompt);
         token_line_touch(cache, turn->line);
         cache->stats.whole += prompt->whole;
         cache->stats.prefix += !prompt->whole;
@@ -221,19 +221,19 @@ find_longest(struct token_cache *cache, const struct conversation *conversation,
 bool
 token_cache_find(struct token_cache *cache,
                  const struct conversation *conversation,
-                 const uint32_t *block_tokens, uint32_t sizes_count,
+                 const uint32_t *grains, uint32_t grains_count,
                  const struct token_room *room, struct token_prompt *prompt)
 {
     uv_mutex_lock(&cache->lock);
-    bool found = find_longest(cache, conversation, block_tokens, sizes_count,
-                              room, prompt);
+    bool found =
+        find_longest(cache, conversation, grains, grains_count, room, prompt);
     uv_mutex_unlock(&cache->lock);
     return found;
 }
 
 /*
  * The line of the longest earlier turn, if the new one can go on with it: it
- * has the same sizes, and no turn that is longer still.
+ * has the same grains, and no turn that is longer still.
  */
 static struct line *
 line_to_extend(const struct token_cache *cache,
@@ -246,7 +246,7 @@ line_to_extend(const struct token_cache *cache,
     for (uint32_t i = conversation->count - 1; i-- > 0 && turn == NULL;) {
         turn = find_turn(cache, conversation->keys[i]);
     }
-    if (turn == NULL || !token_line_same_sizes(turn->line, fresh)) {
+    if (turn == NULL || !token_line_same_grains(turn->line, fresh)) {
         return NULL;
     }
     for (struct turn *t = turn->line->turns; t != NULL; t = t->next) {
@@ -346,20 +346,20 @@ link_turn(struct token_cache *cache, const struct conversation *conversation,
 void
 token_cache_add(struct token_cache *cache,
                 const struct conversation *conversation, uint64_t root,
-                const struct token_text *prompt, const uint32_t *block_tokens,
-                uint32_t sizes_count)
+                const struct token_text *prompt, const uint32_t *grains,
+                uint32_t grains_count)
 {
     struct line shape;
     struct line *line;
     struct turn *turn;
     uint32_t last = conversation->count - 1;
 
-    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(grains_count <= MIRROR_GROUPS_MAX);
     CHECK(conversation->count <= CONVERSATION_MAX);
-    if (conversation->count == 0 || sizes_count == 0) {
+    if (conversation->count == 0 || grains_count == 0) {
         return;
     }
-    token_line_shape(&shape, prompt->count, block_tokens, sizes_count);
+    token_line_shape(&shape, prompt->count, grains, grains_count);
     bool made = allocate(cache, &shape, &line, &turn);
     if (made) {
         *turn = (struct turn){.name = conversation->keys[last],

@@ -5,7 +5,7 @@
  * A conversation is named by a chain of keys, one for each message: the last
  * names the whole, and each key before it names a prefix that an earlier turn
  * may have been. A turn holds the keys of all full blocks of one rendered
- * prompt, for every block size that was in use, and its count of tokens. A
+ * prompt, for every grain that was in use, and its count of tokens. A
  * lookup finds the whole conversation, or else its longest earlier turn: the
  * blocks of that turn begin this prompt too, so the result is exact as far as
  * it goes.
@@ -75,9 +75,9 @@ struct conversation {
 void conversation_name(struct conversation *conversation, const char *body,
                        const struct scan *scan, uint64_t root);
 
-/* The blocks of a prompt at one block size. */
+/* The blocks of a prompt at one grain (index/shape.h). */
 struct token_blocks {
-    uint32_t block_tokens;
+    uint32_t grain;
     uint32_t count;
     const uint64_t *keys;
 };
@@ -97,7 +97,7 @@ struct token_prompt {
 
 /* Where a lookup puts keys. */
 struct token_room {
-    uint64_t *keys; /* count_max for each size that is asked for */
+    uint64_t *keys; /* count_max for each grain that is asked for */
     uint32_t count_max;
 };
 
@@ -118,29 +118,29 @@ int token_cache_new(struct token_cache **out, size_t bytes_max) MUST_CHECK;
 void token_cache_free(struct token_cache *cache);
 
 /*
- * What is known of a conversation for these block sizes: true and *prompt, a
- * group for each size in their order, whose keys are copied to the room: as
+ * What is known of a conversation for these grains: true and *prompt, a
+ * group for each grain in their order, whose keys are copied to the room: as
  * many as it takes, and then the prompt is not whole. At most MIRROR_GROUPS_MAX
- * sizes. Turns that were not split into blocks of all these sizes are skipped,
+ * grains. Turns that were not split into blocks of all these are skipped,
  * and so are earlier turns without a full block. False: nothing is known, and
  * *prompt is unchanged.
  */
 bool token_cache_find(struct token_cache *cache,
                       const struct conversation *conversation,
-                      const uint32_t *block_tokens, uint32_t sizes_count,
+                      const uint32_t *grains, uint32_t grains_count,
                       const struct token_room *room,
                       struct token_prompt *prompt);
 
 /*
  * Keeps the keys of a whole prompt, split into blocks of each
- * size (at most MIRROR_GROUPS_MAX sizes, none 0) below root. Replaces an
+ * grain (at most MIRROR_GROUPS_MAX, none 0) below root. Replaces an
  * earlier entry of the same name. Tokens are borrowed for the call. A prompt
  * that exceeds the bound or finds no memory is refused, which is counted.
  */
 void token_cache_add(struct token_cache *cache,
                      const struct conversation *conversation, uint64_t root,
-                     const struct token_text *prompt,
-                     const uint32_t *block_tokens, uint32_t sizes_count);
+                     const struct token_text *prompt, const uint32_t *grains,
+                     uint32_t grains_count);
 
 /* What was found under that name was wrong: drops it and all turns that share
  * its keys. Harmless when it is gone. */

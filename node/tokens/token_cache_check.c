@@ -1,4 +1,5 @@
 /* The invariants of the cache, for tests: what holds between any two calls. */
+#include "index/index.h"
 #include "node/tokens/token_cache_line_internal.h"
 
 static const char *
@@ -22,7 +23,7 @@ turn_fault(const struct token_cache *cache, const struct turn *turn,
             return "a turn is longer than its line";
         }
         if (turn->whole &&
-            turn->count[g] != turn->tokens / line->block_tokens[g]) {
+            turn->count[g] != shape_blocks(line->grains[g], turn->tokens)) {
             return "a whole turn lacks blocks";
         }
     }

@@ -9,15 +9,15 @@
 #include "index/index.h"
 
 void
-token_line_shape(struct line *shape, uint32_t count,
-                 const uint32_t *block_tokens, uint32_t sizes_count)
+token_line_shape(struct line *shape, uint32_t count, const uint32_t *grains,
+                 uint32_t grains_count)
 {
-    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
-    *shape = (struct line){.groups_count = sizes_count};
-    for (uint32_t g = 0; g < sizes_count; g++) {
-        CHECK(block_tokens[g] != 0);
-        shape->block_tokens[g] = block_tokens[g];
-        shape->count[g] = count / block_tokens[g];
+    CHECK(grains_count <= MIRROR_GROUPS_MAX);
+    *shape = (struct line){.groups_count = grains_count};
+    for (uint32_t g = 0; g < grains_count; g++) {
+        CHECK(shape_tokens(grains[g]) != 0);
+        shape->grains[g] = grains[g];
+        shape->count[g] = shape_blocks(grains[g], count);
     }
 }
 
@@ -33,11 +33,11 @@ token_line_size(const struct line *line)
 }
 
 bool
-token_line_same_sizes(const struct line *a, const struct line *b)
+token_line_same_grains(const struct line *a, const struct line *b)
 {
     return a->groups_count == b->groups_count &&
-           memcmp(a->block_tokens, b->block_tokens,
-                  a->groups_count * sizeof(a->block_tokens[0])) == 0;
+           memcmp(a->grains, b->grains,
+                  a->groups_count * sizeof(a->grains[0])) == 0;
 }
 
 void
@@ -49,7 +49,7 @@ token_line_fill(struct line *line, uint64_t root,
     CHECK(line->groups_count <= MIRROR_GROUPS_MAX);
     for (uint32_t g = 0; g < line->groups_count; g++) {
         token_media_chain(prompt->media, root, prompt->tokens, line->count[g],
-                          line->block_tokens[g], keys);
+                          line->grains[g], keys);
         keys += line->count[g];
     }
 }
@@ -184,7 +184,7 @@ token_line_merge(struct token_cache *cache, struct line *line,
 {
     uint32_t common[MIRROR_GROUPS_MAX] = {0};
 
-    CHECK(line != from && token_line_same_sizes(line, from));
+    CHECK(line != from && token_line_same_grains(line, from));
     for (uint32_t g = 0; g < line->groups_count; g++) {
         common[g] = shared(line, from, g);
     }

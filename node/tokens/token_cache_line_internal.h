@@ -28,7 +28,7 @@ struct line {
     struct turn *turns;
     uint32_t turns_count; /* never 0 in a cache */
     uint32_t groups_count;
-    uint32_t block_tokens[MIRROR_GROUPS_MAX];
+    uint32_t grains[MIRROR_GROUPS_MAX]; /* index/shape.h */
     uint32_t count[MIRROR_GROUPS_MAX];
     uint64_t keys[]; /* of one group behind those of the other */
 };
@@ -44,10 +44,10 @@ struct token_cache {
 };
 
 /* Fills in *shape, a line without keys: how many full blocks `count` tokens
- * make at each of the sizes_count block sizes (at most MIRROR_GROUPS_MAX, none
- * 0). */
+ * make at each of the grains_count grains (at most MIRROR_GROUPS_MAX, none 0).
+ */
 void token_line_shape(struct line *shape, uint32_t count,
-                      const uint32_t *block_tokens, uint32_t sizes_count);
+                      const uint32_t *grains, uint32_t grains_count);
 
 /* Bytes of memory that the line takes with its keys; a shape will do. */
 size_t token_line_size(const struct line *line);
@@ -65,8 +65,8 @@ token_line_keys(const struct line *line, uint32_t group)
     return keys;
 }
 
-/* Whether both have the same block sizes in the same order. */
-bool token_line_same_sizes(const struct line *a, const struct line *b);
+/* Whether both have the same grains in the same order. */
+bool token_line_same_grains(const struct line *a, const struct line *b);
 
 /* Computes all keys of the line below `root`; tokens are as many as its shape
  * was made for. */
@@ -86,7 +86,7 @@ void token_line_forget(struct token_cache *cache, struct turn *turn);
 void token_line_drop(struct token_cache *cache, struct line *line);
 
 /* Gives all turns of `from` to `line`, each shortened to the keys that the two
- * lines share, and frees `from`. Both are in the cache, with the same sizes. */
+ * lines share, and frees `from`. Both are in the cache, with the same grains. */
 void token_line_merge(struct token_cache *cache, struct line *line,
                       struct line *from);
 

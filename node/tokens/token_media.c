@@ -218,22 +218,26 @@ media_of(const struct token_media *media, uint32_t *next, uint64_t from,
 
 void
 token_media_chain(const struct token_media *media, uint64_t root,
-                  const uint32_t *tokens, uint32_t count, uint32_t block_tokens,
+                  const uint32_t *tokens, uint32_t count, uint32_t grain,
                   uint64_t *keys)
 {
+    uint32_t block_tokens = shape_tokens(grain);
+    uint32_t ahead = shape_ahead(grain);
     size_t size = block_tokens * sizeof(*tokens);
     uint64_t parent = root;
     uint32_t next = 0;
 
     CHECK(block_tokens != 0);
     if (media == NULL || media->count == 0) {
-        (void)key_chain(root, tokens, count, size, keys);
+        key_chain_grain(root, tokens, count, grain, keys);
         return;
     }
     CHECK(media->count <= TOKEN_MEDIA_MAX);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t from = (uint64_t)i * block_tokens;
-        uint64_t apart = media_of(media, &next, from, from + block_tokens);
+        uint64_t to = from + block_tokens;
+        uint64_t apart = media_of(media, &next, from, to + ahead);
+        apart = key_ahead(apart, tokens + to, ahead);
         parent = key_next_apart(parent, apart, tokens + from, size);
         keys[i] = parent;
     }

@@ -40,9 +40,10 @@ enum {
 int token_media_read(struct token_media *out, struct slice json) MUST_CHECK;
 
 /* Keys of count blocks of tokens below root, as key_chain(), each set apart by
- * the items that reach into it. media: NULL is none. */
+ * the items that reach into it and by the tokens that the grain (index/shape.h)
+ * looks ahead at: these stand behind the last block. media: NULL is none. */
 void token_media_chain(const struct token_media *media, uint64_t root,
-                       const uint32_t *tokens, uint32_t count,
-                       uint32_t block_tokens, uint64_t *keys);
+                       const uint32_t *tokens, uint32_t count, uint32_t grain,
+                       uint64_t *keys);
 
 #endif

@@ -46,10 +46,12 @@
  * more grows, which it does as blocks are stored, found and evicted anew.
  *
  * The last block. An engine that drafts with EAGLE or MTP computes the last block
- * again that it finds in its cache (vLLM: use_eagle_block_drop), because the draft
- * needs the hidden states behind it. No event, metric or model list tells of that,
- * so answers do: ACCURACY_RUN of them in a row that found exactly one block less
- * than predicted. From then on predictions leave that block out, until as many in
+ * again that it finds in its cache (vLLM: use_eagle_block_drop; since 0.33 only
+ * with a KV connector or where it is told to, for elsewhere a block's hash covers
+ * the next tokens, see index/shape.h), because the draft needs the hidden states
+ * behind it. No event, metric or model list tells of that, so answers do:
+ * ACCURACY_RUN of them in a row that found exactly one block less than predicted.
+ * From then on predictions leave that block out, until as many in
  * a row found exactly one more. Other answers prove nothing in this, but one that
  * found just what was predicted ends the row.
  *

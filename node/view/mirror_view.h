@@ -5,7 +5,7 @@
  * falls behind.
  *
  * Role: core. Owns: nothing. Thread: any that is online in the qsbr.
- * Limits: MIRROR_GROUPS_MAX block sizes; workers of further ones are routed by
+ * Limits: MIRROR_GROUPS_MAX grains; workers of further ones are routed by
  * text, with a line in the log. Errors: none.
  */
 #ifndef NODE_MIRROR_VIEW_H
@@ -19,9 +19,9 @@
 
 #define MIRROR_GROUPS_MAX 4
 
-/* Slots whose streams have one block size. */
+/* Slots whose streams have the same keys for a prompt. */
 struct mirror_group {
-    uint32_t block_tokens;
+    uint32_t grain;          /* index/shape.h; not 0 */
     struct worker_set slots; /* of the mirror */
 };
 

@@ -17,10 +17,10 @@ compare_extras(struct kv_reader *reader, const struct kv_event *event)
     struct slice salt;
     struct slice right_salt;
     size_t at = 0;
-    const uint64_t *all;
-    struct slice first_salt;
+    struct kv_apart apart;
     enum kv_fault fault;
-    int told = kv_reader_media(reader, event, &all, &first_salt, &fault);
+    int told = kv_reader_apart(reader, event, &apart, &fault);
+    uint32_t ahead = event->ahead <= SHAPE_AHEAD_MAX ? event->ahead : 0;
 
     for (size_t block = 0; event->extras.len > 0; block++) {
         bool first = block == 0 && !event->has_parent;
@@ -37,8 +37,14 @@ compare_extras(struct kv_reader *reader, const struct kv_event *event)
         }
         CHECK(media == right_media && slice_equal(salt, right_salt));
         if (told == 0 && block < event->hashes_count) {
-            CHECK((all != NULL ? all[block] : 0) == media);
-            CHECK(block > 0 || slice_equal(first_salt, salt));
+            uint64_t extra = media;
+            if (ahead > 0) {
+                extra = key_ahead(media, event->ahead_tokens + block * ahead,
+                                  ahead);
+            }
+            CHECK((apart.extras != NULL ? apart.extras[block] : 0) == extra);
+            CHECK(media == 0 || apart.media);
+            CHECK(block > 0 || slice_equal(apart.salt, salt));
         }
     }
 }

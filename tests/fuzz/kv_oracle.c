@@ -1,5 +1,7 @@
 #include "tests/fuzz/kv_oracle.h"
 
+#include "index/index.h"
+
 #include "tests/fuzz/kv_walk.h"
 
 /* ---- the batch ---- */
@@ -132,6 +134,7 @@ struct fields {
     const msgpack_object *salt;
     const msgpack_object *locality;
     const msgpack_object *remaining;
+    const msgpack_object *ahead;
 };
 
 static const msgpack_object *
@@ -164,6 +167,7 @@ set_by_key(struct fields *f, const msgpack_object *key,
         {"cache_salt", &f->salt},
         {"locality", &f->locality},
         {"remaining_copy_counts", &f->remaining},
+        {"lookahead_token_ids", &f->ahead},
     };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -336,6 +340,47 @@ good_remaining(const msgpack_object *o, uint32_t max, uint32_t hashes)
     return true;
 }
 
+/* How many tokens each block has behind it, by its first list. */
+static uint32_t
+width_of(const msgpack_object *o)
+{
+    const msgpack_object *first =
+        o != NULL && o->via.array.size > 0 ? &o->via.array.ptr[0] : NULL;
+
+    return first != NULL && first->type == MSGPACK_OBJECT_ARRAY
+               ? first->via.array.size
+               : 0;
+}
+
+/* Lists of as many ids each; those of too many are not looked at. */
+static bool
+good_ahead(const msgpack_object *o, const struct kv_limits *limits)
+{
+    if (o == NULL) {
+        return true;
+    }
+    if (!kv_walk_is_array(o, limits->hashes_max)) {
+        return false;
+    }
+    uint32_t width = width_of(o);
+    if (width > SHAPE_AHEAD_MAX && width <= limits->tokens_max) {
+        return true;
+    }
+    for (uint32_t i = 0; i < o->via.array.size; i++) {
+        const msgpack_object *one = &o->via.array.ptr[i];
+        if (!kv_walk_is_array(one, width) || one->via.array.size != width ||
+            width > SHAPE_AHEAD_MAX) {
+            return false;
+        }
+        for (uint32_t t = 0; t < width; t++) {
+            if (!is_uint(&one->via.array.ptr[t], UINT32_MAX)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool
 good_stored(const struct fields *f, const struct kv_limits *limits)
 {
@@ -352,8 +397,9 @@ good_stored(const struct fields *f, const struct kv_limits *limits)
            (f->window == NULL || is_uint(f->window, UINT32_MAX)) &&
            (f->extras == NULL || kv_walk_is_array(f->extras, UINT32_MAX)) &&
            (f->mm_keys == NULL || kv_walk_is_array(f->mm_keys, UINT32_MAX)) &&
-           good_text(f->medium) && good_text(f->lora_name) &&
-           good_text(f->kind) && good_text(f->salt) && good_text(f->locality);
+           good_ahead(f->ahead, limits) && good_text(f->medium) &&
+           good_text(f->lora_name) && good_text(f->kind) &&
+           good_text(f->salt) && good_text(f->locality);
 }
 
 static bool
@@ -387,6 +433,9 @@ judge_stored(const struct fields *f, const struct kv_limits *limits)
     uint64_t tokens = f->tokens->via.array.size;
     uint64_t blocks = f->hashes->via.array.size;
     if (tokens != 0 && blocks * f->block_size->via.u64 != tokens) {
+        return KV_FAULT_UNALIGNED;
+    }
+    if (width_of(f->ahead) != 0 && f->ahead->via.array.size != blocks) {
         return KV_FAULT_UNALIGNED;
     }
     return has_twice(f) ? KV_FAULT_REPEATED : KV_FAULT_NONE;
@@ -499,6 +548,50 @@ same_extras(const struct kv_event *event, const struct fields *f)
     return same;
 }
 
+/* Pairs tell of the token behind each block, where nothing else does. */
+static bool
+same_ahead(const struct kv_event *event, const struct fields *f)
+{
+    const msgpack_object_array *tokens = &f->tokens->via.array;
+    uint32_t blocks = f->hashes->via.array.size;
+    uint32_t width = width_of(f->ahead);
+    bool told = width != 0 && f->ahead->via.array.size == blocks;
+    bool aligned =
+        blocks * f->block_size->via.u64 == tokens->size && tokens->size > 0;
+
+    if (width != 0 && !told) {
+        return event->ahead == 0;
+    }
+    if (told && width > SHAPE_AHEAD_MAX) {
+        return event->ahead == width;
+    }
+    for (uint32_t i = 0; told && i < blocks * width; i++) {
+        const msgpack_object *list = &f->ahead->via.array.ptr[i / width];
+        if (list->via.array.ptr[i % width].via.u64 != event->ahead_tokens[i]) {
+            return false;
+        }
+    }
+    if (told || !aligned) {
+        return event->ahead == width;
+    }
+    uint32_t size = (uint32_t)f->block_size->via.u64;
+    const msgpack_object *last = NULL; /* the last pair of the event */
+    for (uint32_t i = 0; i < tokens->size; i++) {
+        last = tokens->ptr[i].type == MSGPACK_OBJECT_ARRAY ? &tokens->ptr[i]
+                                                           : last;
+    }
+    if (last == NULL) {
+        return event->ahead == 0;
+    }
+    for (uint32_t i = 1; i < blocks; i++) {
+        if (event->ahead_tokens[i - 1] != event->tokens[i * size]) {
+            return false;
+        }
+    }
+    return event->ahead == 1 &&
+           event->ahead_tokens[blocks - 1] == last->via.array.ptr[1].via.u64;
+}
+
 static bool
 same_common(const struct kv_event *event, const struct fields *f)
 {
@@ -519,6 +612,7 @@ same_stored(const struct kv_event *event, const struct fields *f)
 
     return event->kind == KV_STORED && same_common(event, f) &&
            same_tokens(event, f) && same_extras(event, f) &&
+           same_ahead(event, f) &&
            event->block_tokens == f->block_size->via.u64 &&
            event->has_parent == has_parent && event->parent == parent &&
            event->window == (f->window != NULL ? f->window->via.u64 : 0) &&
@@ -548,7 +642,7 @@ same_removed(const struct kv_event *event, const struct fields *f,
         }
     }
     return rest.tokens_count == 0 && !rest.has_parent && rest.salt.len == 0 &&
-           rest.lora_name.len == 0 && rest.extras.len == 0 &&
+           rest.lora_name.len == 0 && rest.extras.len == 0 && rest.ahead == 0 &&
            rest.block_tokens == 0 && !rest.has_lora_id && !rest.tokens_opaque;
 }
 

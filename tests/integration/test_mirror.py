@@ -166,9 +166,9 @@ class Quiet(MirrorCase):
                       for w in self.workers(node))
         self.assertGreater(evicted, 0, "the caches were never full")
 
-    def test_sliding_windows_limit_predictions_as_they_limit_hits(self):
+    def limited_by_windows(self, *flags):
         engine = self.engine("engine-1", "--blocks", "600", "--window", "100",
-                             "--window-groups", "2")
+                             "--window-groups", "2", *flags)
         node = self.serve([engine])
         start = self.warm(node, [engine])
         asked = []
@@ -185,6 +185,12 @@ class Quiet(MirrorCase):
         stream, = self.streams(node)
         self.assertEqual((stream["window_groups"], stream["window_blocks"]), (2, 7))
         self.assertGreater(stream["counters"].get("blocks_removed", 0), 0)
+
+    def test_sliding_windows_limit_predictions_as_they_limit_hits(self):
+        self.limited_by_windows()
+
+    def test_so_do_windows_of_blocks_that_the_next_token_names(self):
+        self.limited_by_windows("--lookahead", "1")
 
     def test_it_is_learned_that_an_engine_computes_the_last_block_again(self):
         engine = self.engine("engine-1", "--blocks", "4000", "--eagle", "on")
@@ -203,6 +209,25 @@ class Quiet(MirrorCase):
         good, judged, wrong = self.right(decisions[before + 1:])
         self.assertEqual((good, judged), (59 - before, 59 - before), wrong[:3])
         self.assertGreater(sum(d["cached_tokens"] for d in decisions[before + 1:]), 0)
+
+    def test_hashes_that_cover_the_token_behind_a_block_are_followed(self):
+        """Prompts part right behind a block: there the engine has a block for each of them."""
+        engine = self.engine("engine-1", "--blocks", "60", "--lookahead", "1")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        shared = list(range(1000, 1320))
+        for turn in range(60):
+            after = 2000 + turn % 7
+            self.complete(node, [*shared, *range(after, after + 8 + 24 * (turn % 3))])
+            self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        good, judged, wrong = self.right(decisions)
+        self.assertEqual((good, judged), (60, 60), wrong[:3])
+        self.assertIn(304, [d["cached_tokens"] for d in decisions], "one block less was cached")
+        stream, = self.streams(node)
+        self.assertEqual((stream["lookahead_tokens"], stream["block_tokens"]), (1, 16))
+        self.assertFalse(stream["recomputes_last_block"])
+        self.assertGreater(stream["counters"].get("blocks_removed", 0), 0)
 
     def test_a_chat_is_tokenised_by_its_engine(self):
         engine = self.engine("engine-1", "--blocks", "4000")

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "chaos/engine/engine_events.h"
+#include "index/shape.h"
 #include "node/events/kv_wire_internal.h"
 
 #define CHANGES_MAX 400
@@ -38,7 +39,7 @@ static const struct engine_events_owner owners[] = {
 struct change {
     struct engine_event event;
     const struct engine_events_owner *owner;
-    uint32_t tokens[BLOCK_MAX];
+    uint32_t tokens[BLOCK_MAX + SHAPE_AHEAD_MAX];
 };
 
 static uint64_t seed_now;
@@ -112,7 +113,7 @@ store_some(struct rng *rng, struct engine_batch *batch)
         event.parent = event.depth > 0 ? event.key : 0;
         event.key = draw_key(rng);
         struct change *c = add(&event, owner);
-        for (uint32_t t = 0; t < format.block_tokens; t++) {
+        for (uint32_t t = 0; t < format.block_tokens + format.ahead; t++) {
             c->tokens[t] =
                 (uint32_t)(rng_next(rng) >> (32 + rng_below(rng, 32)));
         }
@@ -143,12 +144,13 @@ hear_owner(struct kv_reader *reader, const struct kv_event *event,
            const struct engine_events_owner *owner, bool first_block)
 {
     struct slice salt = event->salt;
-    const uint64_t *media = NULL;
+    struct kv_apart apart;
     enum kv_fault fault = KV_FAULT_NONE;
 
     if (is_vllm() && event->extras.len > 0) {
-        MUST(kv_reader_media(reader, event, &media, &salt, &fault) == 0);
-        MUST(media == NULL);
+        MUST(kv_reader_apart(reader, event, &apart, &fault) == 0);
+        MUST(!apart.media);
+        salt = apart.salt;
     }
     if (has_slot(7)) {
         MUST(slice_equal(event->lora_name, owner->lora_name));
@@ -173,6 +175,8 @@ hear_stored(struct kv_reader *reader, const struct kv_event *event)
     MUST(event->block_tokens == size);
     MUST(event->tokens_count == size * event->hashes_count);
     MUST(event->has_parent == (first->event.depth > 0));
+    MUST(event->ahead ==
+         (format.encoding == ENGINE_EVENTS_MAP ? format.ahead : 0));
     hear_owner(reader, event, first->owner, first->event.depth == 0);
     for (uint32_t i = 0; i < event->hashes_count; i++, heard++) {
         const struct change *c = &changes[heard];
@@ -184,6 +188,9 @@ hear_stored(struct kv_reader *reader, const struct kv_event *event)
              c->event.parent == (i > 0 ? event->hashes[i - 1] : event->parent));
         MUST(memcmp(event->tokens + (size_t)i * size, c->tokens,
                     size * sizeof(*c->tokens)) == 0);
+        MUST(event->ahead == 0 ||
+             memcmp(event->ahead_tokens + (size_t)i * event->ahead,
+                    c->tokens + size, event->ahead * sizeof(*c->tokens)) == 0);
     }
     if (has_slot(10)) {
         MUST(slice_equal(event->spec_kind, SLICE("full_attention")));
@@ -277,6 +284,7 @@ main(int argc, char **argv)
             .block_tokens = 1 + (uint32_t)rng_below(&rng, BLOCK_MAX),
             .rank = (uint32_t)rng_below(&rng, 300),
             .hash_bytes = rng_below(&rng, 2) == 1,
+            .ahead = (uint32_t)rng_below(&rng, SHAPE_AHEAD_MAX + 1),
         };
         run(reader, &rng);
     }

@@ -182,6 +182,8 @@ start(struct rng *rng)
         .events = true,
     };
 
+    config.ahead =
+        config.cache == ENGINE_CACHE_BLOCKS ? (uint32_t)rng_below(rng, 4) : 0;
     config.blocks_max =
         1 + (uint32_t)rng_below(
                 rng, 2 * (PROMPT_MAX + OUTPUT_MAX) / config.block_tokens + 1);

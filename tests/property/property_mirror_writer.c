@@ -285,7 +285,7 @@ compare_match(const struct mirror_view *view,
                 REQUIRE(depth == 0);
                 continue;
             }
-            REQUIRE(group->block_tokens == s->block_tokens);
+            REQUIRE(group->grain == s->block_tokens);
             REQUIRE(s->lost ||
                     depth == depth_of(&worker[s->worker].stream[s->rank]));
         }

@@ -30,7 +30,7 @@ struct model {
     struct told told[TURNS_MAX];
     uint32_t count;
     bool roomy;  /* the bound is never reached */
-    bool steady; /* histories are never rewritten, sizes are the same */
+    bool steady; /* histories are never rewritten, grains are the same */
 };
 
 static uint64_t seed_now;
@@ -102,15 +102,17 @@ make_tokens(struct model *m, const struct conversation *c, uint32_t *tokens)
     return count;
 }
 
+/* Some look ahead. */
 static uint32_t
-make_sizes(struct model *m, uint32_t *sizes)
+make_grains(struct model *m, uint32_t *grains)
 {
-    static const uint32_t some[] = {1, 4, 16, 24};
+    const uint32_t some[] = {shape_grain_of(1, 3), 4, shape_grain_of(16, 1),
+                             24};
     uint32_t count = m->steady ? 2 : 1 + (uint32_t)below(m, MIRROR_GROUPS_MAX);
     uint32_t from = m->steady ? 1 : (uint32_t)below(m, 4);
 
     for (uint32_t i = 0; i < count; i++) {
-        sizes[i] = some[(from + i) % 4];
+        grains[i] = some[(from + i) % 4];
     }
     return count;
 }
@@ -119,8 +121,8 @@ static void
 add(struct model *m)
 {
     struct conversation c;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint32_t sizes_count = make_sizes(m, sizes);
+    uint32_t grains[MIRROR_GROUPS_MAX];
+    uint32_t grains_count = make_grains(m, grains);
     struct told *told;
 
     make_conversation(m, &c);
@@ -137,29 +139,42 @@ add(struct model *m)
     token_cache_add(
         m->cache, &c, 5,
         &(struct token_text){.tokens = told->tokens, .count = told->count},
-        sizes, sizes_count);
+        grains, grains_count);
+}
+
+/* The key of a turn's block behind the block of that key. */
+static uint64_t
+key_behind(uint64_t key, const struct told *told, uint32_t block,
+           uint32_t grain)
+{
+    uint32_t size = shape_tokens(grain);
+    const uint32_t *tokens = told->tokens + (size_t)block * size;
+
+    return key_next_apart(key, key_ahead(0, tokens + size, shape_ahead(grain)),
+                          tokens, size * sizeof(*tokens));
 }
 
 /* How many blocks of the turn the group has; each of them must be right. */
 static void
 check_group(const struct token_blocks *group, const struct told *told,
-            uint32_t size, bool whole)
+            uint32_t grain, bool whole)
 {
+    uint32_t most = shape_blocks(grain, told->count);
     uint64_t key = 5;
 
-    must(group->block_tokens == size, "another size");
-    must(group->count <= told->count / size, "too many blocks");
-    must(!whole || group->count == told->count / size, "too few blocks");
+    must(group->grain == grain, "another grain");
+    must(group->count <= most, "too many blocks");
+    must(!whole || group->count == most, "too few blocks");
     for (uint32_t i = 0; i < group->count; i++) {
-        key = key_next(key, told->tokens + (size_t)i * size, size * 4U);
+        key = key_behind(key, told, i, grain);
         must(group->keys[i] == key, "a wrong block");
     }
 }
 
 static void
 check_found(struct model *m, const struct conversation *c,
-            const struct token_prompt *p, const uint32_t *sizes,
-            uint32_t sizes_count, uint32_t longest)
+            const struct token_prompt *p, const uint32_t *grains,
+            uint32_t grains_count, uint32_t longest)
 {
     struct told *told = NULL;
     uint32_t at = c->count;
@@ -172,12 +187,12 @@ check_found(struct model *m, const struct conversation *c,
         }
     }
     must(told != NULL, "something from nothing");
-    must(p->groups_count == sizes_count, "another count of groups");
+    must(p->groups_count == grains_count, "another count of groups");
     if (m->steady) {
         must(at == longest || !m->roomy, "a longer turn is known");
         must(p->whole == (at + 1 == c->count), "whole or not");
-        for (uint32_t i = 0; i < sizes_count; i++) {
-            check_group(&p->groups[i], told, sizes[i], true);
+        for (uint32_t i = 0; i < grains_count; i++) {
+            check_group(&p->groups[i], told, grains[i], true);
         }
         uint64_t tokens =
             told->bytes == 0
@@ -188,8 +203,8 @@ check_found(struct model *m, const struct conversation *c,
         told = told_of(m, c->keys[c->count - 1]);
         must(told != NULL && p->tokens == told->count, "another count");
         must(p->covered_bytes == told->bytes, "other bytes");
-        for (uint32_t i = 0; i < sizes_count; i++) {
-            check_group(&p->groups[i], told, sizes[i], true);
+        for (uint32_t i = 0; i < grains_count; i++) {
+            check_group(&p->groups[i], told, grains[i], true);
         }
     }
 }
@@ -205,12 +220,12 @@ check_prefix(struct model *m, const struct conversation *c,
         const struct told *told = told_of(m, c->keys[i]);
         uint64_t key = 5;
         uint32_t k = 0;
-        if (told == NULL || told->count / group->block_tokens < group->count) {
+        if (told == NULL ||
+            shape_blocks(group->grain, told->count) < group->count) {
             continue;
         }
         for (; k < group->count; k++) {
-            key = key_next(key, told->tokens + (size_t)k * group->block_tokens,
-                           (size_t)group->block_tokens * 4);
+            key = key_behind(key, told, k, group->grain);
             if (key != group->keys[k]) {
                 break;
             }
@@ -225,8 +240,8 @@ find(struct model *m)
 {
     struct conversation c;
     struct token_prompt p;
-    uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint32_t sizes_count = make_sizes(m, sizes);
+    uint32_t grains[MIRROR_GROUPS_MAX];
+    uint32_t grains_count = make_grains(m, grains);
     uint32_t longest = UINT32_MAX;
     static uint64_t keys[MIRROR_GROUPS_MAX * TOKENS_MAX];
     struct token_room room = {keys, TOKENS_MAX};
@@ -239,13 +254,13 @@ find(struct model *m)
             longest = i;
         }
     }
-    if (!token_cache_find(m->cache, &c, sizes, sizes_count, &room, &p)) {
+    if (!token_cache_find(m->cache, &c, grains, grains_count, &room, &p)) {
         must(!m->roomy || !m->steady || longest == UINT32_MAX,
              "what was added is gone");
         return;
     }
-    check_found(m, &c, &p, sizes, sizes_count, longest);
-    for (uint32_t i = 0; i < sizes_count; i++) {
+    check_found(m, &c, &p, grains, grains_count, longest);
+    for (uint32_t i = 0; i < grains_count; i++) {
         check_prefix(m, &c, &p.groups[i]);
     }
 }

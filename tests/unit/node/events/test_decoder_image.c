@@ -176,11 +176,23 @@ Test(node_decoder_image, blocks_larger_than_a_shape_tells_are_not_used)
     uint64_t words[NAMES_READER_MAX];
     struct buf bytes;
 
-    one.decoder.apply.block_tokens = SHAPE_TOKENS_MAX + 1;
     uint32_t count = decoder_reader(&one.decoder, words);
+    words[5] = SHAPE_GRAIN_MAX + 1;
     buf_init(&bytes, DECODER_BYTES_MAX);
     cr_assert(decoder_image_of(words, count, 299, 1, &bytes));
     cr_assert_not(decoder_resume(&other.decoder, 12, buf_slice(&bytes)));
+    buf_fini(&bytes);
+}
+
+Test(node_decoder_image, tokens_ahead_come_back_with_their_blocks)
+{
+    struct buf bytes;
+
+    one.decoder.apply.ahead = 1;
+    take(&one.decoder, &bytes);
+    cr_assert(decoder_resume(&other.decoder, 12, buf_slice(&bytes)));
+    cr_assert_eq(other.decoder.apply.block_tokens, 16);
+    cr_assert_eq(other.decoder.apply.ahead, 1);
     buf_fini(&bytes);
 }
 
@@ -190,7 +202,7 @@ Test(node_decoder_image, bytes_are_the_same_on_every_machine)
 
     take(&one.decoder, &bytes);
     cr_assert_eq(memcmp(bytes.ptr,
-                        "\x03\0\0\0\0\0\0\0\xfb\0\0\0\0\0\0\0"
+                        "\x04\0\0\0\0\0\0\0\xfb\0\0\0\0\0\0\0"
                         "\x88\x77\x66\x55\x44\x33\x22\x11",
                         24),
                  0);

@@ -57,6 +57,54 @@ Test(node_kv_apply, equal_blocks_stored_twice_are_removed_twice)
     expect_held(0);
 }
 
+/* One block of tokens 1 to 4 before this token. */
+static void
+put_block_before(uint64_t hash, uint64_t token)
+{
+    put_stored_map(&batch, 1, hash, 1, 0, 1, 4);
+    put_text(&batch, "lookahead_token_ids");
+    put_array(&batch, 1);
+    put_uints(&batch, token, 1);
+}
+
+static uint64_t
+key_before(uint32_t token)
+{
+    const uint32_t tokens[] = {1, 2, 3, 4};
+
+    return key_next_apart(plain_root(), key_ahead(0, &token, 1), tokens,
+                          sizeof tokens);
+}
+
+Test(node_kv_apply, a_block_before_another_token_is_another_block)
+{
+    put_envelope(&batch, 3);
+    put_block_before(100, 5);
+    put_block_before(200, 6);
+    put_removed_map(&batch, 0, 100, 1);
+    cr_assert_eq(run(), 0);
+    cr_assert_neq(key_before(5), key_before(6));
+    expect_op(0, EVENT_STORE, TIER_DEVICE, 2, key_before(6));
+    cr_assert_eq(words[1], key_before(5));
+    expect_op(3, EVENT_REMOVE, TIER_DEVICE, 1, key_before(5));
+    expect_held(1);
+    cr_assert_eq(kv_apply_shape(&apply), shape_grain_of(4, 1));
+}
+
+Test(node_kv_apply, names_that_cover_more_or_less_than_the_streams_are_dropped)
+{
+    put_envelope(&batch, 3);
+    put_block_before(100, 5);
+    put_stored_map(&batch, 0, 200, 1, 0, 1, 4);
+    put_stored_map(&batch, 1, 300, 1, 0, 1, 4);
+    put_text(&batch, "lookahead_token_ids");
+    put_array(&batch, 1);
+    put_uints(&batch, 5, SHAPE_AHEAD_MAX + 1);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_block_size, 2);
+    expect_held(1);
+}
+
 Test(node_kv_apply, remaining_copies_are_believed)
 {
     put_envelope(&batch, 3);

@@ -420,7 +420,7 @@ depth_for_lanes(struct mirror *mirror, const struct publish *published)
     if (!worker_set_has(&view->workers, 5)) {
         return 0;
     }
-    cr_assert_eq(view->groups[0].block_tokens, KV_SSE_BLOCK_TOKENS);
+    cr_assert_eq(view->groups[0].grain, KV_SSE_BLOCK_TOKENS);
     mirror_match(mirror, &view->groups[0].slots, keys, 3, &match);
     return match.best;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "index/shape.h"
 #include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 #include "tests/unit/node/events/kv_reader_rig.h"
@@ -137,7 +138,104 @@ Test(node_kv_wire, of_a_bigram_the_first_counts)
     cr_assert_eq(next(), 0);
     expect_hashes(1, UINT64_C(0xf721fe42aac11dcb), 0);
     expect_tokens(4, 1, 4);
+    cr_assert_eq(event.ahead, 1);
+    cr_assert_eq(event.ahead_tokens[0], 5, "and the last second");
     expect_text(event.medium, "CPU_PINNED");
+    expect_end(-1);
+}
+
+Test(node_kv_wire, of_bigrams_each_block_ends_where_the_next_begins)
+{
+    put_envelope(&batch, 1);
+    put_map(&batch, 4);
+    put_pair(&batch, "type", "BlockStored");
+    put_text(&batch, "block_hashes");
+    put_uints(&batch, 7, 2);
+    put_text(&batch, "token_ids");
+    put_array(&batch, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        put_uints(&batch, 10 + i, 2);
+    }
+    put_text(&batch, "block_size");
+    put_uint(&batch, 2);
+    begin();
+    cr_assert_eq(next(), 0);
+    expect_tokens(4, 10, 2);
+    cr_assert_eq(event.ahead, 1);
+    cr_assert_eq(event.ahead_tokens[0], 12);
+    cr_assert_eq(event.ahead_tokens[1], 14);
+    expect_end(-1);
+}
+
+/* Two blocks of two tokens, and lists of tokens ahead to follow. */
+static void
+put_blocks_ahead(unsigned lists)
+{
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 1, 7, 2, 0, 10, 2);
+    put_text(&batch, "lookahead_token_ids");
+    put_array(&batch, lists);
+}
+
+Test(node_kv_wire, tokens_ahead_are_told_block_by_block)
+{
+    put_blocks_ahead(2);
+    put_uints(&batch, 12, 3);
+    put_uints(&batch, 70000, 3);
+    begin();
+    cr_assert_eq(next(), 0);
+    cr_assert_eq(event.ahead, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(event.ahead_tokens[i], 12 + i);
+        cr_assert_eq(event.ahead_tokens[3 + i], 70000 + i);
+    }
+    expect_end(-1);
+    put_blocks_ahead(2);
+    put_array(&batch, 0);
+    put_array(&batch, 0);
+    begin();
+    cr_assert_eq(next(), 0);
+    cr_assert_eq(event.ahead, 0, "lists of nothing");
+    expect_end(-1);
+}
+
+Test(node_kv_wire, tokens_ahead_are_as_many_for_each_block)
+{
+    put_blocks_ahead(1);
+    put_uints(&batch, 12, 1);
+    begin();
+    expect_skipped(KV_FAULT_UNALIGNED);
+    cr_assert_eq(event.ahead, 0);
+    expect_end(-1);
+    put_blocks_ahead(2);
+    put_uints(&batch, 12, 1);
+    put_uints(&batch, 14, 2);
+    begin();
+    expect_skipped(KV_FAULT_MALFORMED);
+    expect_end(-1);
+    put_blocks_ahead(2);
+    put_uints(&batch, 12, 1);
+    put_array(&batch, 1);
+    put_text(&batch, "x");
+    begin();
+    expect_skipped(KV_FAULT_MALFORMED);
+    expect_end(-1);
+    put_blocks_ahead(2);
+    put_uint(&batch, 1);
+    put_uint(&batch, 2);
+    begin();
+    expect_skipped(KV_FAULT_MALFORMED);
+    expect_end(-1);
+}
+
+Test(node_kv_wire, of_too_many_tokens_ahead_only_the_number_is_read)
+{
+    put_blocks_ahead(2);
+    put_uints(&batch, 12, SHAPE_AHEAD_MAX + 1);
+    put_uints(&batch, 14, SHAPE_AHEAD_MAX + 1);
+    begin();
+    cr_assert_eq(next(), 0);
+    cr_assert_eq(event.ahead, SHAPE_AHEAD_MAX + 1);
     expect_end(-1);
 }
 

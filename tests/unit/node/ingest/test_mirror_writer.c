@@ -29,7 +29,7 @@ Test(node_mirror_writer, a_stream_is_in_view_once_its_block_size_is_known)
     cr_assert(worker_set_has(&v->workers, 7));
     cr_assert_eq(v->version, 2);
     cr_assert_eq(v->groups_count, 1);
-    cr_assert_eq(v->groups[0].block_tokens, 16);
+    cr_assert_eq(v->groups[0].grain, 16);
     cr_assert(worker_set_has(&v->groups[0].slots, slot));
     cr_assert_eq(v->owner[slot], 7);
     cr_assert_eq(v->rank[slot], 0);
@@ -409,7 +409,7 @@ Test(node_mirror_writer, another_epoch_may_have_blocks_of_another_size)
     parcel.head.block_tokens = 32;
     cr_assert_eq(deliver(7, 0, &parcel), 0);
     cr_assert_eq(status(0).block_tokens, 32);
-    cr_assert_eq(view()->groups[0].block_tokens, 32);
+    cr_assert_eq(view()->groups[0].grain, 32);
 }
 
 Test(node_mirror_writer, ranks_of_a_worker_have_blocks_of_one_size)
@@ -494,7 +494,7 @@ Test(node_mirror_writer, sliding_windows_are_in_the_view_and_may_show_late)
     uint32_t slot = status(0).slot;
     cr_assert(worker_set_has(&view()->windowed, slot));
     cr_assert_eq(view()->shape[slot], shape_of(16, 8, 3));
-    cr_assert_eq(view()->groups[0].block_tokens, 16);
+    cr_assert_eq(view()->groups[0].grain, 16);
     cr_assert_eq(status(0).block_tokens, 16);
     cr_assert_not(status(0).lost);
 }

@@ -57,7 +57,7 @@ store(uint32_t first, uint32_t count, uint32_t wrong)
                                   .root = ROOT,
                                   .tokens = tokens + first * BLOCK,
                                   .count = count * BLOCK,
-                                  .block_tokens = BLOCK};
+                                  .grain = BLOCK};
 
     memcpy(tokens, ids, sizeof tokens);
     if (wrong < COUNT) {
@@ -90,6 +90,28 @@ Test(local_samples, blocks_with_the_same_ids_agree)
     cr_assert_not(local_samples_want(samples, WORKER + 1));
     store(0, 2, COUNT);
     store(2, 3, COUNT);
+    cr_assert_eq(verdict_of(sample, 0).likeness, LOCAL_AGREES);
+}
+
+Test(local_samples, blocks_that_their_worker_names_by_the_next_id_agree)
+{
+    uint32_t sample = sent(0);
+    uint32_t grain = shape_grain_of(BLOCK, 1);
+    uint64_t key = key_next_apart(ROOT, key_ahead(0, ids + BLOCK, 1), ids,
+                                  BLOCK * sizeof ids[0]);
+    struct local_stored stored = {.worker = WORKER,
+                                  .generation = 1,
+                                  .root = ROOT,
+                                  .tokens = ids,
+                                  .count = BLOCK,
+                                  .grain = grain};
+
+    local_samples_stored(samples, &stored);
+    stored.has_parent = true;
+    stored.parent = key;
+    stored.tokens = ids + BLOCK;
+    stored.count = COUNT / BLOCK * BLOCK - BLOCK;
+    local_samples_stored(samples, &stored);
     cr_assert_eq(verdict_of(sample, 0).likeness, LOCAL_AGREES);
 }
 
@@ -194,7 +216,7 @@ Test(local_samples, a_long_prompt_is_compared_as_far_as_it_is_kept)
                                   .root = ROOT,
                                   .tokens = many,
                                   .count = MANY,
-                                  .block_tokens = 16};
+                                  .grain = 16};
 
     local_samples_sent(samples, sample, WORKER, 1, 0);
     local_samples_stored(samples, &stored);

@@ -103,9 +103,9 @@ Test(attempt, blocks_of_tokens_that_are_held_are_not_told)
     rig.scratch->tokens.prompt = (struct token_prompt){
         .tokens = 64,
         .groups_count = 1,
-        .groups = {{.block_tokens = 16, .count = 4, .keys = keys}}};
+        .groups = {{.grain = 16, .count = 4, .keys = keys}}};
     rig.choice.placed = true;
-    rig.choice.best.block_tokens = 16;
+    rig.choice.best.grain = 16;
     rig.choice.best.held = 3;
     cr_assert_eq(attempt_prefixes(&rig.choice, rig.scratch, false, prefixes),
                  2);
@@ -132,9 +132,9 @@ Test(attempt, the_end_of_a_prompt_is_told_where_windows_are_kept)
         .tokens = 64,
         .whole = true,
         .groups_count = 1,
-        .groups = {{.block_tokens = 16, .count = 4, .keys = keys}}};
+        .groups = {{.grain = 16, .count = 4, .keys = keys}}};
     rig.choice.placed = true;
-    rig.choice.best.block_tokens = 16;
+    rig.choice.best.grain = 16;
     rig.choice.best.slot = RANK;
     worker_set_add(&rig.scratch->tokens.limited, RANK);
     rig.scratch->tokens.stored[RANK] = 2;
@@ -165,8 +165,8 @@ text_held(bool known, bool placed, uint32_t overlap)
     rig.choice.placed = placed;
     rig.choice.elect.overlap = overlap;
     rig.scratch->tokens.prompt = (struct token_prompt){
-        .groups_count = 1, .groups = {{.block_tokens = 16, .count = 0}}};
-    rig.choice.best.block_tokens = 16;
+        .groups_count = 1, .groups = {{.grain = 16, .count = 0}}};
+    rig.choice.best.grain = 16;
     cr_assert_eq(attempt_prefixes(&rig.choice, rig.scratch, true, prefixes), 1);
     attempt_prefix_write(&prefixes[0], fact);
     cr_assert_eq(fact->count, 4);
@@ -197,9 +197,9 @@ Test(attempt, blocks_that_are_all_held_are_not_expected)
     rig.scratch->tokens.prompt = (struct token_prompt){
         .tokens = 16,
         .groups_count = 1,
-        .groups = {{.block_tokens = 16, .count = 1, .keys = keys}}};
+        .groups = {{.grain = 16, .count = 1, .keys = keys}}};
     rig.choice.placed = true;
-    rig.choice.best.block_tokens = 16;
+    rig.choice.best.grain = 16;
     rig.choice.best.held = 1;
     cr_assert_eq(attempt_prefixes(&rig.choice, rig.scratch, false, prefixes),
                  1);
@@ -220,8 +220,8 @@ Test(attempt, the_kept_keys_of_all_tokens_are_told_in_order)
     rig.scratch->tokens.prompt = (struct token_prompt){
         .tokens = 320,
         .groups_count = 1,
-        .groups = {{.block_tokens = 16, .count = 20, .keys = keys}}};
-    rig.choice.best.block_tokens = 16;
+        .groups = {{.grain = 16, .count = 20, .keys = keys}}};
+    rig.choice.best.grain = 16;
     rig.choice.best.held = 20;
     rig.choice.placed = false;
     cr_assert(!attempt_decided(&rig.choice, rig.scratch, &prefix));

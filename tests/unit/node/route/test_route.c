@@ -194,7 +194,7 @@ open_mirror(void)
     cr_assert_eq(mirror_new(&rig.mirror, &limits, &rig.qsbr), 0);
     cr_assert_eq(expectations_new(&rig.expectations, &expected, &rig.qsbr), 0);
     rig.mirrors.groups_count = 1;
-    rig.mirrors.groups[0].block_tokens = BLOCK;
+    rig.mirrors.groups[0].grain = BLOCK;
     rig.mirrors.ranks[WORKER] = 2;
     for (uint16_t rank = 0; rank < 2; rank++) {
         uint32_t slot;

@@ -39,7 +39,7 @@ open_rig(void)
                  0);
     cr_assert_eq(token_match_init(&rig.match, 1024), 0);
     rig.view.groups_count = 1;
-    rig.view.groups[0].block_tokens = BLOCK;
+    rig.view.groups[0].grain = BLOCK;
     rig.world = (struct token_match_world){
         .mirror = rig.mirror,
         .expected = expectations_index(rig.expectations),
@@ -276,12 +276,57 @@ Test(token_match, a_prompt_deeper_than_is_looked_up_is_not_whole)
     token_match_take(&small, &rig.view, 7,
                      &(struct token_text){.tokens = ids, .count = 17 * BLOCK});
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 16);
-    rig.view.groups[0].block_tokens = 2 * TOKEN_MATCH_IDS_PER;
+    rig.view.groups[0].grain = 2 * TOKEN_MATCH_IDS_PER;
     token_match_take(
         &small, &rig.view, 7,
         &(struct token_text){.tokens = ids, .count = 16 * TOKEN_MATCH_IDS_PER});
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
     token_match_fini(&small);
+}
+
+/* ---- tokens ahead ---- */
+
+Test(token_match, a_block_is_named_once_the_tokens_behind_it_are_known)
+{
+    uint32_t grain = shape_grain_of(BLOCK, 1);
+    uint32_t ids[2 * BLOCK + 1];
+    uint64_t key = 7;
+
+    rig.view.groups[0].grain = grain;
+    ask_for(2 * BLOCK);
+    cr_assert_eq(token_match_blocks(&rig.match, grain)->count, 1);
+    cr_assert_null(token_match_blocks(&rig.match, BLOCK));
+    ask_for(2 * BLOCK + 1);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, grain);
+    cr_assert_eq(blocks->count, 2);
+    for (uint32_t i = 0; i < 2 * BLOCK + 1; i++) {
+        ids[i] = i;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        key = key_next_apart(key, key_ahead(0, &ids[(i + 1) * BLOCK], 1),
+                             &ids[i * BLOCK], BLOCK * sizeof(*ids));
+        cr_assert_eq(blocks->keys[i], key);
+    }
+}
+
+Test(token_match, what_is_named_later_is_not_cached)
+{
+    uint32_t slot = add_rank(3, 0);
+    uint64_t words[4] = {event_op(EVENT_STORE, TIER_DEVICE, 3)};
+    uint32_t grain = shape_grain_of(BLOCK, 3);
+
+    rig.view.groups[0].grain = grain;
+    ask_for(3 * BLOCK + 3);
+    memcpy(words + 1, token_match_blocks(&rig.match, grain)->keys,
+           3 * sizeof(*words));
+    cr_assert_eq(mirror_apply(rig.mirror, slot, words, 4, 0), 0);
+    cr_assert_eq(match(3)->tokens, 3 * BLOCK);
+    ask_for(3 * BLOCK + 2);
+    cr_assert_eq(match(3)->tokens, 2 * BLOCK);
+    cr_assert_eq(token_match_usable(2, grain), 0);
+    cr_assert_eq(token_match_usable(BLOCK + 2, grain), 0);
+    cr_assert_eq(token_match_usable(BLOCK + 3, grain), BLOCK);
+    cr_assert_eq(token_match_usable(BLOCK, BLOCK), 0);
 }
 
 /* ---- sliding windows ---- */

@@ -333,8 +333,8 @@ has_blocks_of(const struct token_blocks *blocks, const uint32_t *tokens,
 
     cr_assert_eq(blocks->count, count);
     for (uint32_t i = 0; i < count; i++) {
-        key = key_next(key, tokens + (size_t)i * blocks->block_tokens,
-                       (size_t)blocks->block_tokens * 4);
+        key = key_next(key, tokens + (size_t)i * blocks->grain,
+                       (size_t)blocks->grain * 4);
         cr_assert_eq(blocks->keys[i], key);
     }
 }

@@ -80,19 +80,19 @@ static uint32_t
 take(const char *hex, uint32_t count, uint64_t parent, uint32_t *tokens,
      uint64_t *keys)
 {
-    const uint64_t *apart;
-    struct slice salt;
+    struct kv_apart apart;
 
     begin_hex(hex);
     cr_assert_eq(kv_reader_next(reader, &event, &fault, NULL), 0);
     cr_assert_eq(event.block_tokens, BLOCK);
-    cr_assert_eq(kv_reader_media(reader, &event, &apart, &salt, &fault), 0);
-    cr_assert_not_null(apart);
+    cr_assert_eq(kv_reader_apart(reader, &event, &apart, &fault), 0);
+    cr_assert(apart.media);
     for (uint32_t i = 0; i < event.hashes_count && i < count; i++) {
         memcpy(tokens + (size_t)i * BLOCK, event.tokens + (size_t)i * BLOCK,
                BLOCK * sizeof(*tokens));
-        parent = key_next_apart(parent, apart[i], tokens + (size_t)i * BLOCK,
-                                BLOCK * sizeof(*tokens));
+        parent =
+            key_next_apart(parent, apart.extras[i], tokens + (size_t)i * BLOCK,
+                           BLOCK * sizeof(*tokens));
         keys[i] = parent;
     }
     return event.hashes_count;
