@@ -90,6 +90,9 @@ put_in_force(struct limits_table *table, uint32_t at,
 
     if (rate->amount == 0 && rule->rate.amount != 0) {
         rule->base = limits_meter_tell(&table->meter[at]).spent;
+        /* Nobody looks at it any more, and some may wait for it. */
+        counter_set(&table->gate[at].open, UINT64_MAX);
+        counter_set(&table->gate[at].most, UINT64_MAX);
     }
     rule->rate = *rate;
     limits_meter_set(

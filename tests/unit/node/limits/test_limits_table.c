@@ -205,3 +205,22 @@ Test(limits_table, too_many_rules_are_refused_and_change_nothing)
     cr_assert_null(more);
     cr_assert_eq(limits_table_count(table), LIMITS_RULES_MAX);
 }
+
+Test(limits_table, who_waits_for_a_limit_that_goes_has_it)
+{
+    const struct limits_want wants[] = {
+        {1, "shop", LIMITS_REQUESTS, MINUTE(5), ""},
+    };
+    const struct limits_peers peers = {.count = 1, .settled = true};
+
+    want(wants, 1);
+    struct limits_gate *gate = limits_table_gate(table, 0);
+    limits_meter_tick(limits_table_meter(table, 0), gate, &peers, 2);
+    cr_assert_eq(limits_gate_ask(gate, 1, false), LIMITS_TAKEN);
+    cr_assert_eq(limits_gate_ask(gate, 2, true), LIMITS_WAITS);
+    want(NULL, 0);
+    cr_assert_eq(limits_gate_ask(gate, 2, true), LIMITS_TAKEN);
+    want(wants, 1);
+    limits_meter_tick(limits_table_meter(table, 0), gate, &peers, 3);
+    cr_assert_eq(limits_gate_ask(gate, 3, true), LIMITS_OVER);
+}
