@@ -244,14 +244,13 @@ take_request(struct exchange *x)
     struct edge_limit *limit = &x->limit;
     enum limits_take outcome = take(x, LIMITS_CONCURRENT, 1);
 
-    if (outcome == LIMITS_TAKEN) {
+    if (outcome == LIMITS_TAKEN && !limit->through) {
         outcome = take(x, LIMITS_REQUESTS, 1);
         if (outcome != LIMITS_TAKEN) {
             settle(x, LIMITS_CONCURRENT, 1, 0);
         }
     }
     limit->holds = outcome == LIMITS_TAKEN;
-    limit->through = false;
     if (!limit->holds) {
         stop(x, outcome);
         return false;
@@ -289,6 +288,7 @@ settle_request(struct exchange *x, uint64_t spent)
 {
     if (!x->limit.through) {
         settle(x, LIMITS_REQUESTS, 1, spent);
+        x->limit.through = spent != 0;
     }
 }
 
@@ -297,7 +297,6 @@ limit_let_through(struct exchange *x)
 {
     if (x->limit.holds) {
         settle_request(x, 1);
-        x->limit.through = true;
     }
 }
 
@@ -446,6 +445,7 @@ limit_end(struct exchange *x, const struct usage *usage)
     if (!limit->holds) {
         return;
     }
+    settle_request(x, 0); /* of who left before it was let through */
     if (counts_tokens(limit)) {
         uint64_t cost =
             (uint64_t)usage->prompt_tokens + usage->completion_tokens;

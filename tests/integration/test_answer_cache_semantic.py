@@ -115,6 +115,26 @@ class Semantic(Proxy):
         self.assertEqual({key: told["semantic"][key] for key in ("model", "hits", "guarded", "misses")},
                          {"model": "e", "hits": 1, "guarded": 3, "misses": 2})
 
+    def test_who_leaves_before_its_vector_came_has_spent_no_request(self):
+        asked = threading.Event()
+
+        def never(peer, text):
+            asked.set()
+            peer.wait_closed()
+        self.embed = never
+        self.serve_on("--limits.tenant_requests", "1/h")
+
+        def uses(count):
+            harness.wait_until(lambda: harness.request(
+                self.node.at("admin"), "GET", "/admin/status").json()["limits"][0]["used"] == count,
+                f"{count} are used")
+        s = self.connect()
+        s.sendall(request_bytes(asks(QUESTION)))
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        uses(1)
+        s.close()
+        uses(0)
+
     def test_what_differs_beside_the_words_is_another_request(self):
         self.serve_on()
         self.said(asks(QUESTION))

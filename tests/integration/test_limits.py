@@ -387,5 +387,58 @@ class Burst(Mesh):
     test_who_comes_late_knows_what_was_spent = None
 
 
+class Followers(MeshCase):
+    """Requests that wait for the answer to another one like them, and then for tokens."""
+    COUNT = 8
+
+    def setUp(self):
+        super().setUp()
+        worker = FakeWorker(self, self.fail_first)
+        options = ("--worker", worker.url, "--answer_cache.bytes_max", "1MiB",
+                   "--limits.tenant_requests", "10000/h", "--limits.tenant_tokens", "100000/h")
+        self.one = self.node("a", *options)
+        self.together([self.one, self.node("b", *options, join=[self.one.ready["mesh"]])])
+        harness.wait_until(lambda: self.status()["ready"], "it is ready")
+        self.sent = self.followed = 0
+
+    def fail_first(self, peer, request):
+        if self.failing.is_set():
+            answer(peer, request)
+        else:
+            self.arrived.set()
+            self.failing.wait(harness.IO_TIMEOUT_S)
+            peer.json({"error": "x"}, status=500)
+
+    def status(self):
+        return harness.request(self.one.at("admin"), "GET", "/admin/status").json()
+
+    def limits(self):
+        return {row["of"]: row for row in self.status()["limits"]}
+
+    def ask(self):
+        """One and its followers, which want most of the limit at once. True: some waited."""
+        self.arrived, self.failing = threading.Event(), threading.Event()
+        sockets = []
+        for _ in range(1 + self.COUNT):
+            sockets.append(socket.create_connection(self.one.at("serve"), harness.IO_TIMEOUT_S))
+            self.addCleanup(sockets[-1].close)
+            sockets[-1].sendall(request_bytes(chat(temperature=0, max_tokens=9990)))
+        self.followed += self.COUNT
+        harness.wait_until(lambda: self.metric(self.one, "kvasir_answer_cache_waits_total")
+                           == self.followed, "they wait for the first")
+        self.assertTrue(self.arrived.wait(harness.IO_TIMEOUT_S))
+        self.failing.set()
+        self.assertEqual(sorted(read_answer(s)[0] for s in sockets), [200] * self.COUNT + [500])
+        self.sent += 1 + self.COUNT
+        return self.limits()["tokens"]["waited_here"] > 0
+
+    def test_who_waits_for_an_answer_and_then_for_tokens_is_one_request(self):
+        # A node that was alone a moment ago has more than its share at hand.
+        harness.wait_until(self.ask, "some had to wait for tokens")
+        harness.wait_until(lambda: self.limits()["tokens"]["used"] == 42 * self.followed,
+                           "all ended")
+        self.assertEqual(self.limits()["requests"]["used"], self.sent)
+
+
 if __name__ == "__main__":
     harness.main()
