@@ -38,7 +38,8 @@ struct tls {
 
 /* Files */
 
-/* A file's present time and size. A missing file has time 0 and size -1. */
+/* When a file, its mode or its owner last changed, and its size. A missing file
+ * has time 0 and size -1. */
 static void
 look_at(struct tls_files *files, int at, struct timespec *changed, off_t *size)
 {
@@ -48,7 +49,7 @@ look_at(struct tls_files *files, int at, struct timespec *changed, off_t *size)
     if (stat(files->paths[at], &is) != 0) {
         is = (struct stat){.st_size = -1};
     }
-    *changed = is.st_mtim;
+    *changed = is.st_ctim;
     *size = is.st_size;
 }
 

@@ -9,7 +9,8 @@
 #include "node/control/admin_guard.h"
 #include "node/http/http_status.h"
 
-/* Which file it is and when it was written, as a number; 0: there is none. */
+/* Which file it is and when it, its mode or its owner changed, as a number; 0:
+ * there is none. */
 static uint64_t
 stamp_of(const char *path)
 {
@@ -19,8 +20,8 @@ stamp_of(const char *path)
         return 0;
     }
     const uint64_t parts[] = {(uint64_t)status.st_ino, (uint64_t)status.st_size,
-                              (uint64_t)status.st_mtim.tv_sec,
-                              (uint64_t)status.st_mtim.tv_nsec};
+                              (uint64_t)status.st_ctim.tv_sec,
+                              (uint64_t)status.st_ctim.tv_nsec};
     uint64_t stamp = 1;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         stamp = stamp * UINT64_C(0x9E3779B97F4A7C15) + parts[i];

@@ -70,6 +70,16 @@ class Admin(harness.Case):
         self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 200)
         self.assertIn("admin_tokens_unread", node.log())
 
+    def test_a_token_that_is_exchanged_in_its_place_and_with_its_time_ends(self):
+        path = self.tokens(f"anna {TOKEN}\n")
+        node = self.serve("--admin.token_file", path)
+        self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(TOKEN)), 200)
+        before = path.stat()
+        path.write_text(f"anna {OTHER}\n")  # the same file
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(TOKEN)), 401)
+        self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 200)
+
     def test_operators_are_told_where_their_requests_went(self):
         told = ("x-kvasir-worker", "x-kvasir-mode", "x-kvasir-overlap", "x-kvasir-source")
         worker = FakeWorker(self, lambda peer, request: peer.json(
