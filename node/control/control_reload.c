@@ -401,11 +401,13 @@ apply(struct control *control, const struct config *mixed,
     }
     say(reload, json);
     read_models(control, mixed, json);
+    roster_apply_use(control->workers, &reload->wanted);
     apply_workers(control, json);
     if (json != NULL) {
         json_out_object_end(json);
     }
     keep(reload, mixed);
+    roster_apply_use(control->workers, &reload->now);
     control_sources_reload(control, &reload->now);
     control->reloaded(control->owner);
 }

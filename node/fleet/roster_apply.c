@@ -101,26 +101,49 @@ configured(const struct roster_apply *apply, const char *id)
     return NULL;
 }
 
+/* What the configuration says of it; NULL: nothing that suits it. */
+static const struct config_worker *
+written_of(const struct roster_apply *apply, const struct config_worker *worker)
+{
+    const struct config_worker *written = source_of(apply, worker);
+
+    if (written == NULL) {
+        written = configured(apply, worker->id);
+        if (written != NULL &&
+            !roster_keys_suit(&written->url, &written->sse, worker)) {
+            written = NULL;
+        }
+    }
+    return written;
+}
+
 void
 roster_apply_complete(const struct roster_apply *apply,
                       struct config_worker *worker)
 {
-    const struct config_worker *written = source_of(apply, worker);
+    const struct config_worker *written = written_of(apply, worker);
 
-    written = written != NULL ? written : configured(apply, worker->id);
-    if (worker->api_key[0] == '\0' && !roster_keys_give(&apply->keys, worker) &&
-        written != NULL) {
+    if (worker->api_key[0] != '\0' ||
+        (worker->from[0] == '\0' && roster_keys_give(&apply->keys, worker))) {
+        return;
+    }
+    if (written != NULL) {
         memcpy(worker->api_key, written->api_key, sizeof worker->api_key);
     }
 }
 
-/* Keeps a key that does not travel. */
+/* Keeps a key that does not travel, unless the configuration says it: that may
+ * say another one later. */
 static void
 keep_key(struct roster_apply *apply, const struct config_worker *worker)
 {
+    const struct config_worker *written = written_of(apply, worker);
+
     CHECK(worker->id[0] != '\0');
-    if (!apply->secrets && worker->api_key[0] != '\0' &&
-        !roster_keys_keep(&apply->keys, worker)) {
+    if (worker->api_key[0] == '\0' ||
+        (written != NULL && strcmp(written->api_key, worker->api_key) == 0)) {
+        roster_keys_forget(&apply->keys, worker->id);
+    } else if (!apply->secrets && !roster_keys_keep(&apply->keys, worker)) {
         LOG_WARNING(
             "worker_key_not_kept", KV("worker", worker->id),
             KV("keys_max", WORKERS_MAX),
@@ -128,6 +151,13 @@ keep_key(struct roster_apply *apply, const struct config_worker *worker)
                "it may be asked without its api_key: remove workers that "
                "are gone, then add it again"));
     }
+}
+
+void
+roster_apply_use(struct roster_apply *apply, const struct config *config)
+{
+    CHECK(config != NULL);
+    apply->config = config;
 }
 
 /* Steps */
@@ -294,9 +324,10 @@ read_entry(const struct roster_apply *apply, const struct roster_entry *entry,
     config_errors_init(&errors);
     bool good = roster_spec_get(entry->id, entry->spec, apply->secrets, worker,
                                 &errors) == 0;
-    if (good) {
+    if (good && worker->api_key[0] == '\0' &&
+        !roster_keys_give(&apply->keys, worker)) {
         roster_apply_complete(apply, worker);
-    } else if (!quiet) {
+    } else if (!good && !quiet) {
         LOG_WARNING(
             "roster_worker_left_out", KV("worker", entry->id),
             KV("reason",

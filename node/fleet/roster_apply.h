@@ -17,7 +17,8 @@
  *
  * API keys. If keys do not travel (roster_spec_internal.h) and an entry has
  * none, its worker uses the key that an operator or the configuration gave to
- * this node.
+ * this node; one that announced itself only if it has the url and the sse that the
+ * key was given for.
  *
  * Role: core, except that it logs. Owns: keys that operators gave to this node.
  * Thread: control. Limits: WORKERS_MAX keys. Errors: named outcomes, -ENOMEM.
@@ -65,6 +66,9 @@ int roster_apply_new(struct roster_apply **out, struct fleet *fleet,
 /* Frees it, but not the fleet and the roster. apply may be NULL. */
 void roster_apply_free(struct roster_apply *apply);
 
+/* Another configuration is in force; it is borrowed as the first one was. */
+void roster_apply_use(struct roster_apply *apply, const struct config *config);
+
 /* Applies a changed entry (ROSTER_CHANGED). by: the name of the node that sent
  * it; NULL: it is unknown, or the change was made here. Both are borrowed for
  * the call. */
@@ -92,7 +96,8 @@ int roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
     MUST_CHECK;
 
 /* Gives a worker without an API key the key that this node was given for its
- * id, if any. */
+ * id, if any; one of a source, or that announced itself, only what the
+ * configuration has for it. */
 void roster_apply_complete(const struct roster_apply *apply,
                            struct config_worker *worker);
 

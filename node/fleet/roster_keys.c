@@ -28,7 +28,23 @@ roster_keys_keep(struct roster_keys *keys, const struct config_worker *worker)
     }
     memcpy(keys->key[at].id, worker->id, sizeof worker->id);
     memcpy(keys->key[at].api_key, worker->api_key, sizeof worker->api_key);
+    keys->key[at].url = worker->url;
+    keys->key[at].sse = worker->sse;
     return true;
+}
+
+static bool
+same(const struct url *a, const struct url *b)
+{
+    return url_equal(a, b) && a->tls == b->tls;
+}
+
+bool
+roster_keys_suit(const struct url *url, const struct url *sse,
+                 const struct config_worker *worker)
+{
+    return worker->from[0] == '\0' ||
+           (same(url, &worker->url) && same(sse, &worker->sse));
 }
 
 bool
@@ -37,7 +53,8 @@ roster_keys_give(const struct roster_keys *keys, struct config_worker *worker)
     uint32_t at = find(keys, worker->id);
 
     CHECK(worker->id[0] != '\0');
-    if (at == WORKERS_MAX) {
+    if (at == WORKERS_MAX ||
+        !roster_keys_suit(&keys->key[at].url, &keys->key[at].sse, worker)) {
         return false;
     }
     memcpy(worker->api_key, keys->key[at].api_key, sizeof worker->api_key);

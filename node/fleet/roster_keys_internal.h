@@ -16,6 +16,8 @@
 struct roster_key {
     char id[CONFIG_LABEL_MAX]; /* "": the place is free */
     char api_key[CONFIG_SECRET_MAX];
+    struct url url; /* that it was given for, as is the next */
+    struct url sse;
 };
 
 /* All zero is empty. */
@@ -28,8 +30,13 @@ struct roster_keys {
 bool roster_keys_keep(struct roster_keys *keys,
                       const struct config_worker *worker) MUST_CHECK;
 
-/* Writes the key of the worker's id into worker->api_key; false: there is none,
- * and the worker is unchanged. */
+/* Whether a key for a worker with this url and sse may go to that one: an operator
+ * may move it, but who names himself (`from`) may not send for another's key. */
+bool roster_keys_suit(const struct url *url, const struct url *sse,
+                      const struct config_worker *worker);
+
+/* Writes the key of the worker's id into worker->api_key; false: there is none
+ * that suits it, and the worker is unchanged. */
 bool roster_keys_give(const struct roster_keys *keys,
                       struct config_worker *worker) MUST_CHECK;
 

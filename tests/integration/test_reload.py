@@ -58,6 +58,18 @@ class Reload(Proxy):
         self.assertEqual((self.reload(node).json()["applied"],
                           self.reload(node).json()["restart"]), ([], ["name", "data.aside_max"]))
 
+    def test_a_key_that_is_taken_off_a_worker_is_sent_no_more(self):
+        def sent():
+            self.assertEqual(self.post(chat()).status, 200)
+            return self.one.requests[-1].headers.get("authorization")
+        self.write(("one", self.one.url + "', api_key: 's3cret"))
+        node = self.run_node()
+        self.assertEqual(sent(), "Bearer s3cret")
+        self.write(("one", self.one.url))
+        self.assertEqual(self.reload(node).json()["workers"]["changed"], ["one"])
+        harness.wait_until(lambda: self.eligible(node) == 1, "it is back")
+        self.assertIsNone(sent())
+
     def test_retries_and_what_clients_are_told_are_applied(self):
         asked = []
 

@@ -327,6 +327,93 @@ Test(node_roster_apply, a_key_stays_on_the_node_that_was_told)
     cr_assert_str_eq(config_of(1, "a")->api_key, "mine");
 }
 
+/* As a reload does it. */
+static void
+reload(uint32_t at, const char *id, const char *text)
+{
+    static struct config now;
+    static struct config_worker worker;
+
+    worker = worker_of(text);
+    now = (struct config){.workers = &worker, .workers_count = 1};
+    roster_apply_use(nodes[at].apply, &now);
+    take_away(at, id);
+    put(at, text);
+}
+
+Test(node_roster_apply, a_key_that_the_configuration_has_no_more_is_not_used)
+{
+    struct config_worker first = worker_of("http://a:1,id=a,api_key=old");
+
+    configure(0, &first, 1);
+    reload(0, "a", "http://a:1,id=a,api_key=new");
+    cr_assert_str_eq(config_of(0, "a")->api_key, "new");
+    reload(0, "a", "http://a:1,id=a,pool=p,api_key=new");
+    drain(1, "a", true);
+    cr_assert_str_eq(config_of(0, "a")->api_key, "new");
+    reload(0, "a", "http://a:1,id=a");
+    drain(1, "a", true);
+    cr_assert_str_eq(config_of(0, "a")->api_key, "");
+}
+
+/* An engine at that url, which announces itself under that id. */
+static void
+announce(uint32_t at, const char *text, struct config_worker *whole)
+{
+    *whole = worker_of(text);
+    (void)snprintf(whole->from, sizeof whole->from, "announced:1s:a");
+    roster_apply_complete(nodes[at].apply, whole);
+}
+
+Test(node_roster_apply, who_announces_himself_gets_no_key_of_another_url)
+{
+    struct config_worker ours = worker_of("http://a:1,id=a,api_key=ours");
+    struct config_worker whole;
+
+    configure(0, &ours, 1);
+    put(0, "http://b:1,id=b,api_key=theirs");
+    announce(0, "http://evil:1,id=a", &whole);
+    cr_assert_str_eq(whole.api_key, "");
+    announce(0, "http://evil:1,id=b", &whole);
+    cr_assert_str_eq(whole.api_key, "");
+    announce(0, "https://a:1,id=a", &whole);
+    cr_assert_str_eq(whole.api_key, "");
+    announce(0, "http://a:1,id=a,sse=http://evil:1/e", &whole);
+    cr_assert_str_eq(whole.api_key, "");
+    announce(0, "http://a:1,id=a", &whole);
+    cr_assert_str_eq(whole.api_key, "ours");
+    /* Through a peer, too, whoever of its engines says that it is b. */
+    announce(1, "http://b:1,id=b", &whole);
+    cr_assert_eq(roster_apply_put(nodes[1].apply, &whole, true, now_us), 0);
+    settle();
+    cr_assert_str_eq(config_of(0, "b")->api_key, "theirs");
+    announce(1, "http://evil:1,id=b", &whole);
+    cr_assert_eq(roster_apply_put(nodes[1].apply, &whole, true, now_us), 0);
+    settle();
+    cr_assert_str_eq(config_of(0, "b")->url.host, "evil");
+    cr_assert_str_eq(config_of(0, "b")->api_key, "");
+}
+
+Test(node_roster_apply, a_source_that_has_a_key_no_more_is_believed)
+{
+    struct config_worker source = worker_of("file:/w.yaml");
+    struct config_worker listed = worker_of("http://a:1,id=a,api_key=old");
+
+    nodes[0].config = (struct config){.workers = &source, .workers_count = 1};
+    memcpy(listed.from, source.from, sizeof listed.from);
+    cr_assert_eq(fleet_add(nodes[0].fleet, &listed, now_us, NULL), 0);
+    cr_assert_eq(roster_apply_put(nodes[0].apply, &listed, false, now_us), 0);
+    settle();
+    drain(1, "a", true);
+    cr_assert_str_eq(config_of(0, "a")->api_key, "old");
+    listed.api_key[0] = '\0';
+    roster_apply_complete(nodes[0].apply, &listed);
+    cr_assert_str_eq(listed.api_key, "");
+    cr_assert_eq(roster_apply_put(nodes[0].apply, &listed, true, now_us), 0);
+    drain(1, "a", false);
+    cr_assert_str_eq(config_of(0, "a")->api_key, "");
+}
+
 Test(node_roster_apply, keys_travel_where_links_have_tls)
 {
     end();
