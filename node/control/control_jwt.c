@@ -66,21 +66,32 @@ control_jwt_publish(struct control_jwt *jwt, struct keys_jwks *fresh)
              KV("keys", fresh->count));
 }
 
+/* The authorities, as they are now. NULL, or why not. */
+static const char *
+open_tls(const struct config_jwt *config, struct sock_tls_context **out)
+{
+    struct sock_tls_files files = {
+        .cert = "", .key = "", .ca = config->ca_file};
+    const char *why = "out of memory";
+
+    return sock_tls_context_new_client(out, &files, &why) == 0 ? NULL : why;
+}
+
 int
 control_jwt_start(struct control_jwt *jwt, struct node_shared *node,
                   uv_loop_t *loop)
 {
     const struct config_jwt *config = &node->config->jwt;
-    struct sock_tls_files files = {
-        .cert = "", .key = "", .ca = config->ca_file};
+    struct sock_tls_context *tls = NULL;
     struct config_errors errors;
     struct keys_jwks *fresh;
     struct url url;
-    const char *why = "out of memory";
 
     *jwt = (struct control_jwt){.node = node, .loop = loop};
-    if (config_jwt_url(config, &url) &&
-        sock_tls_context_new_client(&jwt->tls, &files, &why) != 0) {
+    jwt->asks = config_jwt_url(config, &url);
+    const char *why = jwt->asks ? open_tls(config, &tls) : NULL;
+    sock_tls_context_free(tls);
+    if (why != NULL) {
         LOG_ERROR("jwks_unread", KV("from", config->jwks), KV("why", why),
                   KV("hint", "check jwt.ca_file"));
         return -EINVAL;
@@ -121,6 +132,18 @@ take(struct control_jwt *jwt, const struct httpc_answer *answer)
 }
 
 static void
+fail(struct control_jwt *jwt, const char *why)
+{
+    jwt->failures++;
+    jwt->due_us = jwt->asked_us + CONTROL_JWT_AGAIN_US;
+    LOG_WARNING(
+        "jwks_unread", KV("from", jwt->node->config->jwt.jwks), KV("why", why),
+        KV("hint",
+           "the last good keys stay; it is asked again in 5 s. If it "
+           "lasts, look at the server of jwt.jwks, and at jwt.ca_file"));
+}
+
+static void
 on_answer(void *context, const struct httpc_answer *answer)
 {
     struct control_jwt *jwt = context;
@@ -128,29 +151,28 @@ on_answer(void *context, const struct httpc_answer *answer)
 
     jwt->call = NULL;
     if (why != NULL) {
-        jwt->failures++;
-        jwt->due_us = jwt->asked_us + CONTROL_JWT_AGAIN_US;
-        LOG_WARNING(
-            "jwks_unread", KV("from", jwt->node->config->jwt.jwks),
-            KV("why", why),
-            KV("hint",
-               "the last good keys stay; it is asked again in 5 s. If it "
-               "lasts, look at the server of jwt.jwks"));
+        fail(jwt, why);
     }
 }
 
-static void ON_CONTROL
-ask(struct control_jwt *jwt, uint64_t now_us)
+/* NULL, or why it cannot be asked. */
+static const char *
+begin(struct control_jwt *jwt)
 {
     const struct config_jwt *config = &jwt->node->config->jwt;
+    struct sock_tls_context *tls;
     struct url url;
     bool good = config_jwt_url(config, &url);
+    const char *why = open_tls(config, &tls);
 
     CHECK(good && jwt->call == NULL);
+    if (why != NULL) {
+        return why;
+    }
     struct httpc_request request = {
         .host = url.host,
         .port = url.port,
-        .tls = jwt->tls,
+        .tls = tls,
         .method = "GET",
         .target = url.path[0] != '\0' ? url.path : "/",
         .headers = SLICE("Accept: application/json\r\n"),
@@ -159,12 +181,22 @@ ask(struct control_jwt *jwt, uint64_t now_us)
         .context = jwt,
         .done = on_answer,
     };
+    int error = httpc_start(&jwt->call, jwt->loop, &request);
+    sock_tls_context_free(tls);
+    return error == 0 ? NULL : "the request could not be made";
+}
+
+static void ON_CONTROL
+ask(struct control_jwt *jwt, uint64_t now_us)
+{
+    const struct config_jwt *config = &jwt->node->config->jwt;
+
     jwt->asked_us = now_us;
     jwt->due_us = now_us + config->refresh_ms * UINT64_C(1000);
     jwt->unknown = unknown_of(jwt->node);
-    if (httpc_start(&jwt->call, jwt->loop, &request) != 0) {
-        jwt->call = NULL;
-        jwt->failures++;
+    const char *why = begin(jwt);
+    if (why != NULL) {
+        fail(jwt, why);
     }
 }
 
@@ -177,7 +209,7 @@ control_jwt_again(struct control_jwt *jwt)
 void
 control_jwt_look(struct control_jwt *jwt, uint64_t now_us)
 {
-    if (jwt->tls == NULL || jwt->call != NULL) {
+    if (!jwt->asks || jwt->call != NULL) {
         return;
     }
     bool wanted = unknown_of(jwt->node) != jwt->unknown &&
@@ -194,8 +226,7 @@ control_jwt_stop(struct control_jwt *jwt)
         httpc_cancel(jwt->call);
         jwt->call = NULL;
     }
-    sock_tls_context_free(jwt->tls);
-    jwt->tls = NULL;
+    jwt->asks = false;
 }
 
 void

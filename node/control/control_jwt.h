@@ -28,13 +28,13 @@
 struct control_jwt {
     struct node_shared *node;
     uv_loop_t *loop;
-    struct sock_tls_context *tls; /* NULL: a file, or no tokens */
-    struct httpc *call;           /* NULL: none is open */
-    uint64_t asked_us;            /* when the last one began; 0: none did */
-    uint64_t due_us;              /* of the next one */
-    uint64_t unknown;             /* tokens by unknown keys, as of then */
-    uint64_t failures;            /* of calls */
-    uint64_t version;             /* of the last set that was published */
+    bool asks;          /* a URL; false: a file, or no tokens */
+    struct httpc *call; /* NULL: none is open */
+    uint64_t asked_us;  /* when the last one began; 0: none did */
+    uint64_t due_us;    /* of the next one */
+    uint64_t unknown;   /* tokens by unknown keys, as of then */
+    uint64_t failures;  /* of calls */
+    uint64_t version;   /* of the last set that was published */
 };
 
 /* Reads the file, or prepares to ask. 0; or -EINVAL, and the log says why.

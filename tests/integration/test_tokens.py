@@ -1,6 +1,7 @@
 """Clients' tokens: JWTs in place of keys, made here by the openssl command."""
 import base64
 import json
+import shutil
 import subprocess
 import time
 import unittest
@@ -195,13 +196,20 @@ class Tokens(Proxy):
 
     def test_a_server_by_another_authority_is_not_believed(self):
         self.certs = certs.Certs(type(self))
-        provider = FakeWorker(self, echo, tls=self.certs.of_server("one"))
-        node = self.serve_tokens(jwks=f"{provider.url}/keys")
+        provider = FakeWorker(self, lambda peer, _: peer.answer(200, self.set_of(self.one).encode()),
+                              tls=self.certs.of_server("one"))
+        authorities = self.folder / "authorities.pem"
+        shutil.copy(self.certs.path("stranger.pem"), authorities)
+        node = self.serve_tokens("--jwt.ca_file", authorities, jwks=f"{provider.url}/keys")
         harness.wait_until(lambda: self.metric(node, "kvasir_jwks_failures_total") > 0,
                            "the fetch fails")
         self.assertEqual(provider.requests, [])
-        answer = self.post(headers={"authorization": f"Bearer {self.one.token()}"})
-        self.assertEqual(answer.status, 503, "nobody knows yet whether it is good")
+        token = self.one.token()
+        self.assertEqual(self.status(token), 503, "nobody knows yet whether it is good")
+        # They may be exchanged.
+        shutil.copy(self.certs.path("ca.pem"), authorities)
+        self.assertEqual(self.reload(node).status, 200)
+        harness.wait_until(lambda: self.status(token) == 200, "the keys are fetched")
 
     def test_what_cannot_work_is_a_fault_of_the_configuration(self):
         self.write(self.one)
