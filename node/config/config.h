@@ -686,6 +686,11 @@ int config_worker_set(struct config_worker *worker, struct slice key,
                       struct slice value, const char *where,
                       struct config_errors *errors);
 
+/* The same of keys of which none may come twice; *seen is theirs, 0 at first. */
+int config_worker_set_once(struct config_worker *worker, struct slice key,
+                           struct slice value, const char *where,
+                           uint64_t *seen, struct config_errors *errors);
+
 /* Wants a url, and events with replay; leaves out a /v1 at the url's end, and
  * gives a worker without id its default one. 0, or CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,

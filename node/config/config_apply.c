@@ -218,6 +218,26 @@ config_worker_set(struct config_worker *worker, struct slice key,
     return errors->count == before ? 0 : CONFIG_E_INVALID;
 }
 
+int
+config_worker_set_once(struct config_worker *worker, struct slice key,
+                       struct slice value, const char *where, uint64_t *seen,
+                       struct config_errors *errors)
+{
+    struct config_place place = {.source = where};
+    const struct config_key *found =
+        config_schema_find(&config_schema_worker, key);
+
+    if (found != NULL) {
+        uint64_t bit = UINT64_C(1) << (found - config_schema_worker.keys);
+        if ((*seen & bit) != 0) {
+            config_error(errors, &place, "%s appears twice", found->name);
+            return CONFIG_E_INVALID;
+        }
+        *seen |= bit;
+    }
+    return config_worker_set(worker, key, value, where, errors);
+}
+
 /* Clients are given http://HOST:PORT/v1, but requests have that in their own
  * paths. What is left is read alike when it comes back from a peer. */
 static void
@@ -312,20 +332,12 @@ config_parse_worker(struct slice text, const char *where,
     while (text.len != 0 && errors->count == before) {
         struct slice value = slice_take(&text, ',');
         struct slice name = slice_take(&value, '=');
-        const struct config_key *key =
-            config_schema_find(&config_schema_worker, name);
         if (value.ptr == NULL) {
             config_error(errors, &place, "expected KEY=VALUE, not %s",
                          quote_text(name, quoted));
-        } else if (key != NULL) {
-            uint64_t bit = UINT64_C(1) << (key - config_schema_worker.keys);
-            if ((seen & bit) != 0) {
-                config_error(errors, &place, "%s appears twice", key->name);
-            }
-            seen |= bit;
-        }
-        if (value.ptr != NULL) {
-            (void)config_worker_set(worker, name, value, where, errors);
+        } else {
+            (void)config_worker_set_once(worker, name, value, where, &seen,
+                                         errors);
         }
     }
     return errors->count == before ? config_worker_end(worker, where, errors)

@@ -33,6 +33,9 @@ refuse_member(struct config_errors *errors, const char *key, const char *why)
 static bool
 take_ttl(struct slice text, uint32_t *ttl_ms, struct config_errors *errors)
 {
+    if (*ttl_ms != 0) {
+        return refuse_member(errors, "ttl", "appears twice");
+    }
     return control_announced_ttl(text, ttl_ms) ||
            refuse_member(errors, "ttl", "expected a duration from 1s to 1h");
 }
@@ -40,7 +43,7 @@ take_ttl(struct slice text, uint32_t *ttl_ms, struct config_errors *errors)
 /* One member of the object: true while all is well. */
 static bool
 take_member(struct json_pull *pull, struct config_worker *worker,
-            uint32_t *ttl_ms, struct config_errors *errors)
+            uint32_t *ttl_ms, uint64_t *seen, struct config_errors *errors)
 {
     char key[64];
     char value[VALUE_MAX];
@@ -63,7 +66,7 @@ take_member(struct json_pull *pull, struct config_worker *worker,
     if (slice_equal(name, SLICE("ttl"))) {
         return take_ttl(text, ttl_ms, errors);
     }
-    (void)config_worker_set(worker, name, text, "worker", errors);
+    (void)config_worker_set_once(worker, name, text, "worker", seen, errors);
     return errors->count == 0;
 }
 
@@ -73,13 +76,14 @@ read_worker(struct slice body, struct config_worker *worker, uint32_t *ttl_ms,
 {
     struct json_pull pull;
     enum pull_token token;
+    uint64_t seen = 0;
 
     json_pull_init(&pull, body);
     if (json_pull_next(&pull) != PULL_OBJECT) {
         return false;
     }
     while ((token = json_pull_next(&pull)) == PULL_KEY) {
-        if (!take_member(&pull, worker, ttl_ms, errors)) {
+        if (!take_member(&pull, worker, ttl_ms, &seen, errors)) {
             return false;
         }
     }

@@ -333,6 +333,11 @@ class Faults(Rig):
             answer = harness.request(admin, "POST", "/admin/workers", body)
             self.assertEqual(answer.status, 400, body)
             self.assertIn(f"worker: {key}: expected", answer.json()["error"]["message"])
+        for body in ('{"url":"http://h:1","pool":"a","p\\u006fol":"b"}',
+                     '{"url":"http://h:1","ttl":"1s","ttl":"2s"}'):
+            answer = harness.request(admin, "POST", "/admin/workers", body)
+            self.assertEqual(answer.status, 400, body)
+            self.assertIn("appears twice", answer.json()["error"]["message"])
         first = harness.request(admin, "GET", "/admin/workers").json()[0]
         again = harness.request(admin, "POST", "/admin/workers", {"url": first["url"], "id": "z"})
         self.assertEqual(again.status, 409)
