@@ -351,7 +351,9 @@ take_word(struct guard *g)
     size_t from = g->at;
     size_t len = 0;
     bool digits = false;
-    bool capital = is_upper(byte_at(g, from));
+    /* What begins beyond ASCII is a name, or stands for a word of another
+     * language, which is no less what is asked about. */
+    bool capital = is_upper(byte_at(g, from)) || byte_at(g, from) >= 0x80;
 
     while (g->at < g->text.len) {
         unsigned char c = byte_at(g, g->at);

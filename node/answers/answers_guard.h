@@ -11,7 +11,7 @@
  *     a place in an order (more, before, first, only, without, increase, ...), ask
  *     (who, when, ...), or say what to do with a text (summarize, compare, ...);
  *   - names: words with a capital letter that are no usual word of a sentence's
- *     beginning, and single letters;
+ *     beginning, words that begin with a letter beyond ASCII, and single letters;
  *   - what stands between quotes or backticks, byte for byte.
  * Two texts with the same digest have the same of these. Everything else is left
  * to their vectors. The lists are English: texts in other languages are not for

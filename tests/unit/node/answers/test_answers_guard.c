@@ -87,6 +87,10 @@ Test(answers_guard, what_an_answer_turns_on_is_held)
         {"Why did it end?", "How did it end?"},
         {"whose is it", "who is it"},
         {"why isnt it red", "why is it red"},
+        {"Translate \xE7\x8C\xAB into French",
+         "Translate \xE7\x8B\x97 into French"},
+        {"What did \xC3\x89mile say", "What did \xC3\x93scar say"},
+        {"The sine of \xCE\xB1", "The sine of \xCE\xB2"},
     };
 
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
