@@ -401,6 +401,7 @@ static void ON_CONTROL
 look_at_tokens(struct control *control)
 {
     if (admin_access_refresh(&control->access)) {
+        admin_live_end(control);
         control->reloaded(control->owner);
     }
 }

@@ -75,6 +75,17 @@ admin_live_close(struct admin_live *live)
 }
 
 void
+admin_live_end(struct control *control)
+{
+    struct admin_live *live = &control->live;
+
+    while (live->count != 0) {
+        httpd_end(live->watcher[--live->count]);
+    }
+    CHECK(uv_timer_stop(&live->timer) == 0);
+}
+
+void
 admin_live_watch(struct control *control, struct httpd_request *request)
 {
     struct admin_live *live = &control->live;

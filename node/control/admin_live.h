@@ -32,6 +32,9 @@ void admin_live_init(struct control *control) ON_CONTROL;
 /* No more watchers: the port is closed. Its timer ends with the loop. */
 void admin_live_close(struct admin_live *live) ON_CONTROL;
 
+/* All watchers have to come again, and to show a token that is good now. */
+void admin_live_end(struct control *control) ON_CONTROL;
+
 /* Begins the answer, which ends when the client goes or the port closes. */
 void admin_live_watch(struct control *control, struct httpd_request *request)
     ON_CONTROL;

@@ -6,7 +6,7 @@ import re
 
 import harness
 from fake_worker import FakeWorker
-from test_admin import TOKEN
+from test_admin import OTHER, TOKEN
 from test_proxy import Proxy, chat
 
 HTML = re.compile(r'(?:src|href)="(/[^"]*)"')
@@ -88,6 +88,9 @@ class Page(Proxy):
         self.assertEqual(self.get("/admin/live").status, 401)
         events = Events(self, self.admin, {"Authorization": f"Bearer {TOKEN}"})
         self.assertEqual(events.answer.status, 200)
+        tokens.write_text(f"berta {OTHER}\n")
+        lines = sum(1 for _ in zip(range(60), iter(events.answer.readline, b"")))
+        self.assertLess(lines, 60, "it ends with its token")
 
     def test_events_tell_what_happened_before_and_what_happens(self):
         self.begin()
