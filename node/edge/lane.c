@@ -357,7 +357,8 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_TOKENS] = tokens_ms,
         [LANE_TIMEOUT_YIELD] = YIELD_MS,
         [LANE_TIMEOUT_QUEUE] = t->queue_ms + QUEUE_MORE_MS,
-        [LANE_TIMEOUT_CACHE] = lane->answer_cache.wait_ms,
+        /* 0 is no bound for others; here those who wait already go on. */
+        [LANE_TIMEOUT_CACHE] = or_else(lane->answer_cache.wait_ms, 1),
         [LANE_TIMEOUT_ALIVE] = t->keep_alive_ms,
         [LANE_TIMEOUT_LOCAL] = tokens_ms > LOCAL_MS ? tokens_ms : LOCAL_MS,
         [LANE_TIMEOUT_COUNT] = lane->node->config->tokens.timeout_ms,

@@ -285,6 +285,32 @@ class AnswerCache(Proxy):
         first.join(harness.IO_TIMEOUT_S)
         self.assertEqual(json.loads(self.ask()[1])["id"], 1)
 
+    def test_who_waits_when_nobody_is_to_any_more_goes_on(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+
+        def first_is_late(peer, request):
+            number = self.number()
+            if number == 1:
+                go.wait(harness.IO_TIMEOUT_S)
+            peer.json({"choices": [{"finish_reason": "stop"}], "id": number})
+        self.handler = first_is_late
+        file = self.folder / "kvasir.yaml"
+        file.write_text("answer_cache: {bytes_max: 64MiB, wait: 1h}\n")
+        self.node = self.serve(self.worker, options=["-c", file])
+        first = threading.Thread(target=self.ask)
+        first.start()
+        harness.wait_until(lambda: self.metric("flights") == 1, "the first is under way")
+        second = self.connect()
+        second.sendall(request_bytes(cold()))
+        harness.wait_until(lambda: self.metric("waits_total") == 1, "the second waits")
+        file.write_text("answer_cache: {bytes_max: 64MiB, wait: 0s}\n")
+        self.assertEqual(self.admin("POST", "/admin/reload", {}).json()["applied"],
+                         ["answer_cache.wait"])
+        self.assertEqual(json.loads(read_answer(second)[2])["id"], 2)
+        go.set()
+        first.join(harness.IO_TIMEOUT_S)
+
     def test_who_leaves_leaves_no_trace(self):
         go = threading.Event()
         self.addCleanup(go.set)
