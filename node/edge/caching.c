@@ -260,6 +260,9 @@ look(struct exchange *x)
         answer_from(x, got.answer);
         break;
     case ANSWERS_FLYING:
+        if (waiting_is_over(x, lane_now_us(lane))) {
+            caching_go_on(x);
+        }
         break;
     case ANSWERS_LEADS:
     case ANSWERS_NONE:

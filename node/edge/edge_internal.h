@@ -593,13 +593,13 @@ void limit_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
 
 /* waiting.c */
 
-/* Makes the lane's table: 0, or -ENOMEM. */
+/* Makes the lane's table: 0, or -ENOMEM; and frees it. */
 int waiting_lane_init(struct lane *lane) MUST_CHECK;
-/* Frees what waiting_lane_init() made. */
 void waiting_lane_fini(struct lane *lane);
-/* Reads a time as x-request-timeout has it: 2, 2.5, 2s, 500ms; a day at most.
- * False: it is none. */
+/* Reads an x-request-timeout: 2, 2.5, 2s, 500ms; a day at most. False: none. */
 bool waiting_read_ms(struct slice text, uint64_t *ms);
+/* Whether x has waited for as long as its client has patience. */
+bool waiting_is_over(const struct exchange *x, uint64_t now_us);
 /* Control is to find a place for x, which the scratch holds. */
 void waiting_begin(struct exchange *x) ON_LANE;
 /* x waits no longer: it took its place, or ended. Repeating it is harmless. */

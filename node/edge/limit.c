@@ -174,10 +174,7 @@ refuse(struct exchange *x)
 static bool
 is_late(const struct exchange *x, uint64_t now_us)
 {
-    uint64_t begun_us = x->dispatch.begun_us;
-
-    return now_us >= x->limit.since_us + WAIT_US ||
-           (now_us > begun_us && now_us - begun_us >= x->wait.patience_us);
+    return now_us >= x->limit.since_us + WAIT_US || waiting_is_over(x, now_us);
 }
 
 static void

@@ -79,6 +79,14 @@ waiting_read_ms(struct slice text, uint64_t *ms)
     return true;
 }
 
+bool
+waiting_is_over(const struct exchange *x, uint64_t now_us)
+{
+    uint64_t begun_us = x->dispatch.begun_us;
+
+    return now_us > begun_us && now_us - begun_us >= x->wait.patience_us;
+}
+
 /* A place in the table, and the id that names it; 0: there is none. */
 static uint64_t
 take_place(struct lane *lane, struct exchange *x)

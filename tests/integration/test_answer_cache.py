@@ -267,6 +267,12 @@ class AnswerCache(Proxy):
         self.settles(flights=0)
 
     def test_nobody_waits_longer_than_he_may(self):
+        self.waits_no_longer("50ms")
+
+    def test_nobody_waits_longer_than_he_wants(self):
+        self.waits_no_longer("1h", {"x-request-timeout": "50ms"})
+
+    def waits_no_longer(self, wait, headers=None):
         go = threading.Event()
         self.addCleanup(go.set)
 
@@ -276,11 +282,11 @@ class AnswerCache(Proxy):
                 go.wait(harness.IO_TIMEOUT_S)
             peer.json({"choices": [{"finish_reason": "stop"}], "id": number})
         self.handler = first_is_late
-        self.serve_on("--answer_cache.wait", "50ms")
+        self.serve_on("--answer_cache.wait", wait)
         first = threading.Thread(target=self.ask)
         first.start()
         harness.wait_until(lambda: self.metric("flights") == 1, "the first is under way")
-        self.assertEqual(json.loads(self.ask()[1])["id"], 2)
+        self.assertEqual(json.loads(self.ask(headers=headers)[1])["id"], 2)
         go.set()
         first.join(harness.IO_TIMEOUT_S)
         self.assertEqual(json.loads(self.ask()[1])["id"], 1)
