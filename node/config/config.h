@@ -95,6 +95,7 @@ struct config_worker {
      * this kind while the node runs, as config_from() reads it. Of a worker
      * that was named so: what named it. "": neither. */
     char from[CONFIG_TEXT_MAX];
+    bool left; /* ... names it no more, and had it drain; never configured */
 };
 
 /* What names workers. */

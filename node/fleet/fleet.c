@@ -281,13 +281,14 @@ fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
 }
 
 void
-fleet_named(struct fleet *fleet, uint32_t slot, const char *from)
+fleet_named(struct fleet *fleet, uint32_t slot,
+            const struct config_worker *named)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
     CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
-    CHECK(strlen(from) < sizeof s->config.from);
-    (void)snprintf(s->config.from, sizeof s->config.from, "%s", from);
+    memcpy(s->config.from, named->from, sizeof s->config.from);
+    s->config.left = named->left;
 }
 
 void

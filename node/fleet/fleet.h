@@ -186,8 +186,10 @@ void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
                  uint64_t now_us);
 
-/* Says anew what named a present worker (`from` of its configuration). */
-void fleet_named(struct fleet *fleet, uint32_t slot, const char *from);
+/* Says anew what named a present worker (`from` and `left` of its
+ * configuration). */
+void fleet_named(struct fleet *fleet, uint32_t slot,
+                 const struct config_worker *named);
 
 /* Ends the draining of a present worker: it takes requests again. Harmless for
  * a worker that does not drain. */

@@ -29,7 +29,7 @@ _Static_assert(ROSTER_ID_MAX == CONFIG_LABEL_MAX, "ids are the same");
 
 /* The decision */
 
-/* Whoever named it, and names it now. */
+/* Whoever named it, and whether that names it now. */
 static bool
 same(const struct config_worker *left, const struct config_worker *right)
 {
@@ -40,6 +40,8 @@ same(const struct config_worker *left, const struct config_worker *right)
 
     a.from[0] = '\0';
     b.from[0] = '\0';
+    a.left = false;
+    b.left = false;
 
     buf_init(&texts[0], ROSTER_SPEC_MAX);
     buf_init(&texts[1], ROSTER_SPEC_MAX);
@@ -363,7 +365,7 @@ follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
                     entry->draining);
     take(apply, step, slot, now_us);
     if (there != NULL && step != ROSTER_REPLACE && step != ROSTER_REMOVE) {
-        fleet_named(apply->fleet, slot, worker.from);
+        fleet_named(apply->fleet, slot, &worker);
     }
     if ((step == ROSTER_ADD || step == ROSTER_REPLACE) &&
         !add(apply, &worker, entry->draining, quiet, now_us)) {

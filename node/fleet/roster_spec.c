@@ -5,6 +5,9 @@
 
 #include "node/config/config_schema.h"
 
+/* Beside the table's keys; nodes before this one skip it. */
+#define LEFT "left"
+
 /* Longer than any value: its bound is that of a spec. */
 #define VALUE_BYTES_MAX ROSTER_SPEC_MAX
 
@@ -50,6 +53,9 @@ roster_spec_put(const struct config_worker *worker, bool secrets,
             put_key(key, &named, out);
         }
     }
+    if (worker->left) {
+        buf_add_text(out, LEFT "=1\n");
+    }
 }
 
 int
@@ -69,6 +75,7 @@ roster_spec_get(const char *id, struct slice spec, bool secrets,
         struct slice name = slice_take(&value, '=');
         const struct config_key *key =
             config_schema_find(&config_schema_worker, name);
+        worker->left = worker->left || slice_equal(name, SLICE(LEFT));
         if (key != NULL && travels(key, secrets)) {
             (void)config_worker_set(worker, name, value, "roster", errors);
         }

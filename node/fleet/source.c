@@ -90,14 +90,13 @@ source_listed(struct source *source, const struct config_worker *before,
 }
 
 static enum source_step
-step_listed(struct source_mark *mark, const struct source_there *there,
-            uint32_t missed_max)
+step_listed(struct source_mark *mark, const struct source_there *there)
 {
-    bool drained_by_us = mark->missed >= missed_max && !mark->was_drained;
     bool fresh = mark->fresh;
 
     mark->missed = 0;
     mark->fresh = false;
+    mark->drained = false;
     if (!there->present) {
         return SOURCE_PUT;
     }
@@ -105,14 +104,9 @@ step_listed(struct source_mark *mark, const struct source_there *there,
         return SOURCE_KEEP;
     }
     if (!there->same && fresh) {
-        return there->draining && !drained_by_us ? SOURCE_RENEW
-                                                 : SOURCE_REPLACE;
+        return there->draining && !there->left ? SOURCE_RENEW : SOURCE_REPLACE;
     }
-    if (there->draining && drained_by_us) {
-        return SOURCE_UNDRAIN;
-    }
-    mark->was_drained = there->draining;
-    return SOURCE_KEEP;
+    return there->left ? SOURCE_UNDRAIN : SOURCE_KEEP;
 }
 
 enum source_step
@@ -126,7 +120,11 @@ source_step(struct source *source, const char *id,
         return SOURCE_KEEP;
     }
     if (mark->listed) {
-        return step_listed(mark, there, source->missed_max);
+        return step_listed(mark, there);
+    }
+    if (mark->drained && !there->draining) { /* others know better */
+        mark->drained = false;
+        mark->seen = false;
     }
     bool judges = mark->seen || there->alone || there->unwell;
     if (!there->present || !there->ours || !judges ||
@@ -134,6 +132,7 @@ source_step(struct source *source, const char *id,
         return SOURCE_KEEP;
     }
     if (!there->draining) {
+        mark->drained = true;
         return SOURCE_DRAIN;
     }
     if (there->drained) {

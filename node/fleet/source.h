@@ -16,10 +16,13 @@
  * A worker that missed_max lists in a row leave out is drained, and removed
  * once no request runs there; if it is listed again before, its draining ends.
  * An operator's draining stays. All nodes of a mesh do this with one roster,
- * each by the lists that it got itself. Where these differ for long, a node
- * that never heard of a worker does not judge it: only one that had it listed,
- * one that is alone, and one for which it has not been well for source_unwell_us
- * (whoever had it listed may be gone).
+ * each by the lists that it got itself. It says which draining is a source's
+ * (`left` of struct config_worker): any node that has the worker listed ends it,
+ * for the one that began it may be gone. Where lists differ for long, a node
+ * that never heard of a worker does not judge it, nor does one whose draining
+ * another one ended: only one that has had it listed since, one that is alone,
+ * and one for which it has not been well for SOURCE_UNWELL_US (whoever had it
+ * listed may be gone).
  *
  * Role: core. Owns: the marks. Thread: one owner. Limits: WORKERS_MAX marks.
  * Errors: -ENOMEM.
@@ -39,11 +42,11 @@
 /* What is known of one worker; see the rules above. */
 struct source_mark {
     char id[CONFIG_LABEL_MAX];
-    uint32_t missed;  /* lists in a row without it */
-    bool listed;      /* the last one has it */
-    bool seen;        /* one had it */
-    bool fresh;       /* it is new, or the list says something else of it */
-    bool was_drained; /* it drained before a list left it out */
+    uint32_t missed; /* lists in a row without it */
+    bool listed;     /* the last one has it */
+    bool seen;       /* one had it */
+    bool fresh;      /* it is new, or the list says something else of it */
+    bool drained;    /* the last step was SOURCE_DRAIN */
 };
 
 struct source {
@@ -57,6 +60,7 @@ struct source_there {
     bool present;
     bool ours; /* this source named it */
     bool same; /* it is as the list says */
+    bool left; /* a source had it drain */
     bool draining;
     bool drained; /* no request of this node runs there */
     bool unwell;  /* not healthy for SOURCE_UNWELL_US */

@@ -1,5 +1,7 @@
 """Workers that are named while the node runs: by a DNS server, by files, by themselves.
 Which of them the node has, and what becomes of those that are named no more."""
+import contextlib
+import http.client
 import json
 import socket
 import struct
@@ -183,6 +185,45 @@ class Names(Sources):
         asking.join()
         self.assertEqual(answers[0].status, 200)
         self.has_at(node, HOSTS[1:2], port)
+
+    def test_draining_ends_without_the_node_that_began_it(self):
+        begun, may_end = threading.Event(), threading.Event()
+
+        def slow(peer, _request):
+            begun.set()
+            may_end.wait(harness.IO_TIMEOUT_S)
+            peer.json({"ok": True})
+
+        workers, port = self.three_hosts(slow)
+        gone = workers[HOSTS[0]].id
+        names = {name: Dns(self, {NAME: HOSTS[:1]}) for name in "ab"}
+        nodes = []
+        for name, dns in names.items():
+            nodes.append(self.node(name, "--worker", f"dns:{NAME}:{port}", "--mesh.resolver",
+                                   dns.address, *OFTEN,
+                                   join=[node.ready["mesh"] for node in nodes]))
+        self.together(nodes)
+        for node in nodes:
+            self.has_at(node, HOSTS[:1], port)
+        asking = threading.Thread(target=self.broken, args=(nodes[0],))
+        asking.start()
+        self.addCleanup(asking.join)
+        self.addCleanup(may_end.set)
+        begun.wait(harness.IO_TIMEOUT_S)
+        names["b"].set({})
+        self.look_again(nodes[1], "absent", 1)
+        names["a"].set({NAME: HOSTS[1:2]})
+        harness.wait_until(lambda: self.states(nodes[1]).get(gone) == "drained", "it drains")
+        self.look_again(nodes[1], "absent")
+        self.assertEqual(self.states(nodes[1])[gone], "drained", "its list is an old one")
+        nodes[0].kill()
+        names["b"].set({NAME: HOSTS[:1]})
+        harness.wait_until(lambda: self.states(nodes[1]).get(gone) == "healthy", "it is back")
+
+    def broken(self, node):
+        """Asks a node that is killed meanwhile."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.ask(node)
 
     def test_an_operators_draining_stays(self):
         workers, port = self.three_hosts()

@@ -207,6 +207,10 @@ Test(node_roster_apply, the_step_is_what_lies_between)
     memcpy(b.api_key, "key", 4);
     cr_assert_eq(roster_step(&a, false, &b, false), ROSTER_REPLACE,
                  "a key is part of it");
+    b = a;
+    memcpy(b.from, "dns:a:1", 8);
+    b.left = true;
+    cr_assert_eq(roster_step(&a, true, &b, true), ROSTER_KEEP);
 }
 
 Test(node_roster_apply, what_is_said_on_one_node_is_so_on_both)

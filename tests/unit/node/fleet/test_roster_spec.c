@@ -62,6 +62,7 @@ Test(node_roster_spec, every_key_comes_back)
     struct config_worker worker = whole_worker();
     struct buf again;
 
+    worker.left = true;
     buf_init(&again, ROSTER_SPEC_MAX);
     roster_spec_put(&worker, true, &spec);
     cr_assert_not(spec.failed);

@@ -113,9 +113,36 @@ Test(node_source, one_that_comes_back_takes_requests_again)
     list("", "", true);
     cr_assert_eq(step("1", OURS()), SOURCE_DRAIN);
     list("1", "", true);
-    cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_UNDRAIN);
+    cr_assert_eq(step("1", OURS(.draining = true, .left = true)),
+                 SOURCE_UNDRAIN);
     list("", "", true);
     cr_assert_eq(step("1", OURS()), SOURCE_KEEP, "it is missed anew");
+}
+
+Test(node_source, what_another_source_drained_drains_no_more_once_it_is_listed)
+{
+    list("1", "", true);
+    cr_assert_eq(step("1", OURS(.draining = true, .left = true)),
+                 SOURCE_UNDRAIN);
+    cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_KEEP);
+}
+
+Test(node_source, draining_that_another_node_ended_is_not_begun_again)
+{
+    list("1", "", true);
+    cr_assert_eq(step("1", OURS()), SOURCE_KEEP);
+    list("", "", true);
+    list("", "", true);
+    cr_assert_eq(step("1", OURS()), SOURCE_DRAIN);
+    for (int i = 0; i < 5; i++) {
+        list("", "", true);
+        cr_assert_eq(step("1", OURS()), SOURCE_KEEP);
+    }
+    list("1", "", true);
+    cr_assert_eq(step("1", OURS()), SOURCE_KEEP);
+    list("", "", true);
+    list("", "", true);
+    cr_assert_eq(step("1", OURS()), SOURCE_DRAIN);
 }
 
 Test(node_source, draining_by_an_operator_stays)
@@ -140,6 +167,7 @@ Test(node_source, draining_by_an_operator_outlasts_another_form)
     list("", "", true);
     cr_assert_eq(step("1", OURS()), SOURCE_DRAIN, "it does not drain any more");
     list("1", "p", true);
+    other.left = true;
     cr_assert_eq(step("1", other), SOURCE_REPLACE, "that was not an operator");
 }
 
