@@ -292,6 +292,15 @@ emit_records(struct decoder *decoder, struct batch batch)
     decoder->gap = false;
 }
 
+/* Something is missing that no reading brings. */
+static void
+miss(struct decoder *decoder)
+{
+    kv_stream_not_whole(decoder->stream);
+    tell_gap(decoder);
+    CHECK(!decoder->whole && !kv_stream_is_whole(decoder->stream));
+}
+
 /*
  * A batch that does not fit although everything before it is known: something
  * was lost on the way, and reading again helps. If the same batch still does
@@ -308,8 +317,7 @@ take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     CHECK(decoder->has_ledger && kv_stream_is_whole(decoder->stream));
     if (same || out->seq < decoder->told_end) {
         note(decoder, DECODER_DO_NOT_FIT, out->seq);
-        kv_stream_not_whole(decoder->stream);
-        tell_gap(decoder);
+        miss(decoder);
         return;
     }
     decoder->unfit_fingerprint = out->fingerprint;
@@ -367,9 +375,7 @@ start_over(struct decoder *decoder, const struct kv_out *out,
     }
     clear(decoder, words);
     tell(decoder, out, words);
-    kv_stream_not_whole(decoder->stream);
-    tell_gap(decoder);
-    CHECK(!decoder->whole && !kv_stream_is_whole(decoder->stream));
+    miss(decoder);
 }
 
 /* The batch is applied whole before any of it is emitted. */
@@ -388,7 +394,8 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
         return;
     }
     /* A batch that cannot be begun is for kv_apply() to count. */
-    if (kv_reader_begin(decoder->tools->reader, out->payload) != 0) {
+    bool begun = kv_reader_begin(decoder->tools->reader, out->payload) == 0;
+    if (!begun) {
         note(decoder, DECODER_UNREADABLE, out->seq);
     }
     if (decoder->tools->listener.wants != NULL) {
@@ -415,7 +422,11 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
         tell_begin(decoder, ask, "cleared");
     }
     if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(decoder->stream)) {
-        take_unfit(decoder, out, now_us);
+        if (begun) {
+            take_unfit(decoder, out, now_us);
+        } else {
+            miss(decoder); /* its bytes would be the same */
+        }
     }
     tell(decoder, out, words);
 }

@@ -6,7 +6,8 @@
  * A batch is applied whole before any of it is emitted. A batch that does not
  * fit although everything before it is known is read again. If it still does
  * not fit, the engine claims something that cannot be true, and the reading
- * continues as an incomplete one. A batch that cannot be emitted, because of
+ * continues as an incomplete one; as it does behind a batch that cannot be begun
+ * (DECODER_UNREADABLE). A batch that cannot be emitted, because of
  * its length or because the ledger has no stream left, empties both sides.
  *
  * Items are written into the sink's memory: reserve() gives room for one and

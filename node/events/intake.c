@@ -223,6 +223,7 @@ intake_make_stream(struct intake_rank *rank, struct kv_stream **out)
         .replay_rounds = intake->events.replay_rounds,
         .probe_interval_ms = intake->events.probe_ms,
         .retry_ms = INTAKE_RETRY_MS,
+        .payload_bytes_max = (size_t)intake->events.payload_bytes_max,
         .pending_bytes_max = (size_t)intake->events.pending_bytes_max,
     };
     uint64_t seed =

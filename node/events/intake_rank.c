@@ -413,28 +413,23 @@ topic_fits(const struct intake_rank *rank, struct slice topic)
     return wanted[0] == '\0' || slice_equal(topic, slice_of(wanted));
 }
 
-static bool
-payload_fits(struct intake_rank *rank, struct slice payload)
+static void
+note_length(struct intake_rank *rank, struct slice payload)
 {
-    bool fits = payload.len <= rank->intake->events.payload_bytes_max;
-
-    if (!fits) {
+    if (payload.len > rank->intake->events.payload_bytes_max) {
+        counter_bump(&rank->numbers.kv.bad_frames, 1);
         LOG_WARNING("events_payload_too_long",
                     KV("worker", rank->source->worker.id),
                     KV("rank", rank->decoder.rank), KV("bytes", payload.len),
-                    KV("hint", "raise events.payload_bytes_max; the gap is "
-                               "replayed or counted"));
+                    KV("hint", "raise events.payload_bytes_max; what it says "
+                               "is missing until the engine clears its cache"));
     }
-    return fits;
 }
 
 void
 intake_rank_live(struct intake_rank *rank, uint64_t seq, struct slice payload)
 {
-    if (!payload_fits(rank, payload)) {
-        counter_bump(&rank->numbers.kv.bad_frames, 1);
-        return;
-    }
+    note_length(rank, payload);
     counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
     kv_stream_live(rank->decoder.stream, seq, payload, rank->intake->now_us);
     pump(rank);
@@ -482,10 +477,7 @@ void
 intake_rank_replayed(struct intake_rank *rank, uint64_t seq,
                      struct slice payload)
 {
-    if (!payload_fits(rank, payload)) {
-        counter_bump(&rank->numbers.kv.bad_frames, 1);
-        return;
-    }
+    note_length(rank, payload);
     kv_stream_replayed(rank->decoder.stream, seq, payload,
                        rank->intake->now_us);
     pump(rank);

@@ -93,6 +93,7 @@ struct kv_stream_config {
     uint32_t probe_interval_ms; /* of silence until a look for a lost tail; the
                                    next one waits for 2, all others for 4 */
     uint32_t retry_ms;          /* least time between two replay requests */
+    size_t payload_bytes_max;   /* a longer batch is empty; 0: none is */
     size_t pending_bytes_max;   /* live messages kept during a replay; as much
                                    again of replayed ones beyond a hole */
 };

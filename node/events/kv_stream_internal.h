@@ -126,6 +126,16 @@ kv_stream_unaided(const struct kv_stream *stream)
     return !stream->config.has_replay || stream->silent;
 }
 
+/* What is kept of a batch: nothing of one that is too long to be read. Its
+ * fingerprint is that of all of it, as other nodes have it. */
+static inline struct slice
+kv_stream_kept(const struct kv_stream *stream, struct slice payload)
+{
+    size_t most = stream->config.payload_bytes_max;
+
+    return most != 0 && payload.len > most ? SLICE("") : payload;
+}
+
 enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
                               uint64_t fingerprint);
 /* Appends an output; the payload of one is borrowed until it is pulled. */

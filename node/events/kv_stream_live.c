@@ -142,6 +142,7 @@ kv_stream_live(struct kv_stream *stream, uint64_t seq, struct slice payload,
 {
     uint64_t fingerprint = key_digest(payload);
 
+    payload = kv_stream_kept(stream, payload);
     stream->now_us = now_us;
     counter_bump(&stream->counters->messages, 1);
     if (!stream->connected || seq == UINT64_MAX) {

@@ -346,6 +346,7 @@ kv_stream_replayed(struct kv_stream *stream, uint64_t seq, struct slice payload,
 {
     uint64_t fingerprint = key_digest(payload);
 
+    payload = kv_stream_kept(stream, payload);
     stream->now_us = now_us;
     counter_bump(&stream->counters->messages, 1);
     if (!stream->round.active || seq == UINT64_MAX) {

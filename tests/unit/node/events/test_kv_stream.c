@@ -404,6 +404,28 @@ Test(node_kv_stream_alone, a_reading_from_the_middle_begins_anew_at_a_gap)
     cr_assert_not(rig.whole);
 }
 
+Test(node_kv_stream_alone, what_is_too_long_has_its_place_and_no_bytes)
+{
+    struct slice text = SLICE("a/1 and more than that");
+    struct kv_out out;
+
+    rig_stop();
+    rig.config.payload_bytes_max = text.len - 1;
+    cr_assert_eq(
+        kv_stream_new(&rig.stream, &rig.config, &rig.counters, rig.now_us, 1),
+        0);
+    rig_connect();
+    rig_live('a', 0);
+    kv_stream_live(rig.stream, 1, text, rig.now_us);
+    cr_assert(kv_stream_next_out(rig.stream, &out));
+    cr_assert_eq(out.kind, KV_OUT_APPLY);
+    cr_assert_eq(out.payload.len, 0);
+    cr_assert_eq(out.fingerprint, key_digest(text));
+    rig_live('a', 2);
+    cr_assert_eq(rig.gaps, 0);
+    cr_assert_eq(rig.resets, 1);
+}
+
 Test(node_kv_stream_alone, knows_all_of_a_restarted_engine)
 {
     rig_connect();
