@@ -123,7 +123,8 @@ forget(struct decoder *decoder)
         ledger_close(decoder->tools->ledger, decoder->ledger_stream);
     }
     open_ledger(decoder);
-    decoder->apply = (struct kv_apply){.rank = decoder->rank};
+    decoder->apply = (struct kv_apply){.rank = decoder->rank,
+                                       .listener = decoder->apply.listener};
     decoder->doubted = false;
 }
 

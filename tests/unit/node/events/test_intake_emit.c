@@ -281,6 +281,44 @@ Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
     cr_assert_eq(told(), 2, "names of before are free again");
 }
 
+static bool
+wants(void *context, uint32_t worker)
+{
+    (void)context;
+    return worker == rig.rank->decoder.worker;
+}
+
+static void
+count_stored(void *context, const struct kv_listener *listener,
+             const struct kv_stored *stored)
+{
+    uint32_t *tokens = context;
+
+    (void)listener;
+    *tokens += stored->tokens_count;
+}
+
+Test(node_intake_emit, who_listens_hears_what_a_cleared_engine_stores)
+{
+    static struct kv_batch b;
+    uint32_t tokens = 0;
+
+    rig.intake.tools.listener = (struct kv_listener){
+        .wants = wants, .stored = count_stored, .context = &tokens};
+    store(1, 3);
+    cr_assert_eq(tokens, 3 * BLOCK);
+    put_array(&b, 2);
+    put_number(&b, 0xcb, 0x3ff0000000000000, 8);
+    put_array(&b, 3);
+    put_store(&b, 4, 1);
+    put_array(&b, 1);
+    put_text(&b, "AllBlocksCleared");
+    put_store(&b, 1, 2);
+    publish(&b);
+    cr_assert_eq(told(), 2);
+    cr_assert_eq(tokens, (3 + 1 + 2) * BLOCK);
+}
+
 static void
 ask_once(uint64_t ask)
 {
