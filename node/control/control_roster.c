@@ -169,9 +169,23 @@ log_unsaid(const char *id, int outcome)
     }
 }
 
+/* Says whether it drains because its source left it out. */
+static void ON_CONTROL
+say_left(struct control *control, uint32_t slot, bool left)
+{
+    struct fleet_status status;
+
+    if (slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
+        status.config->left != left) {
+        struct config_worker worker = *status.config;
+        worker.left = left;
+        (void)!control_roster_renew(control, &worker);
+    }
+}
+
 /* Here it is done in any case, also when the roster cannot tell others. */
-bool
-control_roster_drain(struct control *control, struct slice id, bool draining)
+static bool ON_CONTROL
+drain(struct control *control, struct slice id, bool draining, bool left)
 {
     uint64_t now_us = control_now_us(control);
     uint32_t slot = fleet_find(control->fleet, id);
@@ -180,6 +194,7 @@ control_roster_drain(struct control *control, struct slice id, bool draining)
     if (!is_there(control, id, text)) {
         return false;
     }
+    say_left(control, slot, left);
     log_unsaid(text, roster_drain(roster_of(control), text, draining, now_us));
     if (slot != WORKER_NONE && draining) {
         fleet_drain(control->fleet, slot, false, now_us);
@@ -188,6 +203,18 @@ control_roster_drain(struct control *control, struct slice id, bool draining)
     }
     probe_poke(control->probe);
     return true;
+}
+
+bool
+control_roster_drain(struct control *control, struct slice id, bool draining)
+{
+    return drain(control, id, draining, false);
+}
+
+bool
+control_roster_leave(struct control *control, struct slice id, bool left)
+{
+    return drain(control, id, left, left);
 }
 
 bool

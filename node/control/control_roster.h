@@ -42,6 +42,10 @@ int control_roster_renew(struct control *control,
     MUST_CHECK ON_CONTROL;
 bool control_roster_drain(struct control *control, struct slice id,
                           bool draining) MUST_CHECK ON_CONTROL;
+/* A source's: it has the worker drain because it lists it no more (left), or no
+ * longer. An operator's word after it stays. */
+bool control_roster_leave(struct control *control, struct slice id, bool left)
+    MUST_CHECK ON_CONTROL;
 bool control_roster_remove(struct control *control, struct slice id)
     MUST_CHECK ON_CONTROL;
 

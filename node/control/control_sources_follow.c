@@ -80,26 +80,6 @@ replace(struct control *control, const struct config_worker *worker,
     return placed;
 }
 
-/* Has it drain, or no more, and tells all nodes that it is a source's doing. */
-static void ON_CONTROL
-leave(const struct control_source *source, const char *id, bool left)
-{
-    struct control *control = source->control;
-    uint32_t slot = fleet_find(control->fleet, slice_of(id));
-    struct fleet_status status;
-
-    LOG_INFO("worker_from_source", KV("worker", id),
-             KV("from", source->like.from),
-             KV("what", left ? "not named any more: draining"
-                             : "named again: no longer draining"));
-    if (slot != WORKER_NONE && fleet_status(control->fleet, slot, &status)) {
-        struct config_worker worker = *status.config;
-        worker.left = left;
-        (void)!control_roster_renew(control, &worker);
-    }
-    (void)!control_roster_drain(control, slice_of(id), left);
-}
-
 /* False: there is no place for a worker. */
 static bool ON_CONTROL
 take(struct control_source *source, const char *id,
@@ -122,7 +102,12 @@ take(struct control_source *source, const char *id,
         return replace(control, listed, step == SOURCE_RENEW);
     case SOURCE_DRAIN:
     case SOURCE_UNDRAIN:
-        leave(source, id, step == SOURCE_DRAIN);
+        LOG_INFO("worker_from_source", KV("worker", id),
+                 KV("from", source->like.from),
+                 KV("what", step == SOURCE_DRAIN
+                                ? "not named any more: draining"
+                                : "named again: no longer draining"));
+        (void)!control_roster_leave(control, name, step == SOURCE_DRAIN);
         return true;
     case SOURCE_REMOVE:
         (void)!control_roster_remove(control, name);

@@ -181,6 +181,13 @@ class Names(Sources):
                            "it drains again")
         self.look_again(node, "good")
         self.assertIn(workers[HOSTS[0]].id, self.states(node))
+        # An operator's word stays, though it drained already.
+        drained = f"/admin/workers/{workers[HOSTS[0]].id}/drain"
+        self.assertEqual(harness.request(node.at("admin"), "POST", drained).status, 200)
+        dns.set({NAME: HOSTS[:2]})
+        self.look_again(node, "good", 5)
+        self.assertEqual(self.states(node)[workers[HOSTS[0]].id], "draining")
+        dns.set({NAME: HOSTS[1:2]})
         may_end.set()
         asking.join()
         self.assertEqual(answers[0].status, 200)
