@@ -93,10 +93,12 @@ static enum source_step
 step_listed(struct source_mark *mark, const struct source_there *there)
 {
     bool fresh = mark->fresh;
+    bool back = mark->missed != 0;
 
     mark->missed = 0;
     mark->fresh = false;
     mark->drained = false;
+    mark->waited = there->left ? mark->waited + 1 : 0;
     if (!there->present) {
         return SOURCE_PUT;
     }
@@ -106,7 +108,8 @@ step_listed(struct source_mark *mark, const struct source_there *there)
     if (!there->same && fresh) {
         return there->draining && !there->left ? SOURCE_RENEW : SOURCE_REPLACE;
     }
-    return there->left ? SOURCE_UNDRAIN : SOURCE_KEEP;
+    bool ends = back || there->alone || mark->waited >= SOURCE_PATIENCE;
+    return there->left && ends ? SOURCE_UNDRAIN : SOURCE_KEEP;
 }
 
 enum source_step

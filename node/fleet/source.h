@@ -17,8 +17,10 @@
  * once no request runs there; if it is listed again before, its draining ends.
  * An operator's draining stays. All nodes of a mesh do this with one roster,
  * each by the lists that it got itself. It says which draining is a source's
- * (`left` of struct config_worker): any node that has the worker listed ends it,
- * for the one that began it may be gone. Where lists differ for long, a node
+ * (`left` of struct config_worker). A node ends that whose own lists left the
+ * worker out and have it again, that is alone, or whose lists have had it for
+ * SOURCE_PATIENCE looks: the one that began it may be gone, or may merely have
+ * heard of it sooner. Where lists differ for long, a node
  * that never heard of a worker does not judge it, nor does one whose draining
  * another one ended: only one that has had it listed since, one that is alone,
  * and one for which it has not been well for SOURCE_UNWELL_US (whoever had it
@@ -38,6 +40,7 @@
 #include "node/config/config.h"
 
 #define SOURCE_UNWELL_US UINT64_C(60000000)
+#define SOURCE_PATIENCE  6U /* good looks */
 
 /* What is known of one worker; see the rules above. */
 struct source_mark {
@@ -47,6 +50,7 @@ struct source_mark {
     bool seen;       /* one had it */
     bool fresh;      /* it is new, or the list says something else of it */
     bool drained;    /* the last step was SOURCE_DRAIN */
+    uint32_t waited; /* looks in a row that it is listed while it is left */
 };
 
 struct source {

@@ -119,12 +119,26 @@ Test(node_source, one_that_comes_back_takes_requests_again)
     cr_assert_eq(step("1", OURS()), SOURCE_KEEP, "it is missed anew");
 }
 
-Test(node_source, what_another_source_drained_drains_no_more_once_it_is_listed)
+/* Whoever began it may have heard sooner, or is gone. */
+Test(node_source, what_another_node_drained_drains_no_more_if_it_stays_listed)
+{
+    const struct source_there left = OURS(.draining = true, .left = true);
+
+    list("1", "", true);
+    cr_assert_eq(step("1", left), SOURCE_KEEP);
+    cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_KEEP, "a bad look");
+    for (uint32_t i = 1; i < SOURCE_PATIENCE; i++) {
+        cr_assert_eq(step("1", left), SOURCE_KEEP);
+    }
+    cr_assert_eq(step("1", left), SOURCE_UNDRAIN);
+    cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_KEEP);
+}
+
+Test(node_source, nobody_else_is_waited_for_where_there_is_nobody)
 {
     list("1", "", true);
-    cr_assert_eq(step("1", OURS(.draining = true, .left = true)),
+    cr_assert_eq(step("1", OURS(.draining = true, .left = true, .alone = true)),
                  SOURCE_UNDRAIN);
-    cr_assert_eq(step("1", OURS(.draining = true)), SOURCE_KEEP);
 }
 
 Test(node_source, draining_that_another_node_ended_is_not_begun_again)
