@@ -487,6 +487,7 @@ gather_fields(struct job *job, const struct template_chat *chat,
     const struct json_value *kwargs = given(request, "chat_template_kwargs");
     const struct json_value *effort = given(request, "reasoning_effort");
     const struct json_value *prompt = given(request, "add_generation_prompt");
+    const struct json_value *documents = given(request, "documents");
     struct json_value generate = {.kind = JSON_BOOL};
     uint32_t more =
         kwargs != NULL && kwargs->kind == JSON_OBJECT ? kwargs->len : 0;
@@ -512,6 +513,9 @@ gather_fields(struct job *job, const struct template_chat *chat,
     if (prompt == NULL && more > 0) {
         prompt = given(kwargs, "add_generation_prompt");
     }
+    if (documents == NULL && more > 0) {
+        documents = given(kwargs, "documents");
+    }
     generate.as.integer = truth(prompt, !job->tagged);
     if (job->tagged && generate.as.integer != 0) {
         return fail(job->error, "continue_final_message and "
@@ -519,7 +523,7 @@ gather_fields(struct job *job, const struct template_chat *chat,
     }
     add_named(job, "messages", &job->messages);
     add_named(job, "tools", given(request, "tools"));
-    add_named(job, "documents", given(request, "documents"));
+    add_named(job, "documents", documents);
     add_named(job, "add_generation_prompt", &generate);
     return true;
 }
