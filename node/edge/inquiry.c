@@ -470,7 +470,6 @@ static void
 distrust(struct local_model *model, const struct exchange *x,
          const struct usage *usage)
 {
-    counter_add(&local_model_counts(model)->wrong, 1);
     if (local_model_distrust(model, x->local_way)) {
         LOG_ERROR(
             "tokens_differ", KV("model", local_model_name(model)),
@@ -481,6 +480,23 @@ distrust(struct local_model *model, const struct exchange *x,
             KV("hint",
                "engines are asked for these prompts from now on; compare "
                "the files with the engine's, and its flags"));
+    }
+}
+
+static void
+judge_model(struct local_model *model, const struct exchange *x,
+            const struct usage *usage)
+{
+    bool alike = usage->prompt_tokens == x->local_tokens;
+    bool counted = local_model_counted(model, x->local_way, alike);
+    bool cached = !alike || judge_cache(model, x, usage);
+
+    if (!alike || !cached) {
+        counter_bump(&x->client->lane->shared->metrics.tokens_local_wrong, 1);
+        counter_add(&local_model_counts(model)->wrong, 1);
+    }
+    if (!counted || !cached) {
+        distrust(model, x, usage);
     }
 }
 
@@ -497,12 +513,8 @@ judge_tokens(const struct exchange *x, const struct usage *usage)
     qsbr_online(&lane->node->qsbr, lane->shared->reader);
     const struct local_table *table = publish_get(&lane->node->local);
     for (uint32_t i = 0; table != NULL && i < table->count; i++) {
-        struct local_model *model = table->model[i];
-        if (local_model_version(model) == x->local_version &&
-            (usage->prompt_tokens != x->local_tokens ||
-             !judge_cache(model, x, usage))) {
-            counter_bump(&lane->shared->metrics.tokens_local_wrong, 1);
-            distrust(model, x, usage);
+        if (local_model_version(table->model[i]) == x->local_version) {
+            judge_model(table->model[i], x, usage);
         }
     }
     qsbr_offline(lane->shared->reader);

@@ -27,6 +27,7 @@ struct local_model {
     struct gauge off[LOCAL_WAYS];    /* 0: trusted */
     struct gauge heard[LOCAL_WAYS];  /* 1: a peer switched it off */
     struct gauge shown[LOCAL_WAYS];  /* 1: the first difference is in the log */
+    struct gauge credit[LOCAL_WAYS]; /* counts that agreed lately */
     struct gauge right[LOCAL_WAYS];  /* 1: some engine had what was predicted */
     struct gauge more[LOCAL_WAYS];   /* times that one had more, before that */
     struct gauge agreed[LOCAL_WAYS]; /* 1: a prompt's blocks were the same */

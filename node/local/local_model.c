@@ -286,6 +286,20 @@ local_model_found_distrust(const struct local_model *model, enum local_way way)
 }
 
 bool
+local_model_counted(struct local_model *model, enum local_way way, bool alike)
+{
+    CHECK(way < LOCAL_WAYS);
+    uint32_t credit = gauge_read(&model->credit[way]);
+
+    if (alike && credit < LOCAL_CREDIT_MAX) {
+        gauge_add(&model->credit[way], 1);
+    } else if (!alike && credit >= LOCAL_MISCOUNT) {
+        gauge_add(&model->credit[way], -(int32_t)LOCAL_MISCOUNT);
+    }
+    return alike || credit >= LOCAL_MISCOUNT;
+}
+
+bool
 local_model_judge(struct local_model *model, enum local_way way,
                   bool as_predicted, bool more)
 {

@@ -114,6 +114,17 @@ bool local_model_found_distrust(const struct local_model *model,
                                 enum local_way way);
 
 /*
+ * An engine counted the tokens of a prompt that was tokenised here. False: these
+ * are other ids, because it counted otherwise and not LOCAL_MISCOUNT counts
+ * before agreed. So what one client found out to count otherwise is not
+ * everybody's.
+ */
+#define LOCAL_MISCOUNT   8U
+#define LOCAL_CREDIT_MAX 16U
+bool local_model_counted(struct local_model *model, enum local_way way,
+                         bool alike);
+
+/*
  * What an engine had of a prompt that was tokenised here: as predicted, or more.
  * False: these are other ids, because it was never as predicted and
  * LOCAL_MORE_MAX times more.

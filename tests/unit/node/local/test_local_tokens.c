@@ -285,6 +285,27 @@ Test(local_tokens, a_way_that_is_distrusted_is_refused_and_no_other)
     tokenizer_ids_fini(&answer.ids);
 }
 
+Test(local_tokens, a_count_that_differs_is_forgiven_once_many_agreed)
+{
+    struct local_model *model = table->model[0];
+
+    cr_expect_not(
+        local_model_counted(model, LOCAL_CHAT, false)); /* the first */
+    for (unsigned i = 0; i < LOCAL_MISCOUNT; i++) {
+        cr_expect_not(local_model_counted(model, LOCAL_TEXT, false));
+        cr_expect(local_model_counted(model, LOCAL_CHAT, true));
+    }
+    cr_expect(local_model_counted(model, LOCAL_CHAT, false));
+    cr_expect_not(local_model_counted(model, LOCAL_CHAT, false));
+    for (unsigned i = 0; i < 1000; i++) {
+        cr_expect(local_model_counted(model, LOCAL_CHAT, true));
+    }
+    for (unsigned i = 0; i < LOCAL_CREDIT_MAX / LOCAL_MISCOUNT; i++) {
+        cr_expect(local_model_counted(model, LOCAL_CHAT, false));
+    }
+    cr_expect_not(local_model_counted(model, LOCAL_CHAT, false));
+}
+
 /* One prompt's class is not all the others': what few requests say. */
 Test(local_tokens, requests_with_options_are_trusted_by_themselves)
 {
