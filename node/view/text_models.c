@@ -52,7 +52,10 @@ text_models_row(struct text_models *models, struct slice model)
 void
 text_models_take(struct text_models *models, const struct fact_decision *fact)
 {
-    struct text_model *row = text_models_row(models, slice_of(fact->model));
+    struct text_model *row = /* names that engines refuse are anybody's */
+        fact->prompt_tokens != 0
+            ? text_models_row(models, slice_of(fact->model))
+            : NULL;
 
     text_ratio_take(&models->any.own, fact);
     if (row != NULL) {

@@ -9,7 +9,7 @@
  * come. A node that has just begun thus estimates as its peers do.
  *
  * Where nobody knows a model's text of a kind, the mean over all models counts.
- * Rows are made for models that workers list or that requests ask for, and stay as
+ * Rows are made for models that workers list or that have answered, and stay as
  * long as the process; beyond TEXT_MODELS_MAX there is that mean alone. What is
  * kept are rows of models that this life has seen.
  *

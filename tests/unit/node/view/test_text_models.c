@@ -67,6 +67,19 @@ Test(node_text_models, beyond_the_bound_there_is_the_mean_alone)
     cr_expect_eq(milli("m0", TEXT_PROSE), 4000);
 }
 
+Test(node_text_models, names_that_engines_refuse_take_no_room)
+{
+    char name[FACT_MODEL_MAX];
+
+    for (uint32_t i = 0; i < TEXT_MODELS_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "guess-%u", i);
+        take(name, TEXT_PROSE, 0, 0);
+    }
+    cr_expect_eq(models.count, 0);
+    take("m", TEXT_PROSE, 30000, 10000);
+    cr_expect_eq(milli("m", TEXT_PROSE), 3000);
+}
+
 Test(node_text_models, a_long_name_is_the_same_however_it_comes)
 {
     char name[200];
