@@ -278,6 +278,14 @@ without_brackets(const char *body, struct scan_text raw)
     return raw;
 }
 
+/* Whether a renderer alone tells its tokens: pictures are placeholders, and what
+ * is cut off is not known elsewhere. */
+static bool
+is_strict(const struct scan *scan)
+{
+    return scan->media || scan->truncated;
+}
+
 bool
 token_ask_able(const struct token_ask *ask, const struct fleet_worker *worker,
                enum scan_api api)
@@ -306,6 +314,7 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
     CHECK(sound); /* the configuration was read with the same */
     q->api = scan->api;
     q->media = scan->media;
+    q->strict = is_strict(scan);
     q->parts.model = scan->model;
     q->parts.prompt = scan->shape == SCAN_STRINGS
                           ? without_brackets(body.ptr, scan->prompt_raw)
@@ -348,8 +357,8 @@ token_ask_start(struct token_ask *ask, struct token_question **out,
     CHECK(!ask->closing && done != NULL);
     *out = NULL;
     if (!is_askable(scan) ||
-        (scan->media && ask_way_now(ask, worker->slot, worker->generation,
-                                    scan->api) != ASK_RENDER)) {
+        (is_strict(scan) && ask_way_now(ask, worker->slot, worker->generation,
+                                        scan->api) != ASK_RENDER)) {
         return TOKEN_ASK_E_SHAPE;
     }
     if (ask->stats.open >= ask->limits.open_max ||

@@ -14,7 +14,8 @@
  * failed to answer four times in a row is left alone for retry_ms as well.
  *
  * Of a prompt with pictures only a renderer's answer that names them
- * (token_media.h) is good: to /tokenize they are all alike.
+ * (token_media.h) is good: to /tokenize they are all alike. It does not cut a
+ * prompt off either (truncate_prompt_tokens).
  *
  * Connections are kept (httpc.h). A connection that turns out dead before an
  * answer began costs a second attempt on a new one. A late answer is still an
@@ -92,7 +93,8 @@ enum {
     TOKEN_ASK_E_SHAPE,    /* not a prompt that a renderer takes: of ids, of
                              several texts, of another API than the four, one
                              that goes on with what the engine stored, or one
-                             with pictures for an engine that only tokenizes */
+                             with pictures, or cut off, for an engine that only
+                             tokenizes */
 };
 
 /*

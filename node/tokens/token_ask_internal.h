@@ -89,6 +89,7 @@ struct token_question {
     uint64_t end_ms;  /* loop time */
     enum scan_api api;
     bool media;              /* the prompt has images or the like */
+    bool strict;             /* what /tokenize tells would be another one's */
     enum ask_way way;        /* that it is asked with now */
     enum token_outcome soon; /* its outcome, when in that list */
 
@@ -125,8 +126,8 @@ void ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation);
 enum ask_way ask_way_now(const struct token_ask *ask, uint32_t slot,
                          uint32_t generation, enum scan_api api);
 
-/* What to try when the question's way is none: /tokenize knows chats and texts
- * alone, and no pictures. */
+/* What to try when the question's way is none: /tokenize knows whole chats and
+ * texts alone, and no pictures. */
 enum ask_way ask_way_after(const struct token_question *q);
 
 /* The question was answered well: its way works. */

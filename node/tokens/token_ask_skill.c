@@ -58,7 +58,7 @@ way_after(enum scan_api api, enum ask_way way)
 enum ask_way
 ask_way_after(const struct token_question *q)
 {
-    return q->media ? ASK_NOTHING : way_after(q->api, q->way);
+    return q->strict ? ASK_NOTHING : way_after(q->api, q->way);
 }
 
 /* Where to keep what q taught; NULL: the worker is another by now, or that

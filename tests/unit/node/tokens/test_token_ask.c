@@ -77,6 +77,19 @@ Test(node_token_ask, pictures_that_are_not_named_make_tokens_useless)
     cr_assert_eq(ask_it(PICTURE), TOKEN_ASK_E_SHAPE);
 }
 
+#define CUT "{\"prompt\":\"a\",\"truncate_prompt_tokens\":2}"
+
+Test(node_token_ask, the_tokeniser_cuts_nothing_off)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 200, OK}, {ACT_ANSWER, 404, ""}, {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to(CUT), TOKEN_OK);
+    worker.generation++; /* one that only tokenizes */
+    cr_assert_eq(answer_to(CUT), TOKEN_UNABLE);
+    cr_assert_eq(engine.seen, 2);
+    cr_assert_eq(ask_it(CUT), TOKEN_ASK_E_SHAPE);
+}
+
 Test(node_token_ask, of_pictures_the_layout_is_enough)
 {
     engine.script = (const struct reply[]){
