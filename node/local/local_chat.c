@@ -33,7 +33,7 @@ read_part(struct local_build *b, const struct json_value *part,
     return local_fail(b, "a part of a message is no text");
 }
 
-/* Parts as one text. */
+/* Parts as one text. Where the template wants a text, empty ones are no parts. */
 static struct json_value
 join_parts(struct local_chat *c, const struct json_value *content)
 {
@@ -45,7 +45,8 @@ join_parts(struct local_chat *c, const struct json_value *content)
         (void)local_fail(c->b, "out of memory");
     }
     for (uint32_t i = 0; c->b->why == NULL && i < content->len; i++) {
-        count += read_part(c->b, &content->as.items[i], &texts[count]);
+        count += read_part(c->b, &content->as.items[i], &texts[count]) &&
+                 (c->parts || texts[count].len != 0);
     }
     if (c->b->why != NULL || count == 0) {
         return json_tree_text(SLICE(""));
@@ -67,16 +68,19 @@ list_parts(struct local_chat *c, const struct json_value *content)
     return local_list_end(&list);
 }
 
-/* A text becomes a part where the template wants parts. */
+/* A text becomes a part where the template wants parts, but for a tool's result:
+ * that is one text always. */
 static struct json_value
-make_content(struct local_chat *c, const struct json_value *content)
+make_content(struct local_chat *c, const struct json_value *content,
+             bool is_result)
 {
     struct json_value none = {.kind = JSON_ARRAY};
+    bool parts = c->parts && !is_result;
 
     if (content == NULL) {
         content = &none;
     }
-    if (content->kind == JSON_STRING && !c->parts) {
+    if (content->kind == JSON_STRING && !parts) {
         return *content;
     }
     if (content->kind == JSON_STRING) {
@@ -89,7 +93,7 @@ make_content(struct local_chat *c, const struct json_value *content)
         (void)local_fail(c->b, "a message's content is no text and no list");
         return none;
     }
-    return c->parts ? list_parts(c, content) : join_parts(c, content);
+    return parts ? list_parts(c, content) : join_parts(c, content);
 }
 
 /* Tool calls */
@@ -106,8 +110,9 @@ local_read_arguments(struct local_build *b, const struct json_value *given)
     if (given->kind != JSON_STRING) {
         return *given;
     }
-    if (!json_tree_read(json_tree_slice(given), b->arena, &read, &fault)) {
-        (void)local_fail(b, "a tool call's arguments are not JSON");
+    if (!json_tree_read(json_tree_slice(given), b->arena, &read, &fault) ||
+        read.kind == JSON_NULL) {
+        (void)local_fail(b, "a tool call's arguments are not JSON, or null");
     }
     return read;
 }
@@ -175,11 +180,12 @@ make_message(struct local_chat *c, const struct json_value *message)
     const struct json_value *role = local_given(message, "role");
     const struct json_value *reasoning = local_given(message, "reasoning");
     struct local_object to = local_object_new(c->b, 8);
+    bool is_result = local_is(role, "tool");
     bool is = false;
 
     local_put(c->b, &to, "role", *role);
     local_put(c->b, &to, "content",
-              make_content(c, local_given(message, "content")));
+              make_content(c, local_given(message, "content"), is_result));
     if (local_is(role, "assistant")) {
         if (reasoning == NULL) {
             reasoning = local_given(message, "reasoning_content");
@@ -189,7 +195,7 @@ make_message(struct local_chat *c, const struct json_value *message)
             local_put(c->b, &to, "reasoning", *reasoning);
             local_put(c->b, &to, "reasoning_content", *reasoning);
         }
-    } else if (local_is(role, "tool")) {
+    } else if (is_result) {
         c->tools = true;
         local_put_given(c->b, &to, message, "tool_call_id");
     }
@@ -219,19 +225,28 @@ make_messages(struct local_chat *c, const struct json_value *messages)
 
 /* Tools */
 
+static const char *const declared[] = {"name", "description", "parameters",
+                                       "strict"};
+
+#define DECLARED (sizeof declared / sizeof declared[0])
+#define REQUIRED 3U /* of these, the first */
+
 static bool
 is_declared(const struct json_value *key)
 {
-    return local_is(key, "name") || local_is(key, "description") ||
-           local_is(key, "parameters");
+    size_t i = 0;
+
+    while (i < DECLARED && !local_is(key, declared[i])) {
+        i++;
+    }
+    return i < DECLARED;
 }
 
-/* With null for what a function does not say, and what the types do not know
- * behind it. */
+/* With null for what a function does not say. What the types do not know, some
+ * versions keep and some leave out. */
 static struct json_value
 make_function(struct local_chat *c, const struct json_value *function)
 {
-    static const char *const declared[] = {"name", "description", "parameters"};
     struct json_value null = {.kind = JSON_NULL};
     struct local_object to;
 
@@ -239,14 +254,16 @@ make_function(struct local_chat *c, const struct json_value *function)
         (void)local_fail(c->b, "a tool is no function with a name");
         return null;
     }
-    to = local_object_new(c->b, function->len + 3);
-    for (size_t i = 0; i < sizeof declared / sizeof declared[0]; i++) {
+    to = local_object_new(c->b, DECLARED);
+    for (size_t i = 0; i < DECLARED; i++) {
         const struct json_value *value = local_given(function, declared[i]);
-        local_put(c->b, &to, declared[i], value != NULL ? *value : null);
+        if (value != NULL || i < REQUIRED) {
+            local_put(c->b, &to, declared[i], value != NULL ? *value : null);
+        }
     }
     for (uint32_t i = 0; i < function->len; i++) {
         if (!is_declared(&function->as.members[i].key)) {
-            local_put_member(c->b, &to, &function->as.members[i]);
+            (void)local_fail(c->b, "a function has a member that is not known");
         }
     }
     return local_object_end(&to);
@@ -258,9 +275,13 @@ make_tools(struct local_chat *c, const struct json_value *tools)
     struct local_list list = local_list_new(c->b, tools->len);
 
     for (uint32_t i = 0; c->b->why == NULL && i < tools->len; i++) {
+        const struct json_value *tool = &tools->as.items[i];
         struct json_value function =
-            make_function(c, local_given(&tools->as.items[i], "function"));
+            make_function(c, local_given(tool, "function"));
         struct local_object whole = local_object_new(c->b, 2);
+        if (local_given(tool, "defer_loading") != NULL) {
+            (void)local_fail(c->b, "a tool that is loaded later");
+        }
         local_put(c->b, &whole, "type", json_tree_text(SLICE("function")));
         local_put(c->b, &whole, "function", function);
         local_push(c->b, &list, local_object_end(&whole));
@@ -268,20 +289,65 @@ make_tools(struct local_chat *c, const struct json_value *tools)
     return local_list_end(&list);
 }
 
-/* Members that reach the template's request as they are. */
-static const char *const kept[] = {
-    "documents",        "add_generation_prompt", "continue_final_message",
-    "reasoning_effort", "chat_template_kwargs",
-};
+/* Arguments of the template */
 
-#define KEPT (sizeof kept / sizeof kept[0])
+struct json_value
+local_make_arguments(struct local_build *b, enum engine_kind kind,
+                     const struct json_value *given,
+                     const struct json_value *effort)
+{
+    static const char *const names[] = {"enable_thinking", "thinking"};
+    bool sglang = kind == ENGINE_SGLANG;
+    struct json_value thinks = {.kind = JSON_BOOL,
+                                .as.integer = !local_is(effort, "none")};
+    uint32_t len = given != NULL && given->kind == JSON_OBJECT ? given->len : 0;
+    struct local_object to = local_object_new(b, len + 2);
+
+    for (uint32_t i = 0; i < len; i++) {
+        if (sglang ||
+            !local_is(&given->as.members[i].key, "reasoning_effort")) {
+            local_put_member(b, &to, &given->as.members[i]);
+        }
+    }
+    for (size_t i = 0; i < (sglang ? 2 : 1); i++) {
+        if (len == 0 || json_tree_get(given, slice_of(names[i])) == NULL) {
+            local_put(b, &to, names[i], thinks);
+        }
+    }
+    return local_object_end(&to);
+}
+
+/* What the request says counts, and not arguments of the same name. */
+static void
+put_arguments(struct local_chat *c, struct local_object *to,
+              const struct json_value *request)
+{
+    const struct json_value *arguments =
+        local_given(request, "chat_template_kwargs");
+    const struct json_value *effort = local_given(request, "reasoning_effort");
+    const struct json_value *prompt =
+        local_given(request, "add_generation_prompt");
+    struct json_value yes = {.kind = JSON_BOOL, .as.integer = true};
+
+    local_put(c->b, to, "add_generation_prompt",
+              prompt != NULL ? *prompt : yes);
+    local_put_given(c->b, to, request, "continue_final_message");
+    local_put_given(c->b, to, request, "documents");
+    if (effort != NULL) {
+        local_put(c->b, to, "reasoning_effort", *effort);
+        local_put(c->b, to, "chat_template_kwargs",
+                  local_make_arguments(c->b, ENGINE_VLLM, arguments, effort));
+    } else if (arguments != NULL) {
+        local_put(c->b, to, "chat_template_kwargs", *arguments);
+    }
+}
 
 /* vLLM's rules. */
 static struct json_value
 make_request(struct local_chat *c, const struct json_value *request)
 {
     const struct json_value *offered = local_given(request, "tools");
-    struct local_object to = local_object_new(c->b, KEPT + 2);
+    struct local_object to = local_object_new(c->b, 7);
 
     local_put(c->b, &to, "messages",
               make_messages(c, local_given(request, "messages")));
@@ -289,9 +355,7 @@ make_request(struct local_chat *c, const struct json_value *request)
         c->tools = c->tools || offered->len != 0;
         local_put(c->b, &to, "tools", make_tools(c, offered));
     }
-    for (size_t i = 0; i < KEPT; i++) {
-        local_put_given(c->b, &to, request, kept[i]);
-    }
+    put_arguments(c, &to, request);
     return local_object_end(&to);
 }
 
@@ -300,11 +364,12 @@ make_request(struct local_chat *c, const struct json_value *request)
 static const struct local_rules rules_table[] = {
     {
         .kind = ENGINE_VLLM,
-        .versions = "0.10 to 0.32",
+        .versions = "0.24 to 0.32",
         .source =
             "vllm/entrypoints/chat_utils.py: _parse_chat_message_content, "
             "_postprocess_messages; renderers/online_renderer.py: "
-            "render_chat",
+            "render_chat; entrypoints/openai/chat_completion/protocol.py: "
+            "build_chat_params",
         .make = make_request,
     },
     {
@@ -343,7 +408,9 @@ local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
         (void)local_fail(b, "there are no messages");
         return;
     }
-    if (local_given(request, "chat_template") != NULL) {
+    if (local_given(request, "chat_template") != NULL ||
+        local_given(local_given(request, "chat_template_kwargs"),
+                    "chat_template") != NULL) {
         (void)local_fail(b, "the request brings a template");
         return;
     }

@@ -48,6 +48,14 @@ void local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
                         bool parts, const struct json_value *request,
                         struct json_value *out, bool *tools);
 
+/* The template's arguments of a request that says how much effort to make: those
+ * given, and beside them, by the names that templates have for it, whether to
+ * think, unless they say it themselves. */
+struct json_value local_make_arguments(struct local_build *b,
+                                       enum engine_kind kind,
+                                       const struct json_value *given,
+                                       const struct json_value *effort);
+
 /* SGLang's rules. */
 struct json_value local_sglang_make(struct local_chat *c,
                                     const struct json_value *request);

@@ -82,13 +82,33 @@ push_function_call(struct local_build *b, struct local_list *messages,
     local_push(b, messages, local_object_end(&message));
 }
 
+/* Whether vLLM adds the item to the answer before it, or takes of several parts
+ * the first. */
+static bool
+is_merged(const struct local_list *messages, const struct json_value *item)
+{
+    const struct json_value *last =
+        messages->count != 0 ? &messages->items[messages->count - 1] : NULL;
+    const struct json_value *content = local_given(item, "content");
+    bool calls = local_is(local_given(item, "type"), "function_call");
+    bool answers = local_is(local_given(item, "role"), "assistant");
+    bool after = local_is(local_given(last, "role"), "assistant");
+
+    return (after && calls) ||
+           (after && answers && local_given(last, "content") == NULL) ||
+           (answers && content != NULL && content->kind == JSON_ARRAY &&
+            content->len != 1);
+}
+
 static void
 push_item(struct local_build *b, struct local_list *messages,
           const struct json_value *item)
 {
     const struct json_value *type = local_given(item, "type");
 
-    if (local_is(type, "function_call")) {
+    if (b->why == NULL && is_merged(messages, item)) {
+        (void)local_fail(b, "items that become one message");
+    } else if (local_is(type, "function_call")) {
         push_function_call(b, messages, item);
     } else if (local_is(type, "function_call_output")) {
         struct local_object message = begin_message(b, "tool");
@@ -175,6 +195,7 @@ local_from_responses(struct local_build *b, enum engine_kind kind,
     if (effort != NULL) {
         local_put(b, &to, "reasoning_effort", *effort);
     }
+    local_put_given(b, &to, request, "chat_template_kwargs");
     *out = local_object_end(&to);
 }
 
@@ -448,6 +469,24 @@ check_messages(struct local_build *b, const struct json_value *request)
     }
 }
 
+/* A schema that has no type is an object's. */
+static struct json_value
+make_schema(struct local_build *b, const struct json_value *schema)
+{
+    struct local_object to;
+
+    if (schema->kind != JSON_OBJECT ||
+        json_tree_get(schema, SLICE("type")) != NULL) {
+        return *schema;
+    }
+    to = local_object_new(b, schema->len + 1);
+    for (uint32_t i = 0; i < schema->len; i++) {
+        local_put_member(b, &to, &schema->as.members[i]);
+    }
+    local_put(b, &to, "type", text_value("object"));
+    return local_object_end(&to);
+}
+
 static struct json_value
 make_tools(struct local_build *b, enum engine_kind kind,
            const struct json_value *tools)
@@ -465,12 +504,18 @@ make_tools(struct local_build *b, enum engine_kind kind,
         if (schema == NULL) {
             (void)local_fail(b, "a tool is the engine's own");
         }
+        if (kind != ENGINE_SGLANG &&
+            (local_given(tool, "strict") != NULL ||
+             local_given(tool, "defer_loading") != NULL)) {
+            (void)local_fail(b, "a tool that is strict, or loaded later");
+        }
         local_put(b, &function, "name", or_empty(local_given(tool, "name")));
         local_put(b, &function, "description",
                   about != NULL           ? *about
                   : kind == ENGINE_SGLANG ? text_value("")
                                           : null);
-        local_put(b, &function, "parameters", schema != NULL ? *schema : null);
+        local_put(b, &function, "parameters",
+                  schema != NULL ? make_schema(b, schema) : null);
         if (kind == ENGINE_SGLANG) {
             const struct json_value *strict = local_given(tool, "strict");
             local_put(b, &function, "strict", strict != NULL ? *strict : no);
@@ -490,9 +535,9 @@ local_from_messages(struct local_build *b, enum engine_kind kind,
     const struct json_value *given = local_given(request, "messages");
     const struct json_value *system = local_given(request, "system");
     const struct json_value *tools = local_given(request, "tools");
-    const struct json_value *kwargs =
-        local_given(request, "chat_template_kwargs");
-    struct local_object to = local_object_new(b, 4);
+    const struct json_value *effort =
+        local_given(local_given(request, "output_config"), "effort");
+    struct local_object to = local_object_new(b, 5);
     struct local_list messages;
 
     if (given == NULL || given->kind != JSON_ARRAY) {
@@ -517,8 +562,9 @@ local_from_messages(struct local_build *b, enum engine_kind kind,
                  "none")) {
         local_put(b, &to, "tool_choice", text_value("none"));
     }
-    if (kwargs != NULL) {
-        local_put(b, &to, "chat_template_kwargs", *kwargs);
+    if (effort != NULL) {
+        local_put(b, &to, "reasoning_effort", *effort);
     }
+    local_put_given(b, &to, request, "chat_template_kwargs");
     *out = local_object_end(&to);
 }

@@ -290,29 +290,6 @@ put_tools(struct local_chat *c, struct local_object *to,
     }
 }
 
-/* Whether to think, by the names that templates have for it, unless the client
- * says it itself. */
-static struct json_value
-make_arguments(struct local_build *b, const struct json_value *given,
-               const struct json_value *effort)
-{
-    static const char *const names[] = {"thinking", "enable_thinking"};
-    struct json_value thinks = {.kind = JSON_BOOL,
-                                .as.integer = !local_is(effort, "none")};
-    uint32_t len = given != NULL && given->kind == JSON_OBJECT ? given->len : 0;
-    struct local_object to = local_object_new(b, len + 2);
-
-    for (uint32_t i = 0; i < len; i++) {
-        local_put_member(b, &to, &given->as.members[i]);
-    }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (len == 0 || json_tree_get(given, slice_of(names[i])) == NULL) {
-            local_put(b, &to, names[i], thinks);
-        }
-    }
-    return local_object_end(&to);
-}
-
 struct json_value
 local_sglang_make(struct local_chat *c, const struct json_value *request)
 {
@@ -333,7 +310,7 @@ local_sglang_make(struct local_chat *c, const struct json_value *request)
     if (effort != NULL) {
         local_put(c->b, &to, "reasoning_effort", *effort);
         local_put(c->b, &to, "chat_template_kwargs",
-                  make_arguments(c->b, arguments, effort));
+                  local_make_arguments(c->b, ENGINE_SGLANG, arguments, effort));
     } else if (arguments != NULL) {
         local_put(c->b, &to, "chat_template_kwargs", *arguments);
     }

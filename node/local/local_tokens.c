@@ -59,16 +59,21 @@ is_text(enum scan_api api)
     return api == SCAN_API_TEXT || api == SCAN_API_EMBEDDINGS;
 }
 
-/* Embeddings of texts that are cut or filled up, where the model's tokenizer says
- * at which end. False positives cost a prediction alone. */
+/* False positives cost a prediction alone. */
+static bool
+has_key(const struct local_question *q, struct slice key)
+{
+    return memmem(q->body.ptr, q->body.len, key.ptr, key.len) != NULL;
+}
+
+/* Texts that are cut or filled up where the model's tokenizer, or the request,
+ * says at which end. */
 static bool
 is_fitted(const struct local_question *q, const struct scan *scan)
 {
-    struct slice key = SLICE("\"padding\"");
-
-    return q->api == SCAN_API_EMBEDDINGS &&
-           (scan->truncated ||
-            memmem(q->body.ptr, q->body.len, key.ptr, key.len) != NULL);
+    return q->api == SCAN_API_EMBEDDINGS
+               ? scan->truncated || has_key(q, SLICE("\"padding\""))
+               : scan->truncated && has_key(q, SLICE("\"truncation_side\""));
 }
 
 /* Whether it says how it is to be rendered; a choice among tools is not. */
@@ -223,6 +228,11 @@ rewrite(struct work *w, struct json_value *out)
 
     if (!json_tree_read(q->body, &w->arena, &request, &fault)) {
         refuse(w, fault.why);
+        return false;
+    }
+    if (local_given(local_given(&request, "kv_transfer_params"),
+                    "prompt_token_ids") != NULL) {
+        refuse(w, "the request brings its ids");
         return false;
     }
     bool options = q->options || has_rare_message(&request);

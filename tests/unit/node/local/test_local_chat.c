@@ -21,8 +21,10 @@ enum api {
     MESSAGES
 };
 
+/* source: the template. */
 static struct made
-make(enum engine_kind kind, enum api api, bool parts, const char *body)
+make_by(const char *source, enum engine_kind kind, enum api api, bool parts,
+        const char *body)
 {
     struct arena arena;
     struct local_build b = {.arena = &arena};
@@ -52,7 +54,7 @@ make(enum engine_kind kind, enum api api, bool parts, const char *body)
         (void)snprintf(made.why, sizeof made.why, "%s", b.why);
     } else {
         struct template_chat *chat =
-            template_chat_new(SLICE(""), SLICE(SHOW), &error);
+            template_chat_new(SLICE(""), slice_of(source), &error);
         cr_assert_not_null(chat);
         cr_assert(
             template_chat_render(chat, &out, &limits, &clock, &text, &error),
@@ -63,6 +65,23 @@ make(enum engine_kind kind, enum api api, bool parts, const char *body)
     buf_fini(&text);
     arena_fini(&arena);
     return made;
+}
+
+static struct made
+make(enum engine_kind kind, enum api api, bool parts, const char *body)
+{
+    return make_by(SHOW, kind, api, parts, body);
+}
+
+static void
+shows(enum engine_kind kind, enum api api, const char *source, const char *body,
+      const char *text)
+{
+    struct made made = make_by(source, kind, api, false, body);
+
+    cr_assert_not_null(made.text, "%s", made.why);
+    cr_expect_str_eq(made.text, text);
+    free(made.text);
 }
 
 static void
@@ -101,6 +120,39 @@ Test(local_chat, vllm_joins_texts_by_lines_where_the_template_wants_a_text)
             USER("[{\"type\":\"text\",\"text\":\"a\"},\"b\","
                  "{\"type\":\"input_text\",\"text\":\"c\"}]"),
             "[{\"role\": \"user\", \"content\": \"a\\nb\\nc\"}]|null");
+}
+
+Test(local_chat, vllm_joins_no_empty_texts)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            USER("[{\"type\":\"text\",\"text\":\"\"},\"a\",\"\","
+                 "{\"type\":\"text\",\"text\":\"b\"},"
+                 "{\"type\":\"refusal\",\"refusal\":\"\"}]"),
+            "[{\"role\": \"user\", \"content\": \"a\\nb\"}]|null");
+    becomes(ENGINE_VLLM, CHAT, true,
+            USER("[{\"type\":\"text\",\"text\":\"\"}]"),
+            "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+            "\"text\": \"\"}]}]|null");
+}
+
+#define RESULT(content)                                      \
+    "{\"messages\":[{\"role\":\"tool\",\"content\":" content \
+    ",\"tool_call_id\":\"c\"}]}"
+#define RESULT_SHOWN(text)                                                \
+    "[{\"role\": \"tool\", \"content\": \"" text "\", \"tool_call_id\": " \
+    "\"c\"}]|null"
+
+Test(local_chat, vllm_makes_one_text_of_a_tools_result)
+{
+    static const char lines[] = "[{\"type\":\"text\",\"text\":\"a\"},\"\","
+                                "{\"type\":\"text\",\"text\":\"b\"}]";
+    char body[256];
+
+    (void)snprintf(body, sizeof body, RESULT("%s"), lines);
+    becomes(ENGINE_VLLM, CHAT, true, body, RESULT_SHOWN("a\\n\\nb"));
+    becomes(ENGINE_VLLM, CHAT, false, body, RESULT_SHOWN("a\\nb"));
+    becomes(ENGINE_VLLM, CHAT, true, RESULT("\"a\""), RESULT_SHOWN("a"));
+    becomes(ENGINE_VLLM, CHAT, true, RESULT("null"), RESULT_SHOWN(""));
 }
 
 Test(local_chat, vllm_makes_parts_where_the_template_goes_through_them)
@@ -235,32 +287,53 @@ Test(local_chat, an_answer_at_the_end_is_the_users_with_sglang)
             "\"user\", \"content\": \"b\"}]|null");
 }
 
+#define ARGUMENTS                                                     \
+    "{{ reasoning_effort }}|{{ enable_thinking }}|{{ thinking }}|{{ " \
+    "add_generation_prompt }}|{{ documents }}"
+
 Test(local_chat, sglang_says_by_three_names_how_much_to_think)
 {
-    /* SHOW does not print them: they are looked at as the request has them. */
-    struct arena arena;
-    struct local_build b = {.arena = &arena};
-    struct json_tree_fault fault;
-    struct json_value request;
-    struct json_value out;
-    bool tools;
+    shows(ENGINE_SGLANG, CHAT, ARGUMENTS,
+          "{\"messages\":[],\"reasoning_effort\":\"none\","
+          "\"chat_template_kwargs\":{\"thinking\":true}}",
+          "none|False|True|True|None");
+}
 
-    arena_init(&arena, (size_t)1 << 20);
-    cr_assert(
-        json_tree_read(SLICE("{\"messages\":[],\"reasoning_effort\":\"none\","
-                             "\"chat_template_kwargs\":{\"thinking\":true}}"),
-                       &arena, &request, &fault));
-    local_chat_rewrite(&b, local_rules_of(ENGINE_SGLANG), false, &request, &out,
-                       &tools);
-    cr_assert_null(b.why);
-    const struct json_value *arguments =
-        local_given(&out, "chat_template_kwargs");
-    cr_expect(local_is(local_given(&out, "reasoning_effort"), "none"));
-    cr_expect(local_truth(local_given(arguments, "thinking")));
-    const struct json_value *enable = local_given(arguments, "enable_thinking");
-    cr_assert_not_null(enable);
-    cr_expect_not(local_truth(enable));
-    arena_fini(&arena);
+Test(local_chat, vllm_says_by_two_names_how_much_to_think)
+{
+    shows(ENGINE_VLLM, CHAT, ARGUMENTS, "{\"messages\":[]}", "|||True|None");
+    shows(ENGINE_VLLM, CHAT, ARGUMENTS,
+          "{\"messages\":[],\"reasoning_effort\":\"none\"}",
+          "none|False||True|None");
+    shows(ENGINE_VLLM, CHAT, ARGUMENTS,
+          "{\"messages\":[],\"reasoning_effort\":\"high\","
+          "\"chat_template_kwargs\":{\"enable_thinking\":false,"
+          "\"thinking\":1}}",
+          "high|False|1|True|None");
+    shows(ENGINE_VLLM, RESPONSES, ARGUMENTS,
+          "{\"input\":\"a\",\"reasoning\":{\"effort\":\"low\"},"
+          "\"chat_template_kwargs\":{\"thinking\":2}}",
+          "low|True|2|True|None");
+    shows(ENGINE_VLLM, MESSAGES, ARGUMENTS,
+          "{\"messages\":[],\"output_config\":{\"effort\":\"max\"},"
+          "\"thinking\":{\"type\":\"disabled\"}}",
+          "max|True||True|None");
+}
+
+/* chat_template_kwargs are the weaker ones, as far as the request says it. */
+Test(local_chat, what_a_request_says_counts_more_than_arguments_with_vllm)
+{
+    shows(ENGINE_VLLM, CHAT, ARGUMENTS,
+          "{\"messages\":[],\"reasoning_effort\":\"low\","
+          "\"documents\":[{\"a\":1}],\"chat_template_kwargs\":{"
+          "\"reasoning_effort\":\"high\",\"documents\":[{\"b\":1}],"
+          "\"add_generation_prompt\":false}}",
+          "low|True||True|[{'a': 1}]");
+    shows(ENGINE_VLLM, CHAT, ARGUMENTS,
+          "{\"messages\":[],\"add_generation_prompt\":false,"
+          "\"chat_template_kwargs\":{\"reasoning_effort\":\"high\","
+          "\"documents\":[{\"b\":1}]}}",
+          "high|||False|[{'b': 1}]");
 }
 
 Test(local_chat, what_sglang_does_in_its_own_way_is_refused)
@@ -321,7 +394,8 @@ Test(local_chat, sglang_reads_messages_in_its_own_way)
             "\"content\": \"r\", \"tool_call_id\": \"t\"}, {\"role\": "
             "\"user\", \"content\": \"q\"}]|[{\"type\": \"function\", "
             "\"function\": {\"name\": \"f\", \"description\": \"\", "
-            "\"parameters\": {\"z\": 1}, \"strict\": true}, "
+            "\"parameters\": {\"z\": 1, \"type\": \"object\"}, "
+            "\"strict\": true}, "
             "\"defer_loading\": null}]");
     becomes(ENGINE_SGLANG, MESSAGES, false,
             "{\"tool_choice\":{\"type\":\"none\"},\"tools\":[{\"name\":"
@@ -361,9 +435,29 @@ Test(local_chat, what_is_not_known_is_refused)
     is_refused(CHAT, "{\"messages\":[],\"chat_template\":\"x\"}",
                "the request brings a template");
     is_refused(CHAT,
+               "{\"messages\":[],\"chat_template_kwargs\":{"
+               "\"chat_template\":\"x\"}}",
+               "the request brings a template");
+    is_refused(CHAT,
                "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
                "\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}]}",
-               "a tool call's arguments are not JSON");
+               "a tool call's arguments are not JSON, or null");
+    is_refused(CHAT,
+               "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{"
+               "\"function\":{\"name\":\"f\",\"arguments\":\"null\"}}]}]}",
+               "a tool call's arguments are not JSON, or null");
+    is_refused(CHAT,
+               "{\"messages\":[],\"tools\":[{\"function\":{\"name\":\"f\","
+               "\"returns\":1}}]}",
+               "a function has a member that is not known");
+    is_refused(CHAT,
+               "{\"messages\":[],\"tools\":[{\"defer_loading\":true,"
+               "\"function\":{\"name\":\"f\"}}]}",
+               "a tool that is loaded later");
+    is_refused(MESSAGES,
+               "{\"messages\":[],\"tools\":[{\"name\":\"f\",\"input_schema\":{}"
+               ",\"strict\":true}]}",
+               "a tool that is strict, or loaded later");
     is_refused(RESPONSES, "{\"input\":\"a\",\"previous_response_id\":\"r\"}",
                "an earlier response, or tools");
     is_refused(MESSAGES,
@@ -397,6 +491,45 @@ Test(local_chat, responses_are_the_instructions_and_the_input)
             "{\"instructions\":\"s\",\"input\":\"u\"}",
             "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
             "\"content\": \"u\"}]|null");
+}
+
+#define ITEMS(items) \
+    "{\"input\":[{\"role\":\"user\",\"content\":\"u\"}," items "]}"
+#define ITEM_CALL                                                   \
+    "{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\"," \
+    "\"arguments\""                                                 \
+    ":\"\"}"
+#define ITEM_ANSWER "{\"role\":\"assistant\",\"content\":\"a\"}"
+
+Test(local_chat, items_that_vllm_makes_one_message_of_are_refused)
+{
+    static const char *const all[] = {
+        ITEMS(ITEM_CALL "," ITEM_CALL),
+        ITEMS(ITEM_ANSWER "," ITEM_CALL),
+        ITEMS(ITEM_CALL "," ITEM_ANSWER),
+        ITEMS("{\"role\":\"assistant\",\"content\":[\"a\",\"b\"]}"),
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        is_refused(RESPONSES, all[i], "items that become one message");
+    }
+    becomes(ENGINE_VLLM, RESPONSES, false, ITEMS(ITEM_ANSWER "," ITEM_ANSWER),
+            "[{\"role\": \"user\", \"content\": \"u\"}, {\"role\": "
+            "\"assistant\", \"content\": \"a\"}, {\"role\": "
+            "\"assistant\", \"content\": \"a\"}]|null");
+}
+
+Test(local_chat, a_tools_schema_without_a_type_is_an_objects)
+{
+    becomes(ENGINE_VLLM, MESSAGES, false,
+            "{\"messages\":[],\"tools\":[{\"name\":\"f\","
+            "\"input_schema\":{\"a\":1}},{\"name\":\"g\","
+            "\"input_schema\":{\"type\":\"array\"}}]}",
+            "[]|[{\"type\": \"function\", \"function\": {\"name\": "
+            "\"f\", \"description\": null, \"parameters\": {\"a\": 1, "
+            "\"type\": \"object\"}}}, {\"type\": \"function\", "
+            "\"function\": {\"name\": \"g\", \"description\": null, "
+            "\"parameters\": {\"type\": \"array\"}}}]");
 }
 
 Test(local_chat, a_tools_result_goes_before_the_message_that_brings_it)

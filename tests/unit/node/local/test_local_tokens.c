@@ -204,6 +204,17 @@ Test(local_tokens, an_embedding_that_is_cut_or_filled_up_is_not_made_here)
                           SCAN_API_EMBEDDINGS));
 }
 
+Test(local_tokens, a_prompt_that_says_at_which_end_it_is_cut_is_not_made_here)
+{
+    cr_expect(is_read("{\"prompt\":\"a\",\"truncate_prompt_tokens\":5}",
+                      SCAN_API_TEXT));
+    cr_expect(is_read("{\"prompt\":\"a\",\"truncation_side\":\"right\"}",
+                      SCAN_API_TEXT));
+    cr_expect_not(is_read("{\"prompt\":\"a\",\"truncate_prompt_tokens\":5,"
+                          "\"truncation_side\":\"right\"}",
+                          SCAN_API_TEXT));
+}
+
 Test(local_tokens, a_truncated_prompt_keeps_its_end_and_the_first_token)
 {
     struct local_answer whole =
@@ -244,6 +255,19 @@ Test(local_tokens, a_template_that_refuses_says_why)
                      SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
                  LOCAL_E_REFUSED);
     cr_expect_not_null(strstr(answer.why, "this role is refused"));
+    tokenizer_ids_fini(&answer.ids);
+}
+
+Test(local_tokens, a_request_that_brings_its_ids_is_not_made_here)
+{
+    struct local_answer answer;
+    struct local_patience patience = LOCAL_PATIENT;
+    const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                       "\"kv_transfer_params\":{\"prompt_token_ids\":[1,2]}}";
+
+    cr_expect_eq(ask(body, SCAN_API_CHAT, &patience, NULL, NULL, 0, &answer),
+                 LOCAL_E_REFUSED);
+    cr_expect_str_eq(answer.why, "the request brings its ids");
     tokenizer_ids_fini(&answer.ids);
 }
 
