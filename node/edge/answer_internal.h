@@ -33,6 +33,8 @@ bool response_find_head(struct upstream *up, const char **bytes, size_t *len)
 /* Keeps bytes until more come, behind those in up->partial: 0, or -ENOBUFS. */
 int response_keep(struct upstream *up, const char *bytes, size_t len)
     ON_LANE MUST_CHECK;
+/* They are not needed any more. Repeating it is harmless. */
+void response_drop_partial(struct upstream *up) ON_LANE;
 
 /* Bytes of an answer, in the lane's scratch or in up->partial. */
 void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;

@@ -4,21 +4,13 @@
 
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
-/* The first buffer of a connection is not charged: there are only so many
- * connections, and so a small request is read however much is held. */
-static struct quota_bucket *
-owner_of(const struct client *client, size_t size)
-{
-    return size > EDGE_INPUT_BYTES ? client->quota : NULL;
-}
-
 void
 client_give_in(struct client *client)
 {
     if (client->in != NULL) {
         lane_memory_give(&client->lane->memory,
-                         owner_of(client, client->in_size), client->in,
-                         client->in_size);
+                         lane_memory_owner(client->quota, client->in_size),
+                         client->in, client->in_size);
         client->in = NULL;
         client->in_size = 0;
         client->in_len = 0;
@@ -33,16 +25,17 @@ client_grow_in(struct client *client, size_t size)
     if (size <= client->in_size) {
         return true;
     }
-    char *grown = lane_memory_take(&client->lane->memory,
-                                   owner_of(client, size), size, &got);
+    char *grown =
+        lane_memory_take(&client->lane->memory,
+                         lane_memory_owner(client->quota, size), size, &got);
     if (grown == NULL) {
         return false;
     }
     if (client->in != NULL) {
         memcpy(grown, client->in, client->in_len);
         lane_memory_give(&client->lane->memory,
-                         owner_of(client, client->in_size), client->in,
-                         client->in_size);
+                         lane_memory_owner(client->quota, client->in_size),
+                         client->in, client->in_size);
     }
     client->in = grown;
     client->in_size = got;

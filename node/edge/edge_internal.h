@@ -91,7 +91,7 @@
 
 #define EDGE_SCRATCH_BYTES ((size_t)64 << 10) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   ((size_t)4 << 10) /* to a head on its way, at most */
-#define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
+#define EDGE_INPUT_BYTES   LANE_MEMORY_SMALL /* first read of a request */
 #define WAITING_ANSWER_MAX 4096 /* tokens of an answer that count in turns */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  ((size_t)64 << 20) /* read and dropped at the end */

@@ -24,6 +24,7 @@
 
 #define LANE_MEMORY_SMALLEST 4096U
 #define LANE_MEMORY_CLASSES  20U /* up to 2 GiB */
+#define LANE_MEMORY_SMALL    ((size_t)16 << 10)
 
 struct lane_memory {
     struct lane_memory_free *free[LANE_MEMORY_CLASSES];
@@ -49,6 +50,15 @@ void lane_memory_fini(struct lane_memory *memory);
  * NULL: over a bound, or none left. */
 char *lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
                        size_t size, size_t *got) ON_LANE;
+
+/* Whom a buffer of that size is charged to: a small one to nobody. There are only
+ * so many connections and exchanges, each with one of a kind, and so what is
+ * small is served however much is held. */
+static inline struct quota_bucket *
+lane_memory_owner(struct quota_bucket *owner, size_t size)
+{
+    return size > LANE_MEMORY_SMALL ? owner : NULL;
+}
 
 /* Gives back a buffer of exactly the size that was got, with its owner. */
 void lane_memory_give(struct lane_memory *memory, struct quota_bucket *owner,

@@ -15,13 +15,6 @@ sent_body(const struct client *client)
     };
 }
 
-/* Small ones are charged to nobody, as those that clients send. */
-static struct quota_bucket *
-owner_of(const struct exchange *x, size_t size)
-{
-    return size > EDGE_INPUT_BYTES ? x->client->quota : NULL;
-}
-
 void
 naming_release(struct exchange *x)
 {
@@ -29,8 +22,8 @@ naming_release(struct exchange *x)
 
     if (naming->body != NULL) {
         lane_memory_give(&x->client->lane->memory,
-                         owner_of(x, naming->body_size), naming->body,
-                         naming->body_size);
+                         lane_memory_owner(x->client->quota, naming->body_size),
+                         naming->body, naming->body_size);
         naming->body = NULL;
     }
 }
@@ -45,7 +38,8 @@ reserve(struct exchange *x, size_t size)
         return true;
     }
     naming_release(x);
-    naming->body = lane_memory_take(&x->client->lane->memory, owner_of(x, size),
+    naming->body = lane_memory_take(&x->client->lane->memory,
+                                    lane_memory_owner(x->client->quota, size),
                                     size, &naming->body_size);
     return naming->body != NULL;
 }

@@ -129,14 +129,22 @@ prefill_begin(struct exchange *x)
     dispatch_prefill_failed(&x->dispatch, &failure);
 }
 
+static void ON_LANE
+give_params(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    size_t size = x->split->params_size;
+
+    lane_memory_give(&lane->memory,
+                     lane_memory_owner(&lane->node->engines, size),
+                     x->split->params, size);
+}
+
 void
 prefill_forget(struct exchange *x)
 {
-    struct lane *lane = x->client->lane;
-
     if (x->split->params != NULL) {
-        lane_memory_give(&lane->memory, &lane->node->engines, x->split->params,
-                         x->split->params_size);
+        give_params(x);
         x->split->params = NULL;
         x->split->params_len = 0;
         x->split->params_size = 0;
@@ -180,15 +188,15 @@ keep(struct exchange *x, struct slice bytes)
         return false;
     }
     if (need > split->params_size) {
-        char *grown =
-            lane_memory_take(&lane->memory, &lane->node->engines, need, &size);
+        char *grown = lane_memory_take(
+            &lane->memory, lane_memory_owner(&lane->node->engines, need), need,
+            &size);
         if (grown == NULL) {
             return false;
         }
         if (split->params != NULL) {
             memcpy(grown, split->params, split->params_len);
-            lane_memory_give(&lane->memory, &lane->node->engines, split->params,
-                             split->params_size);
+            give_params(x);
         }
         split->params = grown;
         split->params_size = size;
@@ -249,7 +257,7 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
 
     if (up->partial != NULL) {
         if (response_keep(up, *bytes, *len) < 0) {
-            upstream_failed(up, DISPATCH_BAD);
+            upstream_failed(up, DISPATCH_EXHAUSTED);
             return false;
         }
         *bytes = up->partial;

@@ -7,42 +7,44 @@
 #include "node/edge/answer_internal.h"
 /* The head */
 
+void
+response_drop_partial(struct upstream *up)
+{
+    if (up->partial != NULL) {
+        lane_memory_give(
+            &up->lane->memory,
+            lane_memory_owner(&up->lane->node->engines, up->partial_size),
+            up->partial, up->partial_size);
+        up->partial = NULL;
+        up->partial_len = 0;
+    }
+}
+
 int
 response_keep(struct upstream *up, const char *bytes, size_t len)
 {
-    struct lane_memory *memory = &up->lane->memory;
     size_t need = up->partial_len + len;
+    size_t had = up->partial_len;
     size_t got;
 
     CHECK(bytes != NULL);
     if (up->partial == NULL || need > up->partial_size) {
-        char *grown =
-            lane_memory_take(memory, &up->lane->node->engines, need, &got);
+        char *grown = lane_memory_take(
+            &up->lane->memory,
+            lane_memory_owner(&up->lane->node->engines, need), need, &got);
         if (grown == NULL) {
             return -ENOBUFS;
         }
         if (up->partial != NULL) {
-            memcpy(grown, up->partial, up->partial_len);
-            lane_memory_give(memory, &up->lane->node->engines, up->partial,
-                             up->partial_size);
+            memcpy(grown, up->partial, had);
+            response_drop_partial(up);
         }
         up->partial = grown;
         up->partial_size = got;
     }
-    memcpy(up->partial + up->partial_len, bytes, len);
+    memcpy(up->partial + had, bytes, len);
     up->partial_len = need;
     return 0;
-}
-
-static void ON_LANE
-drop_partial(struct upstream *up)
-{
-    if (up->partial != NULL) {
-        lane_memory_give(&up->lane->memory, &up->lane->node->engines,
-                         up->partial, up->partial_size);
-        up->partial = NULL;
-        up->partial_len = 0;
-    }
 }
 
 /* A 204 or 304 has no body, whatever its engine says of one. */
@@ -472,7 +474,7 @@ response_find_head(struct upstream *up, const char **bytes, size_t *len)
                 memmove(up->partial, rest.ptr, rest.len);
                 up->partial_len = rest.len;
             } else if (response_keep(up, rest.ptr, rest.len) < 0) {
-                upstream_failed(up, DISPATCH_BAD);
+                upstream_failed(up, DISPATCH_EXHAUSTED);
             }
             return false;
         }
@@ -565,7 +567,7 @@ take_head(struct upstream *up, const char **bytes, size_t *len)
 {
     if (up->partial != NULL) {
         if (response_keep(up, *bytes, *len) < 0) {
-            upstream_failed(up, DISPATCH_BAD);
+            upstream_failed(up, DISPATCH_EXHAUSTED);
             return false;
         }
         *bytes = up->partial;
@@ -637,7 +639,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     /* The head's bytes may lie in up->partial until they are sent. */
     pass(up, !resumed, bytes, len);
     if (up->state == UPSTREAM_BUSY) {
-        drop_partial(up);
+        response_drop_partial(up);
     }
 }
 

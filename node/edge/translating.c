@@ -18,6 +18,8 @@
 #define ROOM_MORE  4096U /* beyond what the body takes */
 #define ROOM_TIMES 8U    /* arguments of tools are quoted once more */
 
+static const char no_room[] = "limits.buffered_bytes_max is reached; try again";
+
 /* A path, and what is asked for in its place. */
 static const struct {
     const char *path;
@@ -74,7 +76,8 @@ translating_release(struct exchange *x)
     struct edge_dialect *d = &x->dialect;
 
     if (d->body != NULL) {
-        lane_memory_give(&x->client->lane->memory, x->client->quota, d->body,
+        lane_memory_give(&x->client->lane->memory,
+                         lane_memory_owner(x->client->quota, d->size), d->body,
                          d->size);
         d->body = NULL;
         d->chat.len = 0;
@@ -139,10 +142,11 @@ translate(struct exchange *x, size_t room)
 {
     struct edge_dialect *d = &x->dialect;
 
-    d->body = lane_memory_take(&x->client->lane->memory, x->client->quota, room,
+    d->body = lane_memory_take(&x->client->lane->memory,
+                               lane_memory_owner(x->client->quota, room), room,
                                &d->size);
     if (d->body == NULL) {
-        d->why = "limits.buffered_bytes_max is reached";
+        d->why = no_room;
         return true;
     }
     struct buf out = buf_over(d->body, d->size);
@@ -182,6 +186,10 @@ translating_refuse(struct exchange *x)
 {
     char text[256];
 
+    if (x->dialect.why == no_room) {
+        reply_error(x->client, 503, "overloaded", no_room);
+        return;
+    }
     (void)snprintf(text, sizeof(text),
                    "the engine has no %s, and the request cannot be served by "
                    "%s: %s",
@@ -222,7 +230,8 @@ bool
 translating_unknown(struct exchange *x, unsigned status)
 {
     return x->dialect.possible && !x->dialect.on && says_unknown(status) &&
-           (x->dialect.api != DIALECT_RESPONSES || translating_prepare(x));
+           (x->dialect.api != DIALECT_RESPONSES || translating_prepare(x) ||
+            x->dialect.why == no_room);
 }
 
 void

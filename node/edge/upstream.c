@@ -156,17 +156,6 @@ on_closed(struct sock *sock)
     give_unused(upstream_of(sock));
 }
 
-static void ON_LANE
-give_partial(struct upstream *up)
-{
-    if (up->partial != NULL) {
-        lane_memory_give(&up->lane->memory, &up->lane->node->engines,
-                         up->partial, up->partial_size);
-        up->partial = NULL;
-        up->partial_len = 0;
-    }
-}
-
 void
 upstream_close(struct upstream *up)
 {
@@ -176,7 +165,7 @@ upstream_close(struct upstream *up)
     }
     up->state = UPSTREAM_CLOSED;
     deadline_clear(&up->deadline);
-    give_partial(up);
+    response_drop_partial(up);
     upstream_pool_put(up->lane, up->pool);
     up->pool = NULL;
     sock_close(&up->sock, false, on_closed);
@@ -309,7 +298,7 @@ upstream_release(struct upstream *up)
     struct lane *lane = up->lane;
 
     up->exchange = NULL;
-    give_partial(up);
+    response_drop_partial(up);
     if (!up->reusable || !up->pool->current || lane->draining ||
         up->pool->idle_count >= lane->limits.upstream_idle_max) {
         upstream_close(up);

@@ -18,6 +18,16 @@ whole_begin(struct exchange *x, unsigned status)
     x->whole.status = status;
 }
 
+static void ON_LANE
+give(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+
+    lane_memory_give(&lane->memory,
+                     lane_memory_owner(&lane->node->engines, x->whole.size),
+                     x->whole.ptr, x->whole.size);
+}
+
 /* Room for that many bytes in all. */
 static bool ON_LANE
 grow(struct exchange *x, size_t need)
@@ -29,15 +39,15 @@ grow(struct exchange *x, size_t need)
     if (need > (x->dialect.on ? ANSWER_MAX : ERROR_MAX)) {
         return false;
     }
-    char *grown =
-        lane_memory_take(&lane->memory, &lane->node->engines, 2 * need, &got);
+    char *grown = lane_memory_take(
+        &lane->memory, lane_memory_owner(&lane->node->engines, 2 * need),
+        2 * need, &got);
     if (grown == NULL) {
         return false;
     }
     if (whole->ptr != NULL) {
         memcpy(grown, whole->ptr, whole->len);
-        lane_memory_give(&lane->memory, &lane->node->engines, whole->ptr,
-                         whole->size);
+        give(x);
     }
     whole->ptr = grown;
     whole->size = got;
@@ -62,14 +72,10 @@ whole_give(struct exchange *x, struct slice bytes)
 void
 whole_fini(struct exchange *x)
 {
-    struct edge_whole *whole = &x->whole;
-    struct lane *lane = x->client->lane;
-
-    if (whole->ptr != NULL) {
-        lane_memory_give(&lane->memory, &lane->node->engines, whole->ptr,
-                         whole->size);
-        whole->ptr = NULL;
-        whole->len = 0;
+    if (x->whole.ptr != NULL) {
+        give(x);
+        x->whole.ptr = NULL;
+        x->whole.len = 0;
     }
 }
 

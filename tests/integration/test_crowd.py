@@ -7,6 +7,7 @@ import socket
 
 import harness
 from fake_worker import FakeWorker
+from test_messages import MESSAGES, WHOLE, ask, without
 from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
 
 HOSTILE = "127.0.0.2"  # to the node, a client as strange as any other
@@ -106,6 +107,53 @@ class Shares(Crowd):
         self.assertGreater(self.metric(node, 'requests_total{reason="client_bytes"}'), 8)
         self.assertEqual(self.post(b" " * 300000 + b"{}").status, 200)
         self.assert_served()
+
+
+class Full(Crowd):
+    """Clients hold all that limits.buffered_bytes_max lets them: what is small is served, and
+    no worker is blamed for what is not."""
+
+    def serve_full(self, handler):
+        node = self.serve(FakeWorker(self, handler), options=[
+            "--limits.buffered_bytes_max", "1MiB", "--limits.client_bytes_max", "1MiB",
+            "--limits.body_bytes_max", "256KiB", "--limits.head_bytes_max", "64KiB",
+            "--timeouts.body", "1h", "--breaker.failures", "1", "--breaker.open", "60s"])
+        for _ in range(32):  # 16 KiB that came have a buffer of 32 KiB
+            self.strange().sendall(request_bytes(b" " * 200_000)[:16384])
+        harness.wait_until(lambda: self.metric(node, "buffered_bytes") == 1 << 20, "it is full")
+        return node
+
+    def turned(self, node):
+        """What came is read: the lane has looked at its sockets."""
+        before = self.metric(node, "loop_turns_total")
+        harness.wait_until(lambda: self.metric(node, "loop_turns_total") >= before + 2, "turns")
+
+    def test_heads_that_come_in_pieces_pass_or_are_no_fault_of_their_workers(self):
+        def in_pieces(peer, request):
+            size = int(request.headers["x-size"])
+            peer.send("HTTP/1.1 103 Early Hints\r\n\r\n")
+            self.turned(node)
+            peer.send("HTTP/1.1 200 OK\r\nX-Long: " + "v" * size)
+            self.turned(node)
+            peer.send("\r\nContent-Length: 2\r\n\r\nok")
+
+        node = self.serve_full(in_pieces)
+        for size, status in ((100, 200), (20_000, 502), (100, 200)):
+            answer = self.post(headers={"x-size": str(size)})
+            self.assertEqual(answer.status, status, answer.text)
+            if status == 502:
+                self.assertIn("memory here", answer.text)
+        workers = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        self.assertEqual([(w["failures"], w["eligible"]) for w in workers], [(0, True)])
+
+    def test_requests_in_another_form_pass_or_may_come_again(self):
+        self.serve_full(without(lambda peer, request: peer.json(WHOLE)))
+        for text, status, code in (("hello", 200, None), ("x" * 9000, 503, "overloaded_error")):
+            body = ask(messages=[{"role": "user", "content": text}])
+            answer = self.post(body, path=MESSAGES)
+            self.assertEqual(answer.status, status, answer.text)
+            if code is not None:
+                self.assertEqual(answer.json()["error"]["type"], code)
 
 
 class Reserve(Crowd):
