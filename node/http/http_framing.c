@@ -5,6 +5,9 @@
 /* So many digits always fit 64 bits. */
 #define LENGTH_DIGITS_MAX 19
 
+/* Of Connection, over all its lines: each field is looked for in there. */
+#define CONNECTION_BYTES_MAX 512
+
 static bool
 has(const struct http_head *head, enum http_field field)
 {
@@ -144,24 +147,34 @@ read_connection_list(struct connection *connection, struct slice list)
     }
 }
 
-static void
-read_connection(struct http_head *head)
+static int
+read_connection(struct http_parse *parse)
 {
+    struct http_head *head = parse->head;
     struct connection connection = {0};
+    size_t first = has(head, HTTP_FIELD_CONNECTION)
+                       ? head->field_first[HTTP_FIELD_CONNECTION]
+                       : head->headers_count;
+    size_t bytes = 0;
 
-    if (has(head, HTTP_FIELD_CONNECTION)) {
-        for (size_t i = head->field_first[HTTP_FIELD_CONNECTION];
-             i < head->headers_count; i++) {
-            if (head->headers[i].field == HTTP_FIELD_CONNECTION) {
-                read_connection_list(&connection, head->headers[i].value);
-            }
+    for (size_t i = first; i < head->headers_count; i++) {
+        if (head->headers[i].field != HTTP_FIELD_CONNECTION) {
+            continue;
         }
+        struct slice list = head->headers[i].value;
+        bytes += list.len;
+        if (bytes > CONNECTION_BYTES_MAX) {
+            return http_parse_refuse(parse, HTTP_E_LIMIT, 431, list.ptr,
+                                     "Connection is longer than 512 bytes");
+        }
+        read_connection_list(&connection, list);
     }
     head->connection_names = connection.names;
     head->keep_alive =
         !connection.closes && (head->minor != 0 || connection.keeps);
     head->upgrade = connection.upgrades && head->minor != 0 &&
                     has(head, HTTP_FIELD_UPGRADE);
+    return 0;
 }
 
 /* The only expectation there is, and it is none under HTTP/1.0. */
@@ -187,7 +200,7 @@ http_parse_request_framing(struct http_parse *parse)
     int outcome = read_body(parse);
 
     if (outcome == 0) {
-        read_connection(parse->head);
+        outcome = read_connection(parse);
     }
     if (outcome == 0 && has(parse->head, HTTP_FIELD_EXPECT)) {
         outcome = read_expect(parse);
@@ -213,10 +226,12 @@ http_parse_response_framing(struct http_parse *parse,
     CHECK(parse->response && head->headers_count <= HTTP_HEADERS_MAX);
     head->body = HTTP_BODY_CLOSE;
     outcome = read_body(parse);
+    if (outcome == 0) {
+        outcome = read_connection(parse);
+    }
     if (outcome != 0) {
         return outcome;
     }
-    read_connection(head);
     if (has_no_body(head->status, to_method)) {
         head->body = HTTP_BODY_NONE;
         head->content_length = 0;

@@ -20,7 +20,8 @@
  * cheaper than keeping a state machine.
  *
  * Role: core. Owns: nothing; every slice points into the caller's bytes.
- * Thread: any. Limits: struct http_limits, HTTP_HEADERS_MAX.
+ * Thread: any. Limits: struct http_limits, HTTP_HEADERS_MAX, 512 bytes of
+ * Connection.
  * Errors: named outcomes; `fault` says what was wrong, `fault_at` where.
  */
 #ifndef NODE_HTTP_HEAD_H

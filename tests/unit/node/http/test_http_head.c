@@ -526,6 +526,35 @@ Test(node_http_head, targets_headers_and_heads_are_bounded)
     expect_limited(50, HTTP_HEADERS_MAX + 1, &limits, HTTP_E_LIMIT, 431);
 }
 
+/* A head with two lines of Connection, of commas: outcome and fault_status. */
+static void
+expect_connection(const char *first, size_t one, size_t other, int outcome,
+                  unsigned status)
+{
+    bool response = first[0] == 'H';
+    char commas[600];
+    struct buf wire;
+
+    memset(commas, ',', sizeof(commas));
+    buf_init(&wire, 8192);
+    buf_printf(&wire,
+               "%s\r\nConnection: %.*s\r\nA: b\r\nconnection: %.*s\r\n\r\n",
+               first, (int)one, commas, (int)other, commas);
+    cr_assert_eq(parse(buf_slice(&wire), response, HTTP_GET), outcome);
+    cr_assert_eq(head.fault_status, status);
+    buf_fini(&wire);
+}
+
+Test(node_http_head, what_connection_lists_is_bounded)
+{
+    expect_connection("GET / HTTP/1.0", 512, 0, 0, 0);
+    expect_connection("GET / HTTP/1.0", 256, 256, 0, 0);
+    expect_connection("GET / HTTP/1.0", 513, 0, HTTP_E_LIMIT, 431);
+    expect_connection("GET / HTTP/1.0", 256, 257, HTTP_E_LIMIT, 431);
+    expect_connection("HTTP/1.1 200 OK", 256, 256, 0, 0);
+    expect_connection("HTTP/1.1 200 OK", 256, 257, HTTP_E_LIMIT, 502);
+}
+
 Test(node_http_head, a_limit_is_found_before_the_head_is_whole)
 {
     struct http_limits limits = {
