@@ -151,15 +151,18 @@ refuse_model(struct client *client, const char *tenant, const char *model)
     reply_error(client, 403, "model_not_allowed", message);
 }
 
-/* The model of a form, if no engine can read another one out of it. */
+/* The model of a form, if no engine can read another one out of it: of two
+ * boundaries each would be some engine's. */
 static struct slice ON_LANE
 sole_model(const struct exchange *x)
 {
     const struct http_head *head = &x->client->lane->head;
     const struct http_header *type =
         http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
+    uint32_t bit = UINT32_C(1) << HTTP_FIELD_CONTENT_TYPE;
 
-    return type != NULL && !request_is_encoded(head)
+    return type != NULL && (head->fields_repeated & bit) == 0 &&
+                   !request_is_encoded(head)
                ? scan_form_sole_model(type->value, x->body)
                : SLICE("");
 }

@@ -136,6 +136,16 @@ class Keys(Proxy):
                                              "content-type": "application/vnd.any+json"})):
             self.refused(answer, 403, "model_not_allowed")
         self.assertEqual(upload(form("m")).status, 200)
+        # Of two boundaries an engine may take the second, whose form is a file of the first.
+        body = ('--b\r\ncontent-disposition: form-data; name="model"\r\n\r\nm\r\n'
+                '--b\r\ncontent-disposition: form-data; name="f"; filename="f"\r\n\r\n' +
+                form("other").replace("--b", "--c") + "\r\n--b--\r\n").encode()
+        kind = "Content-Type: multipart/form-data; boundary="
+        s = self.connect()
+        s.sendall((f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: h\r\n{kind}b\r\n{kind}c\r\n"
+                   f"Authorization: Bearer {some}\r\nContent-Length: {len(body)}\r\n\r\n")
+                  .encode() + body)
+        self.assertEqual(read_answer(s)[0], 403)
         harness.wait_until(lambda: self.models(every) == ["m", "other"], "models are known")
         self.assertEqual(self.models(some), ["m"])
         for key, models in ((some, ["m"]), (every, ["m", "other"])):
