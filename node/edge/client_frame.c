@@ -211,7 +211,9 @@ await_body(struct client *client, size_t came, size_t room)
             return FRAME_REFUSED;
         }
     }
-    lane_time(client->lane, &client->deadline, LANE_TIMEOUT_BODY);
+    if (!client->reserved) {
+        lane_time(client->lane, &client->deadline, LANE_TIMEOUT_BODY);
+    }
     return FRAME_MORE;
 }
 

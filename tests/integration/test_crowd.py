@@ -160,7 +160,8 @@ class Reserve(Crowd):
     def test_a_full_node_answers_for_its_health_and_for_nothing_else(self):
         node = self.serve(FakeWorker(self, echo),
                           options=["--limits.connections_max", "4",
-                                   "--limits.client_connections_max", "4"])
+                                   "--limits.client_connections_max", "4",
+                                   "--timeouts.body", "1h"])
         for _ in range(4):
             s = self.strange()
             s.sendall(request_bytes(chat()))
@@ -174,9 +175,12 @@ class Reserve(Crowd):
         s = self.connect()
         s.sendall(request_bytes(b" " * 1048576)[:200])
         self.assertEqual(read_answer(s)[0], 503)
-        # Who says nothing does not keep the place.
+        # Who says nothing does not keep the place, nor who promises more.
         s = self.connect()
         self.assertEqual(s.recv(1), b"")
+        s = self.connect()
+        s.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
+        self.assertEqual(read_answer(s)[0], 408)
         self.assertEqual(self.metric(node, 'connections_refused_total{reason="max"}'), 0)
 
     def test_who_is_refused_hears_so_whatever_it_has_sent(self):
