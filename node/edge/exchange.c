@@ -11,7 +11,8 @@
 #include "node/route/dispatch.h"
 
 /* limits.head_bytes_max is at most 1 MiB. */
-#define HEAD_MAX_BYTES (((size_t)1 << 20) + EDGE_ADDED_BYTES)
+#define HEAD_MAX_BYTES  (((size_t)1 << 20) + EDGE_ADDED_BYTES)
+#define HEAD_KEPT_BYTES ((size_t)8 << 10) /* from request to request */
 
 _Static_assert(WORKERS_MAX > 256 || sizeof(struct exchange) <= 2816,
                "a stream keeps it to its end: what few need is a part");
@@ -65,6 +66,15 @@ exchange_part(struct exchange *x, size_t size)
     part->next = x->parts;
     x->parts = part;
     return part->bytes;
+}
+
+static void
+trim_head(struct exchange *x)
+{
+    if (x->head.size > HEAD_KEPT_BYTES) {
+        buf_fini(&x->head);
+        buf_init(&x->head, HEAD_MAX_BYTES);
+    }
 }
 
 static void
@@ -193,6 +203,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     translating_fini(x);
     rewriting_fini(x);
     free_parts(x);
+    trim_head(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);

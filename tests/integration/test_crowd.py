@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import socket
+import threading
 
 import harness
 from fake_worker import FakeWorker
@@ -154,6 +155,37 @@ class Full(Crowd):
             self.assertEqual(answer.status, status, answer.text)
             if code is not None:
                 self.assertEqual(answer.json()["error"]["type"], code)
+
+
+class Heads(Crowd):
+    def test_what_long_heads_took_is_given_back(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+
+        def wait(peer, request):
+            go.wait(harness.IO_TIMEOUT_S)
+            peer.json({})
+
+        def used():
+            values = harness.metrics(node.at("admin"))
+            return values['kvasir_process_heap_bytes{state="used"}']  # 0 with a sanitizer
+
+        def crowd(body, extra=""):
+            go.clear()
+            held = [self.connect() for _ in range(64)]
+            for s in held:
+                s.sendall(request_bytes(body, extra))
+            harness.wait_until(lambda: self.metric(node, "inflight") == 64, "all are in flight")
+            go.set()
+            for s in held:
+                self.assertEqual(read_answer(s)[0], 200)
+                s.close()
+            harness.wait_until(lambda: self.metric(node, "connections") == 0, "they are gone")
+            return used()
+
+        node = self.serve(FakeWorker(self, wait))
+        before = crowd(chat("x" * 20_000))  # buffers of that size stay
+        self.assertLess(crowd(chat(), f"X-Long: {'v' * 20_000}\r\n") - before, 1 << 20)
 
 
 class Reserve(Crowd):
