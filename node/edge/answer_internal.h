@@ -183,7 +183,7 @@ void alive_close(struct exchange *x, unsigned status, struct buf *out) ON_LANE;
 /* whole.c */
 
 /* The answer's head came: its body is held. */
-void whole_begin(struct exchange *x, unsigned status) ON_LANE;
+void whole_begin(struct exchange *x, const struct http_head *head) ON_LANE;
 /* The next bytes of it. */
 void whole_give(struct exchange *x, struct slice bytes) ON_LANE;
 /* It is whole (broken: it broke off): sends what the client gets for it. May

@@ -137,7 +137,9 @@ struct edge_whole {
     bool gathers;    /* it is held, and nothing of it has been sent */
     bool over;       /* it is larger than may be held */
     unsigned status; /* of its head */
-    char *ptr;       /* of its body so far, decoded; or NULL */
+    bool says_when;  /* the same: its client may come again ... */
+    uint32_t retry_after_s;
+    char *ptr; /* of its body so far, decoded; or NULL */
     size_t size;
     size_t len;
 };

@@ -65,9 +65,12 @@ reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
     if (x->shown && x->pool != NULL && status >= 200 && status < 300) {
         add_placement(out, x);
     }
-    if (x->dispatch.state == DISPATCH_LOST && x->dispatch.busy.status != 0) {
+    bool lost =
+        x->dispatch.state == DISPATCH_LOST && x->dispatch.busy.status != 0;
+    if (lost || x->whole.says_when) {
         buf_add_text(out, "\r\nRetry-After: ");
-        buf_add_uint(out, x->dispatch.busy.retry_after_s);
+        buf_add_uint(out, lost ? x->dispatch.busy.retry_after_s
+                               : x->whole.retry_after_s);
     }
     buf_add_text(out, "\r\nx-request-id: ");
     buf_add_text(out, x->dispatch.id);

@@ -155,7 +155,7 @@ begin(struct upstream *up, const struct http_head *head)
             return false;
         }
     } else if ((x->alive.told || x->dialect.on) && !stream) {
-        whole_begin(x, head->status);
+        whole_begin(x, head);
     }
     if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
         client->framing.missing != 0 || (rewriting_is_on(x) && x->minor_0) ||

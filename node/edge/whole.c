@@ -11,11 +11,16 @@
 #define ANSWER_MAX ((size_t)16 << 20)
 
 void
-whole_begin(struct exchange *x, unsigned status)
+whole_begin(struct exchange *x, const struct http_head *head)
 {
+    struct dispatch_failure failure = {.status = head->status};
+
     CHECK(!x->whole.gathers);
+    upstream_read_retry(head, &failure);
     x->whole.gathers = true;
-    x->whole.status = status;
+    x->whole.status = head->status;
+    x->whole.says_when = failure.has_retry_after;
+    x->whole.retry_after_s = failure.retry_after_s;
 }
 
 static void ON_LANE

@@ -210,6 +210,14 @@ class Messages(Proxy):
             self.assertEqual(got.json(), {"type": "error", "error": {
                 "type": "invalid_request_error", "message": "too long"}})
 
+    def test_when_to_come_again_is_told(self):
+        def busy(peer, request):
+            peer.answer(429, b'{"error": {"message": "busy"}}', "Retry-After: 7\r\n")
+
+        self.serve(FakeWorker(self, without(busy)))
+        got = self.send(ask())
+        self.assertEqual((got.status, got.headers.get("retry-after")), (429, "7"))
+
     def test_what_has_no_counterpart_is_refused_by_name(self):
         worker = FakeWorker(self, without(chats))
         self.serve(worker)
