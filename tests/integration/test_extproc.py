@@ -456,7 +456,7 @@ class Living(ExtprocCase):
     def refuses(self, node):
         try:
             socket.create_connection(node.at("extproc"), timeout=5).close()
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, ConnectionResetError):
             return True
         return False
 
