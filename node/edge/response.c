@@ -546,8 +546,9 @@ hold(struct upstream *up, const char *end)
     size_t size = up->lane->head.size_bytes;
 
     if (up->lane->head.body != HTTP_BODY_CHUNKED ||
-        (up->sock.wanted & SOCK_WRITE) != 0) {
-        return false;
+        (up->sock.wanted & SOCK_WRITE) != 0 ||
+        up->exchange->client->framing.missing != 0) {
+        return false; /* nobody else may be asked, or nothing more is sent */
     }
     if (up->partial != NULL) { /* it is in there */
         memmove(up->partial, end - size, size);

@@ -1,6 +1,7 @@
 """Forms that go to a worker while they come: when they do, what is held of them,
 and what becomes of them when somebody gives up."""
 import contextlib
+import select
 import socket
 import subprocess
 import sys
@@ -182,6 +183,30 @@ class Forms(Proxy):
         self.assertEqual((status, answer), (413, b"too long for me"))
         self.assertEqual(headers["connection"], "close")
         self.at_rest()
+
+    def test_a_head_before_the_form_is_whole_waits_for_nothing(self):
+        sent, go_on = threading.Event(), threading.Event()
+        self.addCleanup(go_on.set)
+
+        def answer(peer, request):
+            peer._exactly(4096)
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            sent.set()
+            go_on.wait(harness.IO_TIMEOUT_S)
+            peer.send("0\r\n\r\n")
+            peer.wait_closed()
+        answer.reads_body = True
+        self.node = self.serve(FakeWorker(self, answer))
+        body = form(FILE * 8)
+        s = self.begin(body, 64 << 10)
+        self.assertTrue(sent.wait(harness.IO_TIMEOUT_S))
+        for at in range(64 << 10, len(body) // 2, 8192):  # more of it comes all the time
+            s.sendall(body[at:at + 8192])
+            if select.select([s], [], [], 0.01)[0]:
+                break
+        else:
+            self.fail("there is no answer")
+        self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200 "))
 
     def test_a_client_that_leaves_ends_it_at_the_worker(self):
         worker = self.serve_slow()
