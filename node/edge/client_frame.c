@@ -59,12 +59,13 @@ client_release_request(struct client *client)
     client->request_bytes = 0;
 }
 
-/* So that refusals, too, can be read by the page. */
+/* What refusals, too, go by. */
 static void
-note_origin(struct client *client, const struct http_head *head)
+note_asker(struct client *client, const struct http_head *head)
 {
     const struct http_header *origin = http_head_find(head, HTTP_FIELD_ORIGIN);
 
+    client->framing.head_only = head->method_id == HTTP_HEAD;
     client->framing.origin_len = 0;
     if (origin != NULL) {
         client->framing.origin_at = (uint32_t)(origin->value.ptr - client->in);
@@ -82,6 +83,7 @@ note_framing(struct client *client, const struct http_head *head)
         .known = true,
         .keep_alive = head->keep_alive,
         .minor_0 = head->minor == 0,
+        .head_only = client->framing.head_only,
         .expect = head->expect_continue,
         .chunked = head->body == HTTP_BODY_CHUNKED,
         .form = form_may_go(head),
@@ -152,7 +154,7 @@ frame_head(struct client *client)
                        lane->head.fault);
         return FRAME_REFUSED;
     }
-    note_origin(client, &lane->head);
+    note_asker(client, &lane->head);
     if (client->reserved && route_kind_of(&lane->head, "") != ROUTE_LOCAL) {
         return refuse_crowd(client);
     }

@@ -38,8 +38,7 @@
  * client's input buffer, an answer's from the lane's scratch, and only what the
  * kernel does not take is copied. Whoever cannot write stops the other side's
  * reading, so each stream holds at most one scratch of bytes. Exceptions are
- * answers that are held until they are whole, and streams that may go on
- * elsewhere.
+ * answers held until they are whole, and streams that may go on elsewhere.
  *
  * Role: shell. Thread: everything below belongs to one lane, and only what is
  * reached through struct node is shared.
@@ -242,8 +241,9 @@ enum client_state {
 struct client_framing {
     bool known; /* its head was parsed */
     bool keep_alive;
-    bool minor_0; /* HTTP/1.0 */
-    bool expect;  /* wants a 100 Continue that was not sent yet */
+    bool minor_0;   /* HTTP/1.0 */
+    bool head_only; /* HEAD: answers have no body */
+    bool expect;    /* wants a 100 Continue that was not sent yet */
     bool chunked;
     bool form; /* form_may_go(), as far as is known */
     size_t head_bytes;

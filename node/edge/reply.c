@@ -170,9 +170,6 @@ reply_send(struct client *client, unsigned status, const char *content_type,
            struct slice body)
 {
     struct buf *out = &client->lane->text;
-    /* The parsed head is of this very request, unless it was refused. */
-    bool head_only = !client->drop && client->exchange == NULL &&
-                     client->lane->head.method_id == HTTP_HEAD;
 
     form_cut(client);
     if (client->exchange != NULL &&
@@ -184,14 +181,13 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     if (client->exchange == NULL) {
         count_end(client, status);
     } else {
-        head_only = client->exchange->method == HTTP_HEAD;
         exchange_drop(client->exchange, status);
     }
     struct iovec parts[2] = {
         {.iov_base = out->ptr, .iov_len = out->len},
         {.iov_base = (void *)(uintptr_t)body.ptr, .iov_len = body.len},
     };
-    bool whole = body.len != 0 && !head_only;
+    bool whole = body.len != 0 && !client->framing.head_only;
     int sent = out->failed ? -1 : client_send(client, parts, whole ? 2 : 1);
     if (sent < 0) {
         client_close(client, true);

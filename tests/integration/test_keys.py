@@ -107,6 +107,8 @@ class Keys(Proxy):
         s.sendall(request_bytes(b"x" * 1000, "Expect: 100-continue\r\n")[:-1000])
         status, headers, _, _ = read_answer(s)
         self.assertEqual((status, headers["connection"]), (401, "close"))
+        answer = harness.raw(self.address, b"HEAD /v1/models HTTP/1.1\r\nHost: h\r\n\r\n")
+        self.assertRegex(answer, rb"^HTTP/1.1 401 (.*\r\n)+\r\n$")  # and no body
 
     def test_a_tenant_with_models_may_use_these_alone(self):
         (some, some_line), (every, every_line) = self.make(), self.make()
