@@ -400,7 +400,7 @@ static const struct config_key node_keys[] = {
     {"limits.body_rate_min", CONFIG_SIZE, AT(limits.body_rate_min), "1KiB", 0, GIB, NULL,
      "Bytes a second, on average, at which a request body must come after its first timeouts.body; a slower one is answered 408. 0: any."},
     {"limits.buffered_bytes_max", CONFIG_SIZE, AT(limits.buffered_bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
-     "Requests and answers held at one time, beyond the first 16KiB of each connection; what does not fit is answered 503."},
+     "Requests and answers held at one time, beyond the first 16KiB of each connection, and an eighth more of answers that clients have yet to take; what does not fit is answered 503."},
     {"limits.client_bytes_max", CONFIG_SIZE, AT(limits.client_bytes_max), "0", 0, 1024 * GIB, NULL,
      "Of these the bytes for one client address (IPv6: for one /64); what does not fit is answered 429. 0: one request, and beyond that as much as is still free."},
     {"limits.json_depth_max", CONFIG_COUNT, AT(limits.json_depth_max), "128", 8, 1024, NULL,

@@ -22,8 +22,8 @@ keep_rest(struct client *client, const struct iovec *parts, unsigned count,
         rest += parts[i].iov_len;
     }
     rest -= taken;
-    client->out = lane_memory_take(&client->lane->memory, client->quota, rest,
-                                   &client->out_size);
+    client->out = lane_memory_take_out(&client->lane->memory, client->quota,
+                                       rest, &client->out_size);
     if (client->out == NULL) {
         return -ENOBUFS;
     }

@@ -46,13 +46,13 @@ class_of(size_t size)
 
 static bool
 may_take(struct lane_memory *memory, const struct quota_bucket *owner,
-         size_t bytes)
+         size_t bytes, uint64_t max)
 {
     const struct quota_ask ask = {
         .own = counter_read(&owner->bytes),
         .more = bytes,
         .all = counter_read(memory->held),
-        .max = memory->held_max_bytes,
+        .max = max,
         .cap = memory->owner_max_bytes,
         .floor = memory->owner_min_bytes,
     };
@@ -62,9 +62,9 @@ may_take(struct lane_memory *memory, const struct quota_bucket *owner,
     return verdict == QUOTA_GRANTED;
 }
 
-char *
-lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
-                 size_t size, size_t *got)
+static char *
+take(struct lane_memory *memory, struct quota_bucket *owner, size_t size,
+     uint64_t max, size_t *got)
 {
     unsigned class = class_of(size);
     size_t bytes = (size_t)LANE_MEMORY_SMALLEST << class;
@@ -73,7 +73,7 @@ lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
         memory->over_share = false;
         return NULL;
     }
-    if (owner != NULL && !may_take(memory, owner, bytes)) {
+    if (owner != NULL && !may_take(memory, owner, bytes, max)) {
         return NULL;
     }
     struct lane_memory_free *f = memory->free[class];
@@ -93,6 +93,22 @@ lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
     }
     *got = bytes;
     return (char *)f;
+}
+
+char *
+lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
+                 size_t size, size_t *got)
+{
+    return take(memory, owner, size, memory->held_max_bytes, got);
+}
+
+char *
+lane_memory_take_out(struct lane_memory *memory, struct quota_bucket *owner,
+                     size_t size, size_t *got)
+{
+    uint64_t max = memory->held_max_bytes + memory->held_max_bytes / 8;
+
+    return take(memory, owner, size, max, got);
 }
 
 void

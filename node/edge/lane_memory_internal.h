@@ -8,8 +8,9 @@
  *
  * Role: core. Owns: free buffers; a taken one belongs to the taker until it is
  * given back. Thread: the lane's. Limits: charged bytes (taken, over all lanes
- * of the node) at most held_max, those of one owner as quota.h says; kept free
- * bytes at most free_max_bytes. Errors: NULL.
+ * of the node) at most held_max, and an eighth more for answers that are sent;
+ * those of one owner as quota.h says; kept free bytes at most free_max_bytes.
+ * Errors: NULL.
  */
 #ifndef NODE_LANE_MEMORY_INTERNAL_H
 #define NODE_LANE_MEMORY_INTERNAL_H
@@ -50,6 +51,13 @@ void lane_memory_fini(struct lane_memory *memory);
  * NULL: over a bound, or none left. */
 char *lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
                        size_t size, size_t *got) ON_LANE;
+
+/* The same for an answer that its client has yet to take: an eighth more than
+ * held_max may be held for these, so that requests that come keep nobody from
+ * the answer that he waits for. */
+char *lane_memory_take_out(struct lane_memory *memory,
+                           struct quota_bucket *owner, size_t size, size_t *got)
+    ON_LANE;
 
 /* Whom a buffer of that size is charged to: a small one to nobody. There are only
  * so many connections and exchanges, each with one of a kind, and so what is

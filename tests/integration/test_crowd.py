@@ -147,6 +147,10 @@ class Full(Crowd):
         workers = harness.request(node.at("admin"), "GET", "/admin/workers").json()
         self.assertEqual([(w["failures"], w["eligible"]) for w in workers], [(0, True)])
 
+    def test_who_waits_for_a_large_answer_gets_it(self):
+        self.serve_full(lambda peer, request: peer.answer(200, b"x" * (8 << 20)))
+        self.assertEqual(len(self.post().body), 8 << 20)
+
     def test_requests_in_another_form_pass_or_may_come_again(self):
         self.serve_full(without(lambda peer, request: peer.json(WHOLE)))
         for text, status, code in (("hello", 200, None), ("x" * 9000, 503, "overloaded_error")):

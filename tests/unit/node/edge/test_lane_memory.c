@@ -76,6 +76,31 @@ Test(node_lane_memory, who_holds_as_much_as_is_free_gets_no_more_but_others_do)
     lane_memory_fini(&memory);
 }
 
+Test(node_lane_memory, answers_get_an_eighth_more_than_all_else)
+{
+    role_is_lane();
+    struct counter held = {0};
+    struct quota_bucket somebody = {0};
+    struct quota_bucket other = {0};
+    struct lane_memory memory;
+    size_t got;
+
+    lane_memory_init(&memory, &held, 32768);
+    memory.owner_min_bytes = 32768;
+    char *request = lane_memory_take(&memory, &somebody, 32768, &got);
+    cr_assert_not_null(request);
+    cr_assert_null(lane_memory_take(&memory, &other, 1, &got));
+    cr_assert_null(lane_memory_take_out(&memory, &other, 4097, &got));
+    char *answer = lane_memory_take_out(&memory, &other, 4096, &got);
+    cr_assert_not_null(answer);
+    cr_assert_eq(counter_read(&held), 36864);
+    cr_assert_null(lane_memory_take_out(&memory, &other, 1, &got));
+    lane_memory_give(&memory, &somebody, request, 32768);
+    lane_memory_give(&memory, &other, answer, 4096);
+    cr_assert_eq(counter_read(&held), 0);
+    lane_memory_fini(&memory);
+}
+
 Test(node_lane_memory, what_has_no_owner_is_not_charged)
 {
     role_is_lane();
