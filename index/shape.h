@@ -23,14 +23,16 @@
  * number, and for a model without windows the block size:
  *
  *   bits 0..12   tokens of a block; 0: not known yet
- *   bits 13..15  tokens behind it that its name covers
+ *   bits 13..15  tokens behind it that its name covers; SHAPE_PAIRS: one, and
+ *                what can be cached of a prompt ends one token sooner, as where
+ *                SGLang keeps pairs of tokens
  *   bits 16..27  window, in blocks; SHAPE_UNRULED: some group of the engine
  *                follows no rule that is known, so no hit can be told
  *   bits 28..31  how many window groups, numbered from 0
  *
  * Role: core. Owns: nothing. Thread: any. Limits: below. Errors: none; any
  * number is a shape. Source: vLLM 0.33, SlidingWindowManager, MambaManager,
- * get_request_block_hasher().
+ * get_request_block_hasher(); SGLang 0.5.23, RadixKey.is_bigram.
  */
 #ifndef INDEX_SHAPE_H
 #define INDEX_SHAPE_H
@@ -41,17 +43,19 @@
 #include "index/base/check.h"
 
 #define SHAPE_TOKENS_MAX  0x1fffU
-#define SHAPE_AHEAD_MAX   7U /* tokens */
+#define SHAPE_AHEAD_MAX   6U /* tokens */
+#define SHAPE_PAIRS       7U
 #define SHAPE_GRAIN_MAX   0xffffU
 #define SHAPE_WINDOW_MAX  0xffeU /* blocks */
 #define SHAPE_UNRULED     0xfffU
 #define SHAPE_WINDOWS_MAX 15U /* groups */
 
-/* The grain of blocks of so many tokens whose names cover `ahead` more. */
+/* The grain of blocks of so many tokens whose names cover `ahead` more, or are
+ * SHAPE_PAIRS. */
 static inline uint32_t
 shape_grain_of(uint32_t tokens, uint32_t ahead)
 {
-    CHECK(tokens <= SHAPE_TOKENS_MAX && ahead <= SHAPE_AHEAD_MAX);
+    CHECK(tokens <= SHAPE_TOKENS_MAX && ahead <= SHAPE_PAIRS);
     return tokens | ahead << 13;
 }
 
@@ -82,7 +86,16 @@ shape_tokens(uint32_t shape)
 static inline uint32_t
 shape_ahead(uint32_t shape)
 {
-    return shape >> 13 & SHAPE_AHEAD_MAX;
+    uint32_t ahead = shape >> 13 & SHAPE_PAIRS;
+
+    return ahead == SHAPE_PAIRS ? 1 : ahead;
+}
+
+/* The same as shape_grain_of() takes it. */
+static inline uint32_t
+shape_ahead_kind(uint32_t shape)
+{
+    return shape >> 13 & SHAPE_PAIRS;
 }
 
 /* How many blocks of this shape or grain so many tokens name. */
@@ -93,6 +106,21 @@ shape_blocks(uint32_t shape, uint32_t tokens)
 
     CHECK(shape_tokens(shape) != 0);
     return tokens < ahead ? 0 : (tokens - ahead) / shape_tokens(shape);
+}
+
+/* Of a prompt of so many tokens, what can be cached: the last token is always
+ * computed, and a block is named by those behind it, too. */
+static inline uint32_t
+shape_usable(uint32_t shape, uint32_t tokens)
+{
+    uint32_t ahead = shape_ahead(shape);
+    uint32_t least = ahead > 1 ? ahead : 1;
+
+    CHECK(shape_tokens(shape) != 0);
+    least += shape_ahead_kind(shape) == SHAPE_PAIRS;
+    return tokens < least
+               ? 0
+               : (tokens - least) / shape_tokens(shape) * shape_tokens(shape);
 }
 
 /* How many of its last blocks a hit needs in each window group. */

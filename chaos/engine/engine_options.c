@@ -62,8 +62,9 @@ static const struct flag flags[] = {
      "again, as where EAGLE or MTP drafts; without\n"
      "windows"},
     {"lookahead", FLAG_COUNT, AT(lookahead), 0, SHAPE_AHEAD_MAX, "N", "0",
-     "vllm: a block's hash covers so many tokens behind it,\n"
-     "as since 0.33 where EAGLE or MTP drafts; 0: none"},
+     "vllm: a block's hash covers so many tokens behind\n"
+     "it, as since 0.33 where EAGLE or MTP drafts; 0:\n"
+     "none"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},

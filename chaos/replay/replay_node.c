@@ -342,7 +342,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
     }
     uint32_t block = node->config.block_tokens;
     uint32_t believed = computes->elect.overlap * block;
-    uint32_t usable = token_match_usable(prompt->tokens, block);
+    uint32_t usable = shape_usable(block, prompt->tokens);
     *choice = (struct replay_choice){
         .engine = route.elect.worker,
         .mode = computes->elect.mode,

@@ -36,7 +36,7 @@ look(struct replay_world *world, const struct replay_prompt *prompt)
     struct replay_node *node = &world->nodes[0];
     struct route_scratch *scratch = &node->scratch;
     uint32_t block = node->config.block_tokens;
-    uint32_t usable = token_match_usable(prompt->tokens, block);
+    uint32_t usable = shape_usable(block, prompt->tokens);
 
     CHECK(replay_sees_all(world->setup.policy) && world->nodes_count == 1);
     replay_expect_settle(

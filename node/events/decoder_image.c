@@ -278,7 +278,7 @@ get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
     apply->unruled = (flags & IMAGE_UNRULED) != 0;
     uint32_t grain = (uint32_t)get_below(in, SHAPE_GRAIN_MAX);
     apply->block_tokens = shape_tokens(grain);
-    apply->ahead = shape_ahead(grain);
+    apply->ahead = shape_ahead_kind(grain);
     apply->group = (uint32_t)get_below(in, UINT32_MAX);
     for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
         get_group(in, apply, &apply->groups[i]);

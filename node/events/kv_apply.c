@@ -220,6 +220,13 @@ take_back_lone(struct kv_apply_batch *b)
     CHECK(!apply->is_size_proven);
 }
 
+/* What an event's hashes cover behind a block, as a grain has it. */
+static uint32_t
+ahead_of(const struct kv_event *event)
+{
+    return event->pairs ? SHAPE_PAIRS : event->ahead;
+}
+
 /* Whether an event's blocks are as large as the stream's, so far as is known.
  */
 static bool
@@ -229,7 +236,7 @@ is_of_size(struct kv_apply_batch *b, const struct kv_event *event)
 
     if (event->block_tokens > SHAPE_TOKENS_MAX ||
         event->ahead > SHAPE_AHEAD_MAX ||
-        (apply->block_tokens != 0 && event->ahead != apply->ahead)) {
+        (apply->block_tokens != 0 && ahead_of(event) != apply->ahead)) {
         return false;
     }
     if (apply->block_tokens == 0 ||
@@ -249,7 +256,7 @@ learn_size(struct kv_apply *apply, const struct kv_event *event)
 {
     CHECK(apply->lone_count <= KV_LONE_MAX);
     apply->block_tokens = event->block_tokens;
-    apply->ahead = event->ahead;
+    apply->ahead = ahead_of(event);
     if (event->hashes_count > 1 || event->has_parent ||
         apply->lone_count == KV_LONE_MAX) {
         apply->is_size_proven = true;
@@ -351,7 +358,7 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
     }
     run.extras = apart.extras;
     run.root = event->has_parent ? 0 : root_of(event, apart.salt);
-    tell_stored(b, &run, event->ahead, apart.media);
+    tell_stored(b, &run, ahead_of(event), apart.media);
     if (kv_apply_has_room(b->out, run.count)) {
         store_run(b, event, &run);
     }

@@ -136,7 +136,8 @@ struct kv_listener {
  * of each incarnation. */
 struct kv_apply {
     uint32_t block_tokens; /* 0: not known yet */
-    uint32_t ahead;        /* tokens behind a block that its hash covers */
+    uint32_t ahead;        /* that hashes cover behind a block, as a grain
+                              has it (index/shape.h) */
     bool has_group;        /* `group` is the main group */
     uint32_t group;
     bool has_windows; /* there are window groups among: */

@@ -193,6 +193,7 @@ kv_pairs_ahead(struct kv_decode *d)
     ahead[count - 1] = d->last_second;
     event->ahead = 1;
     event->ahead_tokens = ahead;
+    event->pairs = true;
     return true;
 }
 

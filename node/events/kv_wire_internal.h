@@ -90,6 +90,7 @@ struct kv_event {
     uint32_t ahead; /* tokens behind a block that its hash covers, and these,
                        for each hash; over SHAPE_AHEAD_MAX they are not read */
     const uint32_t *ahead_tokens;
+    bool pairs; /* `ahead` is from pairs of tokens */
     bool has_lora_id;
     int64_t lora_id;
     struct slice lora_name;

@@ -221,11 +221,10 @@ static uint32_t
 usable_blocks(const struct token_match *match,
               const struct token_blocks *blocks)
 {
-    uint32_t usable =
-        match->prompt.whole
-            ? token_match_usable(match->prompt.tokens, blocks->grain) /
-                  shape_tokens(blocks->grain)
-            : blocks->count;
+    uint32_t usable = match->prompt.whole
+                          ? shape_usable(blocks->grain, match->prompt.tokens) /
+                                shape_tokens(blocks->grain)
+                          : blocks->count;
 
     return usable < blocks->count ? usable : blocks->count;
 }
@@ -422,8 +421,8 @@ offer(struct token_match *match, const struct token_match_world *world,
     CHECK_SLOW(world->view->trust_permille[slot] <= 1000);
     rank.worth = worth_of(match, world, blocks, slot, &rank);
     if (match->prompt.whole) {
-        usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
-                                    blocks->grain);
+        usable = shape_usable(blocks->grain,
+                              match->prompt.tokens + MUTANT(LAST_TOKEN));
     }
     if (match->cold || world->view->trust_permille[slot] == 0) {
         usable = 0; /* not even what is on its way there: it was cleared */

@@ -135,15 +135,4 @@ token_match_stored(const struct token_match *match,
 uint64_t token_match_end(const struct token_match *match,
                          const struct token_match_rank *rank);
 
-/* The most that can be cached of a prompt of this many tokens: the last one is
- * always computed, and a block is named by those behind it, too. */
-static inline uint32_t
-token_match_usable(uint32_t tokens, uint32_t grain)
-{
-    uint32_t least = shape_ahead(grain) > 1 ? shape_ahead(grain) : 1;
-    uint32_t block_tokens = shape_tokens(grain);
-
-    return tokens < least ? 0 : (tokens - least) / block_tokens * block_tokens;
-}
-
 #endif

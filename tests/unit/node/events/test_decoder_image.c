@@ -188,11 +188,11 @@ Test(node_decoder_image, tokens_ahead_come_back_with_their_blocks)
 {
     struct buf bytes;
 
-    one.decoder.apply.ahead = 1;
+    one.decoder.apply.ahead = SHAPE_PAIRS;
     take(&one.decoder, &bytes);
     cr_assert(decoder_resume(&other.decoder, 12, buf_slice(&bytes)));
     cr_assert_eq(other.decoder.apply.block_tokens, 16);
-    cr_assert_eq(other.decoder.apply.ahead, 1);
+    cr_assert_eq(other.decoder.apply.ahead, SHAPE_PAIRS);
     buf_fini(&bytes);
 }
 

@@ -91,6 +91,27 @@ Test(node_kv_apply, a_block_before_another_token_is_another_block)
     cr_assert_eq(kv_apply_shape(&apply), shape_grain_of(4, 1));
 }
 
+Test(node_kv_apply, pairs_are_told_from_other_names_that_look_ahead)
+{
+    put_envelope(&batch, 2);
+    put_map(&batch, 4);
+    put_pair(&batch, "type", "BlockStored");
+    put_text(&batch, "block_hashes");
+    put_uints(&batch, 100, 1);
+    put_text(&batch, "token_ids");
+    put_array(&batch, 4);
+    for (unsigned i = 1; i <= 4; i++) {
+        put_uints(&batch, i, 2);
+    }
+    put_text(&batch, "block_size");
+    put_uint(&batch, 4);
+    put_block_before(200, 5);
+    cr_assert_eq(run(), 0);
+    expect_only(EVENT_STORE, TIER_DEVICE, 1, key_before(5));
+    cr_assert_eq(kv_apply_shape(&apply), shape_grain_of(4, SHAPE_PAIRS));
+    EXPECT_COUNT(drop_block_size, 1);
+}
+
 Test(node_kv_apply, names_that_cover_more_or_less_than_the_streams_are_dropped)
 {
     put_envelope(&batch, 3);

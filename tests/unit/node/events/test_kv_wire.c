@@ -140,6 +140,7 @@ Test(node_kv_wire, of_a_bigram_the_first_counts)
     expect_tokens(4, 1, 4);
     cr_assert_eq(event.ahead, 1);
     cr_assert_eq(event.ahead_tokens[0], 5, "and the last second");
+    cr_assert(event.pairs);
     expect_text(event.medium, "CPU_PINNED");
     expect_end(-1);
 }

@@ -323,10 +323,15 @@ Test(token_match, what_is_named_later_is_not_cached)
     cr_assert_eq(match(3)->tokens, 3 * BLOCK);
     ask_for(3 * BLOCK + 2);
     cr_assert_eq(match(3)->tokens, 2 * BLOCK);
-    cr_assert_eq(token_match_usable(2, grain), 0);
-    cr_assert_eq(token_match_usable(BLOCK + 2, grain), 0);
-    cr_assert_eq(token_match_usable(BLOCK + 3, grain), BLOCK);
-    cr_assert_eq(token_match_usable(BLOCK, BLOCK), 0);
+    cr_assert_eq(shape_usable(grain, 2), 0);
+    cr_assert_eq(shape_usable(grain, BLOCK + 2), 0);
+    cr_assert_eq(shape_usable(grain, BLOCK + 3), BLOCK);
+    cr_assert_eq(shape_usable(BLOCK, BLOCK), 0);
+    cr_assert_eq(shape_usable(BLOCK, BLOCK + 1), BLOCK);
+    grain = shape_grain_of(BLOCK, SHAPE_PAIRS);
+    cr_assert_eq(shape_ahead(grain), 1);
+    cr_assert_eq(shape_usable(grain, BLOCK + 1), 0, "a token sooner");
+    cr_assert_eq(shape_usable(grain, BLOCK + 2), BLOCK);
 }
 
 /* ---- sliding windows ---- */
