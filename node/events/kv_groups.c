@@ -88,9 +88,11 @@ kv_apply_shape(const struct kv_apply *apply)
     uint32_t windows = 0;
     bool ruled = !apply->unruled;
 
+    if (tokens == 0) {
+        return 0;
+    }
     uint32_t grain = shape_grain_of(tokens, apply->ahead);
-
-    if (tokens == 0 || (!apply->has_windows && ruled)) {
+    if (!apply->has_windows && ruled) {
         return grain;
     }
     for (uint32_t g = 0; g < KV_GROUPS_MAX && ruled; g++) {

@@ -48,7 +48,7 @@
  *
  * Role: core. Owns: the table of streams, the published view. Thread: control.
  * Limits: WORKERS_MAX slots of the mirror over all streams, MIRROR_GROUPS_MAX
- * block sizes. Errors: named outcomes, -ENOMEM.
+ * grains (index/shape.h). Errors: named outcomes, -ENOMEM.
  */
 #ifndef NODE_MIRROR_WRITER_H
 #define NODE_MIRROR_WRITER_H
@@ -87,7 +87,7 @@ struct mirror_writer_status {
     uint32_t trust_permille;
     bool lost;       /* records were left out: it waits to be read again */
     bool contested;  /* too many epochs: not in the view */
-    bool left_out;   /* one block size too many: not in the view */
+    bool left_out;   /* one grain too many: not in the view */
     bool unruled;    /* nobody knows what a hit needs: not in the view */
     bool in_view;    /* requests are looked up there */
     bool recomputes; /* lanes know that its last block is computed again */
@@ -109,7 +109,7 @@ struct mirror_writer_stats {
     uint64_t dropped_unknown; /* records of no stream that there is */
     uint64_t dropped_epoch;   /* ... of another epoch */
     uint64_t dropped_old;     /* ... older than the last one */
-    uint64_t dropped_bad;     /* ... malformed, or of another block size */
+    uint64_t dropped_bad;     /* ... malformed, or of another grain */
     uint64_t dropped_lost;    /* ... without a slot, or waiting for a re-read */
     uint64_t full;            /* truncated: the mirror is full */
     uint64_t no_memory;       /* truncated: out of memory */

@@ -62,7 +62,7 @@ struct mirror_writer {
 uint32_t mirror_writer_stream_trust(const struct mirror_writer *writer,
                                     const struct mirror_writer_stream *stream);
 
-/* Whether lanes may see the stream, apart from block sizes. */
+/* Whether lanes may see the stream, apart from grains. */
 bool mirror_writer_stream_fit(const struct mirror_writer_stream *stream);
 
 /* Whether lanes see the stream. */

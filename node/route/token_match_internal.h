@@ -96,7 +96,7 @@ void token_match_fini(struct token_match *match);
 /* The request's blocks are not known in tokens. */
 void token_match_forget(struct token_match *match);
 
-/* The request is a list of token ids: splits it by the view's block sizes. */
+/* The request is a list of token ids: splits it by the view's grains. */
 void token_match_read_ids(struct token_match *match,
                           const struct mirror_view *view, uint64_t root,
                           const char *body, const struct scan *scan);

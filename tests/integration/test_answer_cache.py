@@ -272,16 +272,21 @@ class AnswerCache(Proxy):
     def test_nobody_waits_longer_than_he_wants(self):
         self.waits_no_longer("1h", {"x-request-timeout": "50ms"})
 
-    def waits_no_longer(self, wait, headers=None):
+    def first_is_late(self):
+        """The engine holds its first answer until the event that is returned."""
         go = threading.Event()
         self.addCleanup(go.set)
 
-        def first_is_late(peer, request):
+        def late(peer, request):
             number = self.number()
             if number == 1:
                 go.wait(harness.IO_TIMEOUT_S)
             peer.json({"choices": [{"finish_reason": "stop"}], "id": number})
-        self.handler = first_is_late
+        self.handler = late
+        return go
+
+    def waits_no_longer(self, wait, headers=None):
+        go = self.first_is_late()
         self.serve_on("--answer_cache.wait", wait)
         first = threading.Thread(target=self.ask)
         first.start()
@@ -292,15 +297,7 @@ class AnswerCache(Proxy):
         self.assertEqual(json.loads(self.ask()[1])["id"], 1)
 
     def test_who_waits_when_nobody_is_to_any_more_goes_on(self):
-        go = threading.Event()
-        self.addCleanup(go.set)
-
-        def first_is_late(peer, request):
-            number = self.number()
-            if number == 1:
-                go.wait(harness.IO_TIMEOUT_S)
-            peer.json({"choices": [{"finish_reason": "stop"}], "id": number})
-        self.handler = first_is_late
+        go = self.first_is_late()
         file = self.folder / "kvasir.yaml"
         file.write_text("answer_cache: {bytes_max: 64MiB, wait: 1h}\n")
         self.node = self.serve(self.worker, options=["-c", file])

@@ -155,7 +155,8 @@ class Names(Sources):
         dns.four = "fails"
         self.look_again(node, "good")
 
-    def test_a_worker_that_is_gone_ends_what_it_runs_first(self):
+    def slow_hosts(self):
+        """Three hosts, an event when one has begun an answer, and one that lets it end."""
         begun, may_end = threading.Event(), threading.Event()
 
         def slow(peer, _request):
@@ -163,7 +164,10 @@ class Names(Sources):
             may_end.wait(harness.IO_TIMEOUT_S)
             peer.json({"ok": True})
 
-        workers, port = self.three_hosts(slow)
+        return *self.three_hosts(slow), begun, may_end
+
+    def test_a_worker_that_is_gone_ends_what_it_runs_first(self):
+        workers, port, begun, may_end = self.slow_hosts()
         dns = Dns(self, {NAME: HOSTS[:1]})
         node = self.named(dns, port)
         self.has_at(node, HOSTS[:1], port)
@@ -194,14 +198,7 @@ class Names(Sources):
         self.has_at(node, HOSTS[1:2], port)
 
     def test_draining_ends_without_the_node_that_began_it(self):
-        begun, may_end = threading.Event(), threading.Event()
-
-        def slow(peer, _request):
-            begun.set()
-            may_end.wait(harness.IO_TIMEOUT_S)
-            peer.json({"ok": True})
-
-        workers, port = self.three_hosts(slow)
+        workers, port, begun, may_end = self.slow_hosts()
         gone = workers[HOSTS[0]].id
         names = {name: Dns(self, {NAME: HOSTS[:1]}) for name in "ab"}
         nodes = []

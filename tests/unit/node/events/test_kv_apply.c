@@ -91,6 +91,14 @@ Test(node_kv_apply, a_block_before_another_token_is_another_block)
     cr_assert_eq(kv_apply_shape(&apply), shape_grain_of(4, 1));
 }
 
+Test(node_kv_apply, what_names_cover_is_told_with_the_size_alone)
+{
+    apply.ahead = 1;
+    cr_assert_eq(kv_apply_shape(&apply), 0);
+    apply.unruled = true;
+    cr_assert_eq(kv_apply_shape(&apply), 0);
+}
+
 Test(node_kv_apply, pairs_are_told_from_other_names_that_look_ahead)
 {
     put_envelope(&batch, 2);
