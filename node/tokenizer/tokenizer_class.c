@@ -247,7 +247,7 @@ tok_classes_new(struct tok_load *load)
 {
     struct tok_classes *classes = tok_alloc(load, sizeof *classes);
     uint8_t flags[TOK_PAGE_CHARS];
-    uint16_t pages = 0;
+    uint16_t pages = 1; /* the first is that of all pages without characters */
     size_t later = 0;
 
     if (classes == NULL) {
@@ -257,11 +257,13 @@ tok_classes_new(struct tok_load *load)
     if (classes->flags == NULL) {
         return NULL;
     }
+    memset(classes->flags[0], 0, TOK_PAGE_CHARS);
     for (uint32_t page = 0; page < TOK_PAGES; page++) {
-        memset(flags, 0, sizeof flags);
-        if (page_is_used(page)) {
-            fill_page(page, &later, flags);
+        if (!page_is_used(page)) {
+            classes->page[page] = 0;
+            continue;
         }
+        fill_page(page, &later, flags);
         uint16_t at = same_page(classes, pages, flags);
         if (at == pages) {
             memcpy(classes->flags[pages++], flags, sizeof flags);

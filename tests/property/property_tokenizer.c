@@ -662,6 +662,8 @@ random_word(struct rng *rng, char *text, size_t max, bool all)
     return len;
 }
 
+#define GAP_WORDS 400 /* of each tokenizer, which takes as long to make */
+
 /* A word has the same ids whether it is parted at gaps or not. */
 static void
 gaps_change_nothing(struct rng *rng, size_t rounds,
@@ -679,7 +681,7 @@ gaps_change_nothing(struct rng *rng, size_t rounds,
         }
         struct tokenizer_scratch *s = tokenizer_scratch_new(t);
         uint64_t *bridges = t->bpe.gaps.bridges;
-        for (size_t i = 0; i < 100; i++) {
+        for (size_t i = 0; i < GAP_WORDS; i++) {
             char text[200];
             struct slice word = {
                 text, random_word(rng, text, sizeof text, !t->bpe.folded)};
@@ -701,7 +703,7 @@ gaps_change_nothing(struct rng *rng, size_t rounds,
         tokenizer_scratch_free(s);
         tokenizer_free(t);
     }
-    if (found < rounds * 10 || characters < rounds / 4) {
+    if (found < rounds * GAP_WORDS / 10 || characters < rounds / 4) {
         (void)printf("gaps: %zu words have one, %zu characters, too few\n",
                      found, characters);
         exit(1);
@@ -747,8 +749,8 @@ main(int argc, char *argv[])
     }
     every_character(&p);
     words_merge_alike(&rng, texts / 40);
-    gaps_change_nothing(&rng, 1 + texts / 20, random_bpe);
-    gaps_change_nothing(&rng, 1 + texts / 20, random_character_bpe);
+    gaps_change_nothing(&rng, 1 + texts / 80, random_bpe);
+    gaps_change_nothing(&rng, 1 + texts / 80, random_character_bpe);
     broken_chinese(&rng, 20 * texts);
     (void)printf("%lu texts, all characters\n", texts);
     tok_matcher_free(p.matcher);
