@@ -390,7 +390,9 @@ put_writer(struct control *control, struct buf *out)
     prom_out_single(out, "kvasir_mirror_writer_contested", "gauge",
                     "Streams whose process keeps changing", f.contested);
     prom_out_single(out, "kvasir_mirror_writer_left_out", "gauge",
-                    "Streams of one block size too many", f.left_out);
+                    "Streams left out: over four kinds of blocks in "
+                    "the fleet, by size and look-ahead of drafts",
+                    f.left_out);
 }
 
 /* Of blocks by their tokens, and by their text where those are not known. */

@@ -188,7 +188,7 @@ ingest_left_out(const struct ingest *ingest, uint32_t worker)
     const struct ingest_worker *w = &ingest->workers[worker];
 
     return w->no_room    ? "the fleet has too many ranks"
-           : w->left_out ? "the fleet has too many block sizes"
+           : w->left_out ? "the fleet has too many kinds of blocks"
                          : NULL;
 }
 

@@ -81,8 +81,8 @@ void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
 bool ingest_has_events(const struct fleet_worker *worker);
 
 /* Why the worker's events are not followed or not used, though it is well: those
- * before it by id have all places (ingest_room.h), or smaller block sizes have
- * all groups. Static text; NULL: they are used. worker: its slot. */
+ * before it by id have all places (ingest_room.h), or smaller grains (shape.h)
+ * have all groups. Static text; NULL: they are used. worker: its slot. */
 const char *ingest_left_out(const struct ingest *ingest, uint32_t worker)
     ON_CONTROL;
 

@@ -101,9 +101,10 @@ say_changes(struct ingest_worker *w, const struct unused *now)
                    "address? Its requests are routed by their text");
     }
     if (w->left_out != now->left_out) {
-        say_change(w, "block size", now->left_out,
-                   "over 4 block sizes in the fleet: its requests are routed "
-                   "by their text; give the engines one block size");
+        say_change(w, "kind of blocks", now->left_out,
+                   "over 4 kinds in the fleet, by size and by the tokens that "
+                   "drafts look ahead: its requests are routed by their "
+                   "text; give the engines one block size");
     }
     if (w->unruled != now->unruled) {
         say_change(w, "kind of cache", now->unruled,
