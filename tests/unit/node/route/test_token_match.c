@@ -225,6 +225,28 @@ Test(token_match, a_mirror_that_is_not_trusted_is_worth_less)
     hold(slot, TIER_DEVICE, 0, 5);
     cr_assert_eq(match(3)->tokens, 20);
     cr_assert_eq(match(3)->worth, 10);
+    rig.view.trust_permille[slot] = 1; /* of little trust, but not cleared */
+    cr_assert_eq(match(3)->tokens, 20);
+    cr_assert_eq(match(3)->worth, 0);
+    rig.view.trust_permille[slot] = 0;
+    cr_assert_eq(match(3)->tokens, 0);
+}
+
+Test(token_match, a_prompt_that_was_split_before_is_taken_as_it_is)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(40);
+    hold(slot, TIER_DEVICE, 0, 5);
+    struct token_prompt prompt = rig.match.prompt;
+    ask_for(3);
+    cr_assert_eq(match(3)->tokens, 0);
+    ask_for(40); /* its keys lie where they lay */
+    token_match_forget(&rig.match);
+    rig.match.prompt.tokens = 0;
+    token_match_set(&rig.match, 9, &prompt);
+    cr_assert_eq(match(3)->tokens, 20);
+    cr_assert_eq(rig.match.root, 9);
 }
 
 Test(token_match, workers_that_were_not_asked_for_are_left_out)
