@@ -16,15 +16,25 @@ is_sound(const struct delta_log *log)
            log->first + log->count <= log->entries_size;
 }
 
+static size_t
+memory_of(const struct delta_log *log)
+{
+    return log->bytes_size + log->entries_size * sizeof(struct delta_log_entry);
+}
+
 void
 delta_log_fini(struct delta_log *log, struct delta_log_store *store)
 {
-    size_t size =
-        log->bytes_size + log->entries_size * sizeof(struct delta_log_entry);
+    struct delta_log **link = &store->first;
 
-    CHECK(store->bytes >= size);
+    CHECK(store->bytes >= memory_of(log));
     CHECK(is_sound(log));
-    store->bytes -= size;
+    while (*link != NULL && *link != log) {
+        link = &(*link)->next;
+    }
+    CHECK(*link == log || memory_of(log) == 0);
+    *link = log->next;
+    store->bytes -= memory_of(log);
     free(log->bytes);
     free(log->entries);
     *log = (struct delta_log){0};
@@ -116,17 +126,105 @@ grown(uint32_t size, uint32_t first, uint64_t need, uint32_t max)
     return wanted >= need ? (uint32_t)wanted : size;
 }
 
-/* realloc() within the store's bound. */
-static void *
-resize(struct delta_log_store *store, void *memory, size_t before, size_t after)
+/* Drops entries from the oldest on, but none beyond `keep`, until no more than so
+ * many are left, of so many bytes; the rest is in front then. */
+static void
+drop_older(struct delta_log *log, struct delta_log_store *store, uint32_t bytes,
+           uint32_t count)
 {
+    while (log->count > 0 && log->entries[log->first].pos <= log->keep &&
+           (log->tail - head(log) > bytes || log->count > count)) {
+        drop_first(log, store);
+    }
+    compact(log);
+    CHECK(log->first == 0);
+}
+
+/* Half of a size, but not less than the first one. */
+static uint32_t
+half(uint32_t size, uint32_t first)
+{
+    return size / 2 > first ? size / 2 : size < first ? size : first;
+}
+
+/* Its owner needs no more than half of it. */
+static bool
+can_halve(const struct delta_log *log)
+{
+    uint32_t at = delta_log_after(log, log->keep);
+    uint32_t from =
+        at < log->count ? log->entries[log->first + at].at : log->tail;
+
+    return log->tail - from <= half(log->bytes_size, BYTES_FIRST) &&
+           log->count - at <= half(log->entries_size, ENTRIES_FIRST);
+}
+
+/* Gives half of the log's memory back. False: there was none to give. */
+static bool
+halve(struct delta_log *log, struct delta_log_store *store)
+{
+    uint32_t size = half(log->bytes_size, BYTES_FIRST);
+    uint32_t count = half(log->entries_size, ENTRIES_FIRST);
+    size_t before = memory_of(log);
+
+    drop_older(log, store, size, count);
+    CHECK(log->tail <= size && log->count <= count);
+    uint8_t *bytes = size > 0 ? realloc(log->bytes, size) : NULL;
+    if (bytes != NULL) {
+        log->bytes = bytes;
+        log->bytes_size = size;
+    }
+    struct delta_log_entry *entries =
+        count > 0 ? realloc(log->entries, count * sizeof *entries) : NULL;
+    if (entries != NULL) {
+        log->entries = entries;
+        log->entries_size = count;
+    }
+    store->bytes -= before - memory_of(log);
+    return memory_of(log) < before;
+}
+
+/* Makes room in the store for a log that is to have `size` bytes in all: takes it
+ * from those that have more. */
+static void
+take_from_larger(struct delta_log_store *store, size_t size, size_t more)
+{
+    bool gave = true;
+
+    while (gave && more > store->bytes_max - store->bytes) {
+        struct delta_log *largest = NULL;
+        size_t most = size;
+        for (struct delta_log *at = store->first; at != NULL; at = at->next) {
+            if (memory_of(at) > most && can_halve(at)) {
+                largest = at;
+                most = memory_of(at);
+            }
+        }
+        gave = largest != NULL && halve(largest, store);
+    }
+}
+
+/* realloc() of a part of the log, within the store's bound. */
+static void *
+resize(struct delta_log *log, struct delta_log_store *store, void *memory,
+       size_t before, size_t after)
+{
+    bool listed = memory_of(log) != 0;
+
     CHECK(store->bytes <= store->bytes_max);
-    if (after <= before || after - before > store->bytes_max - store->bytes) {
+    if (after <= before) {
         return NULL;
     }
-    void *larger = realloc(memory, after);
+    take_from_larger(store, memory_of(log) + after - before, after - before);
+    void *larger = after - before <= store->bytes_max - store->bytes
+                       ? realloc(memory, after)
+                       : NULL;
     if (larger != NULL) {
         store->bytes += after - before;
+    }
+    if (larger != NULL && !listed) {
+        log->next = store->first;
+        store->first = log;
     }
     CHECK(store->bytes <= store->bytes_max);
     return larger;
@@ -138,7 +236,7 @@ grow_bytes(struct delta_log *log, struct delta_log_store *store, uint32_t len)
     CHECK(log->bytes_size - log->tail < len);
     uint32_t size = grown(log->bytes_size, BYTES_FIRST,
                           (uint64_t)log->tail + len, store->log_bytes);
-    uint8_t *bytes = resize(store, log->bytes, log->bytes_size, size);
+    uint8_t *bytes = resize(log, store, log->bytes, log->bytes_size, size);
 
     if (bytes != NULL) {
         log->bytes = bytes;
@@ -154,7 +252,7 @@ grow_entries(struct delta_log *log, struct delta_log_store *store)
         grown(log->entries_size, ENTRIES_FIRST,
               (uint64_t)log->first + log->count + 1, store->log_count);
     struct delta_log_entry *entries =
-        resize(store, log->entries, log->entries_size * sizeof *entries,
+        resize(log, store, log->entries, log->entries_size * sizeof *entries,
                size * sizeof *entries);
 
     if (entries != NULL) {
@@ -173,21 +271,14 @@ fits(const struct delta_log *log, uint32_t len)
 
 /* Drops the older half of the entries, and more if len asks for it. */
 static void
-make_room(struct delta_log *log, struct delta_log_store *store, uint64_t keep,
-          uint32_t len)
+make_room(struct delta_log *log, struct delta_log_store *store, uint32_t len)
 {
     uint32_t bytes_low = log->bytes_size / 2;
-    uint32_t count_low = log->entries_size / 2;
 
     if (len > bytes_low) {
         bytes_low = log->bytes_size > len ? log->bytes_size - len : 0;
     }
-    while (log->count > 0 && log->entries[log->first].pos <= keep &&
-           (log->tail - head(log) > bytes_low || log->count > count_low)) {
-        drop_first(log, store);
-    }
-    compact(log);
-    CHECK(log->first == 0);
+    drop_older(log, store, bytes_low, log->entries_size / 2);
 }
 
 bool
@@ -196,6 +287,7 @@ delta_log_append(struct delta_log *log, struct delta_log_store *store,
 {
     CHECK(pos > log->high && len > 0);
     CHECK(body != NULL && is_sound(log));
+    log->keep = keep;
     if (log->bytes_size - log->tail < len) {
         grow_bytes(log, store, len);
     }
@@ -203,7 +295,7 @@ delta_log_append(struct delta_log *log, struct delta_log_store *store,
         grow_entries(log, store);
     }
     if (!fits(log, len)) {
-        make_room(log, store, keep, len);
+        make_room(log, store, len);
     }
     if (!fits(log, len)) {
         return false;

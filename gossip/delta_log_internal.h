@@ -3,7 +3,10 @@
  *
  * It covers the positions after `low` up to `high`. Each entry covers the
  * positions after its predecessor up to its own. When there is no room, the
- * older half is dropped, except what the owner still needs.
+ * older half is dropped, except what the owner still needs. A log that cannot
+ * grow, because all logs together are at their bound, takes half of the memory of
+ * the largest one, as long as that stays larger than itself. So a stream that
+ * comes last has its share, and those that fell silent give way.
  *
  * Role: core. Owns: its memory, counted in the store that all logs share.
  * Thread: one owner. Limits: struct delta_log_store.
@@ -18,11 +21,12 @@
 #include "index/base/check.h"
 
 struct delta_log_store {
-    size_t bytes;       /* used by all logs */
-    size_t bytes_max;   /* limit for all logs */
-    uint32_t log_bytes; /* limit for one log's bodies */
-    uint32_t log_count; /* limit for one log's entries */
-    uint64_t dropped;   /* entries dropped to make room */
+    struct delta_log *first; /* those that have memory */
+    size_t bytes;            /* used by all logs */
+    size_t bytes_max;        /* limit for all logs */
+    uint32_t log_bytes;      /* limit for one log's bodies */
+    uint32_t log_count;      /* limit for one log's entries */
+    uint64_t dropped;        /* entries dropped to make room */
 };
 
 struct delta_log_entry {
@@ -32,8 +36,10 @@ struct delta_log_entry {
 };
 
 struct delta_log {
+    struct delta_log *next; /* in the store's list */
     uint64_t low;
     uint64_t high;
+    uint64_t keep; /* entries beyond it are not dropped; the owner's, too */
     struct delta_log_entry *entries;
     uint32_t first; /* entries[first..first+count) */
     uint32_t count;
@@ -50,7 +56,8 @@ void delta_log_fini(struct delta_log *log, struct delta_log_store *store);
 void delta_log_restart(struct delta_log *log, uint64_t pos);
 
 /* Appends a record that ends at pos > high. Entries beyond `keep` are not
- * dropped: false when there is no room without dropping them. */
+ * dropped, nor are they by appends to other logs: false when there is no room
+ * without dropping them. The log stays where it is until delta_log_fini(). */
 bool delta_log_append(struct delta_log *log, struct delta_log_store *store,
                       uint64_t keep, uint64_t pos, const uint8_t *body,
                       uint32_t len) MUST_CHECK;

@@ -177,6 +177,7 @@ gossip_stream_moved(struct gossip *g, struct gossip_stream *s)
     bool behind = s->pos < s->known;
     bool torn = gossip_is_torn(s);
 
+    s->log.keep = s->pos;
     s->behind_us = !behind ? 0 : s->behind_us != 0 ? s->behind_us : g->now_us;
     s->torn_us = !torn ? 0 : s->torn_us != 0 ? s->torn_us : g->now_us;
     if (!behind && !torn) {

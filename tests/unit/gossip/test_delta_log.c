@@ -93,6 +93,53 @@ Test(gossip_delta_log, all_logs_share_one_bound)
     delta_log_fini(&other, &store);
 }
 
+/* Two logs, of which the first one took all there was. */
+static struct delta_log late;
+
+static bool
+add_late(uint64_t pos)
+{
+    return delta_log_append(&late, &store, pos - 1, pos, body, 100);
+}
+
+Test(gossip_delta_log, one_that_comes_late_takes_from_a_larger_one)
+{
+    const char *reason = "";
+
+    store.bytes_max = 4096 + 64 * sizeof(struct delta_log_entry);
+    for (uint64_t pos = 1; pos <= 1000; pos++) {
+        cr_assert(add(pos, pos - 1, 100));
+    }
+    cr_assert_eq(store.bytes, store.bytes_max);
+    for (uint64_t pos = 1; pos <= 1000; pos++) {
+        cr_assert(add_late(pos));
+        cr_assert_leq(store.bytes, store.bytes_max);
+    }
+    cr_assert_geq(late.count, 8);
+    cr_assert_geq(deltas.count, 8);
+    cr_assert_eq(deltas.high, 1000);
+    cr_assert(delta_log_check(&deltas, &store, &reason), "%s", reason);
+    cr_assert(delta_log_check(&late, &store, &reason), "%s", reason);
+    uint32_t size = deltas.bytes_size;
+    for (uint64_t pos = 1001; pos <= 2000; pos++) {
+        cr_assert(add(pos, pos - 1, 100));
+        cr_assert(add_late(pos));
+    }
+    cr_assert_eq(deltas.bytes_size, size); /* they do not take turns */
+    delta_log_fini(&late, &store);
+}
+
+Test(gossip_delta_log, what_is_still_needed_is_not_taken)
+{
+    store.bytes_max = 4096 + 64 * sizeof(struct delta_log_entry);
+    for (uint64_t pos = 1; add(pos, 0, 100); pos++) {
+    }
+    cr_assert_eq(store.bytes, store.bytes_max);
+    cr_assert_not(add_late(1));
+    cr_assert_eq(deltas.low, 0);
+    delta_log_fini(&late, &store);
+}
+
 Test(gossip_delta_log, a_restart_keeps_nothing)
 {
     cr_assert(add(5, 0, 10));

@@ -254,3 +254,42 @@ Test(gossip_deltas, what_is_taken_from_a_peer_is_passed_on)
         cr_assert(lab.nodes[2].held[5]);
     }
 }
+
+/* Another stream, whose outputs nobody wants. */
+static void
+fill_log(struct gossip *g, uint64_t worker)
+{
+    const struct event_stream other = {.worker = worker};
+    uint64_t room[sizeof(struct event_record) / 8 + 64] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct gossip_out out;
+
+    cr_assert_eq(gossip_stream_add(g, other, lab.now_us), 0);
+    gossip_local_begin(g, other, 78, true, 0, lab.now_us);
+    record->words_count = 50;
+    record->words[0] = event_op(EVENT_REMOVE, TIER_DEVICE, 49);
+    for (record->seq = 0; record->seq < 200; record->seq++) {
+        gossip_local_record(g, other, record, record->seq, true, lab.now_us);
+        while (gossip_next_out(g, &out)) {
+        }
+    }
+}
+
+Test(gossip_deltas, a_stream_is_pushed_however_full_the_logs_of_others_are)
+{
+    lab_end(&lab);
+    config.logs_bytes_max = 256 << 10;
+    lab_begin(&lab, &config, 3);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    for (uint64_t i = 1; i <= 64; i++) {
+        fill_log(lab.nodes[0].g, lab_stream.worker + i);
+    }
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 10; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, config.push_ms);
+    cr_assert_eq(lab_held(&lab, 1), 10);
+    cr_assert_eq(lab_held(&lab, 2), 10);
+    cr_assert_eq(lab_stats(&lab, 1).transfers, 0);
+}
