@@ -73,7 +73,7 @@ enum {
     MESH_LINK_E_DOWN,     /* bulk: the link is not up; nothing was queued */
     MESH_LINK_E_SIZE,     /* longer than MESH_BODY_MAX: split it */
     MESH_LINK_E_ADDRESS,  /* not a numeric HOST:PORT, or our own */
-    MESH_LINK_E_PEERS,    /* peers_max is reached */
+    MESH_LINK_E_PEERS,    /* so many as peers_max are there */
     MESH_LINK_E_CONFIG,   /* mesh_link_new(): *why says what is wrong */
 };
 
@@ -89,7 +89,7 @@ enum mesh_refusal {
                                connect from */
     MESH_REFUSED_SEQUENCE,  /* a frame of another session, or an old frame */
     MESH_REFUSED_SILENT,    /* no frame for silent_ms, no hello for hello_ms */
-    MESH_REFUSED_PEERS,     /* peers_max is reached */
+    MESH_REFUSED_PEERS,     /* so many as peers_max are there */
     MESH_REFUSED_PIPES,     /* more connections than the peers can have */
     MESH_REFUSED_TRANSPORT, /* no TLS, no certificate or a wrong one, an
                                oversized message, not our wire */
@@ -108,7 +108,7 @@ enum mesh_certificate {
 
 /* 0 stands for the default in brackets. */
 struct mesh_link_limits {
-    uint32_t peers_max;            /* [64] */
+    uint32_t peers_max;            /* [64]; who is not there gives way */
     uint32_t ctl_frames;           /* most waiting ctl frames per peer [256] */
     uint32_t bulk_frames;          /* [512] */
     size_t bulk_bytes;             /* [4 MiB], at least one frame */

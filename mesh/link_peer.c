@@ -38,6 +38,39 @@ destroy(struct peer *peer)
     free(peer);
 }
 
+/* Of the peers that are not up and say nothing, the one that is so for longest;
+ * NULL: there is none. */
+static struct peer *
+longest_down(const struct mesh_link *link)
+{
+    struct peer *found = NULL;
+
+    for (uint32_t i = 0; i < link->peers_count; i++) {
+        struct peer *peer = link->peers[i];
+        bool heard =
+            peer->inlets[MESH_CTL] != NULL || peer->inlets[MESH_BULK] != NULL;
+        if (!peer->up && !heard &&
+            (found == NULL || peer->down_us < found->down_us)) {
+            found = peer;
+        }
+    }
+    return found;
+}
+
+/* Where all places are taken, one where nobody may be gives way: addresses come
+ * from DNS and from members that died, and there may be more of them. */
+static bool
+has_place(struct mesh_link *link)
+{
+    struct peer *gone =
+        link->peers_count == link->limits.peers_max ? longest_down(link) : NULL;
+
+    if (gone != NULL) {
+        peer_close(gone);
+    }
+    return link->peers_count < link->limits.peers_max;
+}
+
 int
 peer_get(struct mesh_link *link, const char *address, struct peer **out)
 {
@@ -57,7 +90,7 @@ peer_get(struct mesh_link *link, const char *address, struct peer **out)
     if (*out != NULL) {
         return 0;
     }
-    if (link->peers_count == link->limits.peers_max) {
+    if (!has_place(link)) {
         return MESH_LINK_E_PEERS;
     }
     struct peer *peer = calloc(1, sizeof *peer);

@@ -114,6 +114,29 @@ Test(mesh_link, peers_are_bounded)
     cr_assert_eq(rig.nodes[0].received[MESH_CTL], 0);
 }
 
+Test(mesh_link, who_is_there_gets_the_place_of_who_is_not)
+{
+    struct mesh_link_config config = rig_config(0);
+    char address[MESH_ADDRESS_MAX];
+
+    config.limits.peers_max = 2;
+    (void)rig_open(0, &config);
+    (void)rig_open_default(1);
+    rig_meet(0, 1);
+    (void)snprintf(address, sizeof address, "%s", rig_open_default(3));
+    rig_close(3);
+    cr_assert_eq(
+        mesh_link_send(rig.nodes[0].link, address, MESH_CTL, SLICE("x")), 0);
+    cr_assert_eq(rig_stats(0).peers, 2);
+    (void)rig_open_default(2);
+    rig_meet(2, 0);
+    cr_assert_eq(rig_stats(0).peers, 2);
+    cr_assert_eq(rig.nodes[0].downs, 0);
+    cr_assert_eq(
+        mesh_link_send(rig.nodes[0].link, address, MESH_CTL, SLICE("x")),
+        MESH_LINK_E_PEERS);
+}
+
 Test(mesh_link, a_listener_that_went_away_and_came_back_is_found)
 {
     struct mesh_link_config config = rig_config(1);
