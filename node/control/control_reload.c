@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "node/base/log.h"
 #include "node/config/config_diff.h"
@@ -87,16 +88,28 @@ check_programs(const struct confined *confined, const struct config *wanted,
     return 0;
 }
 
+/* A pipe, `-c <(command)` as well, gave what it had: read again it is empty, or
+ * nobody writes to it and the node stands still. */
+static bool
+is_read_once(const char *file)
+{
+    struct stat about;
+
+    return strcmp(file, "-") == 0 ||
+           (stat(file, &about) == 0 && !S_ISREG(about.st_mode));
+}
+
 /* What is wanted, or why not. */
 static int
 read_again(struct control_reload *reload, struct config_errors *errors)
 {
     const char *file = reload->sources->file;
 
-    if (file != NULL && strcmp(file, "-") == 0) {
+    if (file != NULL && is_read_once(file)) {
         config_init(&reload->wanted);
-        buf_add_text(&errors->text,
-                     "stdin: cannot be read again; restart the node\n");
+        buf_printf(&errors->text,
+                   "%s: cannot be read again; restart the node\n",
+                   strcmp(file, "-") == 0 ? "stdin" : file);
         errors->count++;
         return RELOAD_E_INVALID;
     }

@@ -244,6 +244,14 @@ class Reload(Proxy):
         self.assertEqual((answer.status, "stdin" in answer.text), (400, True))
         self.assertEqual(self.workers(node), {"one": self.one.url})
 
+    def test_what_came_through_a_pipe_cannot_be_read_again(self):
+        self.write(("one", self.one.url))
+        node = self.start("/bin/bash", "-c", 'exec "$0" serve -c <(cat "$1")',
+                          harness.program("kvasir"), self.file)
+        answer = self.reload(node)
+        self.assertEqual((answer.status, "/dev/fd/" in answer.text), (400, True))
+        self.assertEqual(self.workers(node), {"one": self.one.url})
+
 
 if __name__ == "__main__":
     harness.main()
