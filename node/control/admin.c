@@ -464,6 +464,24 @@ admin_request(void *context, struct httpd_request *request)
     }
 }
 
+/* Nothing is held of what a stranger sends. */
+static bool
+wants_body(void *context, const struct http_head *head)
+{
+    struct control *control = context;
+
+    role_is_control();
+    look_at_tokens(control);
+    return admin_access_knows(&control->access, head);
+}
+
+static bool
+wants_no_body(void *context, const struct http_head *head)
+{
+    (void)context, (void)head;
+    return false;
+}
+
 static int ON_CONTROL
 use_tls(struct control *control, struct httpd *httpd)
 {
@@ -541,8 +559,11 @@ admin_open(struct control *control)
         .context = control,
         .request = admin_request,
         .gone = admin_gone,
+        .wants_body = wants_body,
     };
-    struct httpd_handler open = {.context = control, .request = open_request};
+    struct httpd_handler open = {.context = control,
+                                 .request = open_request,
+                                 .wants_body = wants_no_body};
 
     int error = admin_access_init(&control->access, control->node);
     if (error == 0) {

@@ -112,22 +112,37 @@ answer_refusal(struct httpd_request *request,
     httpd_answer(request, refusal->status, "application/json", extra, body);
 }
 
+static struct admin_guard
+guard_of(const struct admin_access *access)
+{
+    return (struct admin_guard){
+        .tokens = admin_access_has_tokens(access) ? &access->tokens : NULL,
+        .name = access->config->name,
+    };
+}
+
+bool
+admin_access_knows(const struct admin_access *access,
+                   const struct http_head *head)
+{
+    struct admin_guard guard = guard_of(access);
+    const struct http_token *token;
+    struct admin_refusal refusal;
+
+    return admin_guard_admits(&guard, head, true, &token, &refusal);
+}
+
 bool
 admin_access_admits(struct admin_access *access, struct httpd_request *request)
 {
     const struct http_head *head = httpd_head(request);
     const struct http_token *token;
     struct admin_refusal refusal;
-    struct admin_guard guard = {
-        .tokens = NULL,
-        .name = access->config->name,
-    };
+    struct admin_guard guard = guard_of(access);
 
-    if (admin_access_has_tokens(access)) {
-        guard.tokens = &access->tokens;
-    }
     (void)httpd_peer(request, access->peer);
-    if (admin_guard_admits(&guard, head, httpd_body(request).len != 0, &token,
+    /* As the head says: what a stranger sends is not read. */
+    if (admin_guard_admits(&guard, head, head->body != HTTP_BODY_NONE, &token,
                            &refusal)) {
         access->token = token != NULL ? token->name : "";
         access->joins = token != NULL && token->joins;

@@ -44,6 +44,10 @@ bool admin_access_has_tokens(const struct admin_access *access);
  * published, and lanes must be woken. */
 bool admin_access_refresh(struct admin_access *access) ON_CONTROL MUST_CHECK;
 
+/* Whether a request with such a head, and a body, would pass. */
+bool admin_access_knows(const struct admin_access *access,
+                        const struct http_head *head) ON_CONTROL MUST_CHECK;
+
 /* Whether the request may pass. False: it was answered, and the log says who
  * asked for what. */
 bool admin_access_admits(struct admin_access *access,

@@ -91,7 +91,8 @@ take_spare(struct httpd *httpd)
     return conn;
 }
 
-/* Everything but the buffers back to the start. */
+/* Everything but the buffers back to the start, and these to a size that may be
+ * kept for good. */
 static void
 put_spare(struct httpd_conn *conn)
 {
@@ -101,6 +102,8 @@ put_spare(struct httpd_conn *conn)
     CHECK(list_is_empty(&conn->ready) && !conn->request.open);
     buf_clear(&conn->in);
     buf_clear(&conn->out);
+    httpd_out_trim(&conn->in);
+    httpd_out_trim(&conn->out);
     conn->out_at = 0;
     conn->reading = conn->pumping = false;
     conn->input_over = conn->close_after = conn->linger = false;

@@ -82,6 +82,10 @@ struct httpd_handler {
     /* Everything sent so far was taken by the kernel, after a time when it was
      * not. NULL: not interested. */
     void (*drained)(void *context, struct httpd_request *request);
+    /* Whether a body that has not come whole with its head is to be read. If
+     * not, the request is handed over without one, and the connection closes
+     * after the answer. May be NULL: each is. */
+    bool (*wants_body)(void *context, const struct http_head *head);
 };
 
 /* Listens on address (port 0: a free one). 0, or -errno and *out is NULL. */

@@ -232,6 +232,49 @@ send_continue(struct httpd_conn *conn)
     httpd_out_write(conn, &piece, 1);
 }
 
+/* Hands the request over. The buffer may move one last time before, so that
+ * some room is left to hear of the client while the handler works. */
+static void
+deliver(struct httpd_conn *conn)
+{
+    struct httpd *httpd = conn->httpd;
+    struct httpd_request *request = &conn->request;
+    struct buf *in = &conn->in;
+
+    if (in->max_bytes - in->len >= BUSY_ROOM_BYTES &&
+        buf_reserve(in, BUSY_ROOM_BYTES) == NULL) {
+        httpd_conn_close(conn);
+        return;
+    }
+    if (in->ptr != conn->parsed) {
+        int again = parse_head(conn);
+        CHECK(again == 0);
+    }
+    size_t body_at = request->head.size_bytes;
+    request->body = (struct slice){.ptr = in->ptr + body_at,
+                                   .len = conn->body_end - body_at};
+    request->user = NULL;
+    request->open = true;
+    request->begun = request->streaming = request->chunked = false;
+    conn->close_after = conn->linger || !request->head.keep_alive;
+    conn->state = HTTPD_BUSY;
+    set_reading(conn, in->len < in->size);
+    deadline_clear(&conn->deadline);
+    httpd->stats.requests++;
+    httpd->stats.requests_open++;
+    httpd->handler.request(httpd->handler.context, request);
+}
+
+/* Whether the handler wants a body that is not here yet. */
+static bool
+is_wanted(const struct httpd_conn *conn)
+{
+    const struct httpd_handler *handler = &conn->httpd->handler;
+
+    return handler->wants_body == NULL ||
+           handler->wants_body(handler->context, &conn->request.head);
+}
+
 /* Decides about the body once the head is known. */
 static void
 begin_body(struct httpd_conn *conn)
@@ -256,6 +299,12 @@ begin_body(struct httpd_conn *conn)
         conn->next_at += (size_t)head->content_length;
     }
     if (conn->in.len < conn->next_at || head->body == HTTP_BODY_CHUNKED) {
+        if (!is_wanted(conn)) {
+            conn->next_at = head->size_bytes;
+            conn->linger = true;
+            deliver(conn);
+            return;
+        }
         conn->armed_at = conn->in.len;
         httpd_timer_arm(conn, HTTPD_DEADLINE_IDLE);
         if (head->expect_continue && conn->in.len == head->size_bytes) {
@@ -314,39 +363,6 @@ decode_chunks(struct httpd_conn *conn)
         memmove(in->ptr + conn->body_end, data.ptr, data.len);
         conn->body_end += data.len;
     }
-}
-
-/* Hands the request over. The buffer may move one last time before, so that
- * some room is left to hear of the client while the handler works. */
-static void
-deliver(struct httpd_conn *conn)
-{
-    struct httpd *httpd = conn->httpd;
-    struct httpd_request *request = &conn->request;
-    struct buf *in = &conn->in;
-
-    if (in->max_bytes - in->len >= BUSY_ROOM_BYTES &&
-        buf_reserve(in, BUSY_ROOM_BYTES) == NULL) {
-        httpd_conn_close(conn);
-        return;
-    }
-    if (in->ptr != conn->parsed) {
-        int again = parse_head(conn);
-        CHECK(again == 0);
-    }
-    size_t body_at = request->head.size_bytes;
-    request->body = (struct slice){.ptr = in->ptr + body_at,
-                                   .len = conn->body_end - body_at};
-    request->user = NULL;
-    request->open = true;
-    request->begun = request->streaming = request->chunked = false;
-    conn->close_after = !request->head.keep_alive;
-    conn->state = HTTPD_BUSY;
-    set_reading(conn, in->len < in->size);
-    deadline_clear(&conn->deadline);
-    httpd->stats.requests++;
-    httpd->stats.requests_open++;
-    httpd->handler.request(httpd->handler.context, request);
 }
 
 static bool

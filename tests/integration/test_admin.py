@@ -4,6 +4,7 @@ import pathlib
 import pty
 import os
 import resource
+import socket
 import subprocess
 import time
 import unittest
@@ -69,6 +70,23 @@ class Admin(harness.Case):
         self.tokens("nonsense\n")
         self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 200)
         self.assertIn("admin_tokens_unread", node.log())
+
+    def test_what_a_stranger_sends_is_not_read(self):
+        node = self.serve("--admin.token_file", self.tokens(f"anna {TOKEN}\n"),
+                          "--admin.metrics", "127.0.0.1:0")
+        for port, own, status in (("admin", "", 401), ("metrics", "", 405),
+                                  ("admin", f"authorization: Bearer {TOKEN}\r\n", 100)):
+            with self.subTest(port=port, own=own), \
+                    socket.create_connection(node.at(port), harness.IO_TIMEOUT_S) as s:
+                s.sendall(f"POST /metrics HTTP/1.1\r\nhost: localhost\r\n{own}content-length: "
+                          "60000000\r\ncontent-type: application/json\r\n"
+                          "expect: 100-continue\r\n\r\n".encode())
+                self.assertEqual(s.makefile("rb").readline().split()[1], b"%d" % status)
+        for length in "content-length: 9", "transfer-encoding: chunked":  # it is of no type
+            self.assertIn(b"HTTP/1.1 415 ", harness.raw(
+                node.at("admin"), f"POST /admin/reload HTTP/1.1\r\nauthorization: Bearer {TOKEN}"
+                f"\r\nhost: localhost\r\n{length}\r\n\r\n".encode()))
+        self.assertNotIn("reloaded", node.log())
 
     def test_a_token_that_is_exchanged_in_its_place_and_with_its_time_ends(self):
         path = self.tokens(f"anna {TOKEN}\n")

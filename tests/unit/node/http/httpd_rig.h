@@ -43,6 +43,7 @@ struct rig {
     uint64_t digest; /* of the flood so far */
     size_t unsent_most;
     bool free_in_handler;
+    bool wants_no_body;
 };
 
 static const struct httpd_limits rig_limits = {
@@ -147,6 +148,15 @@ rig_on_drained(void *context, struct httpd_request *request)
     rig->depth--;
 }
 
+static inline bool
+rig_wants_body(void *context, const struct http_head *head)
+{
+    const struct rig *rig = context;
+
+    cr_assert_neq(head->body, HTTP_BODY_NONE);
+    return !rig->wants_no_body;
+}
+
 static inline void
 rig_init(struct rig *rig, const struct httpd_limits *limits)
 {
@@ -154,7 +164,8 @@ rig_init(struct rig *rig, const struct httpd_limits *limits)
     struct httpd_handler handler = {.context = rig,
                                     .request = rig_on_request,
                                     .gone = rig_on_gone,
-                                    .drained = rig_on_drained};
+                                    .drained = rig_on_drained,
+                                    .wants_body = rig_wants_body};
 
     (void)signal(SIGPIPE, SIG_IGN);
     memset(rig, 0, sizeof(*rig));

@@ -69,6 +69,30 @@ Test(node_httpd_memory, a_warm_connection_serves_without_allocating)
     rig_fini(&rig);
 }
 
+Test(node_httpd_memory, a_connection_that_has_ended_keeps_no_large_buffer)
+{
+    static const char head[] =
+        "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 65536\r\n\r\n";
+    static char most[65000];
+    struct rig rig;
+    struct raw_socket wire;
+
+    rig_init(&rig, &rig_limits);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, head);
+    raw_socket_put(&wire, most, sizeof most);
+    WAIT(&rig.loop,
+         !list_is_empty(&rig.httpd->connections) &&
+             LIST_OWNER(rig.httpd->connections.next, struct httpd_conn, all)
+                     ->in.len > sizeof most);
+    raw_socket_close(&wire);
+    WAIT(&rig.loop, rig.httpd->spare_count == 1);
+    const struct httpd_conn *spare =
+        LIST_OWNER(rig.httpd->spare.next, struct httpd_conn, all);
+    cr_assert_leq(spare->in.size, HTTPD_KEEP_BYTES);
+    rig_fini(&rig);
+}
+
 struct call {
     bool done;
     enum httpc_outcome outcome;

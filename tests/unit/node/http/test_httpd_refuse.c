@@ -89,6 +89,36 @@ Test(node_httpd_refuse, what_is_over_a_limit_is_refused_and_closed)
     rig_fini(&rig);
 }
 
+/* Answered without their bodies, of which some may be on their way. */
+Test(node_httpd_refuse, a_body_that_is_not_wanted_is_not_read)
+{
+    static const char *const starts[] = {
+        "Content-Length: 60000\r\n\r\n",
+        "Content-Length: 60000\r\nExpect: 100-continue\r\n\r\n",
+        "Content-Length: 60000\r\n\r\nGET /later HTTP/1.1\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    };
+    struct rig rig;
+
+    rig_init(&rig, &rig_limits);
+    rig.wants_no_body = true;
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        struct raw_socket wire;
+        struct raw_socket_reply reply;
+        raw_socket_open(&wire, &rig.loop, rig.port);
+        raw_socket_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\n");
+        raw_socket_text(&wire, starts[i]);
+        raw_socket_reply(&wire, &reply);
+        cr_assert_eq(reply.status, 200, "%zu: %u", i, reply.status);
+        cr_assert_str_eq(reply.body, "");
+        cr_assert(!reply.keep_alive);
+        raw_socket_expect_end(&wire);
+        raw_socket_close(&wire);
+        cr_assert_eq(rig.requests, i + 1);
+    }
+    rig_fini(&rig);
+}
+
 /* The connection that was accepted last, in that state. */
 static struct httpd_conn *
 wait_for_state(struct rig *rig, enum httpd_state state)
