@@ -255,9 +255,10 @@ go_on(struct explaining *e)
                              body.ptr, &route->scan);
         if (route->tokens.known) {
             tokens_by = "request";
-        } else if (make_tokens(control, &world, body)) {
+        } else if (route_makes_tokens(&world) &&
+                   make_tokens(control, &world, body)) {
             tokens_by = "local";
-        } else if (ask_tokens(e, &world)) {
+        } else if (route_makes_tokens(&world) && ask_tokens(e, &world)) {
             return;
         }
     }

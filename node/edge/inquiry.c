@@ -349,8 +349,7 @@ ask_engine(struct exchange *x, const struct route_world *world, uint64_t root)
 
     count_known(lane);
     x->remembered = route->tokens.known ? route->tokens.prompt.name : 0;
-    /* Other policies ignore overlap, so no engine is asked for them. */
-    if (known != KNOWN_ALL && world->elect->policy == ELECT_KVASIR) {
+    if (known != KNOWN_ALL && route_makes_tokens(world)) {
         inquiry = ask(lane, world, x->body, root);
     }
     if (inquiry == NULL || known == KNOWN_ENOUGH) {
@@ -394,16 +393,19 @@ inquiry_begin(struct exchange *x)
     struct node_shared *node = lane->node;
     struct route_scratch *route = &lane->route;
     struct inquiry_source source;
+    struct elect_config own;
     bool waits = false;
 
     CHECK(x->inquiry == NULL && x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node, &lane->elect);
+    struct route_world world = shared_world(
+        node,
+        shared_elect_for(&lane->elect, &lane->policies, route->model, &own));
     world.residency = x->client->framing.admission.residency.islands;
     uint64_t root = route_token_root(route, x->body.ptr, world.view);
     inquiry_find_source(x, &world, root, &source);
     if (route_wants_tokens(route, &world)) {
-        waits = source.model != NULL && world.elect->policy == ELECT_KVASIR
+        waits = source.model != NULL && route_makes_tokens(&world)
                     ? make_here(x, &world, &source, root)
                     : ask_engine(x, &world, root);
     }

@@ -94,6 +94,12 @@ route_wants_tokens(const struct route_scratch *scratch,
     return !worker_set_empty(&mirrored);
 }
 
+bool
+route_makes_tokens(const struct route_world *world)
+{
+    return world->elect->policy == ELECT_KVASIR;
+}
+
 static uint32_t
 depth_of(const struct radix_match *match, uint32_t slot)
 {

@@ -238,6 +238,10 @@ uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
 bool route_wants_tokens(const struct route_scratch *scratch,
                         const struct route_world *world);
 
+/* Whether those that are not known are made, or asked of an engine: other rules
+ * than ours go by the text then. */
+bool route_makes_tokens(const struct route_world *world);
+
 /*
  * Makes the input of elect_pick(): candidates that serve the model and are not
  * in tried, their loads, and what they hold: in tokens if those are known

@@ -589,6 +589,23 @@ class Quiet(MirrorCase):
         metrics = harness.request(node.at("admin"), "GET", "/metrics").text
         self.assertIn("kvasir_tokens_asked_total 0\n", metrics)
 
+    def test_tokens_are_asked_for_by_the_policy_of_the_model(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        for usual, own, source in (("least_load", "kvasir", "mirror"),
+                                   ("kvasir", "cache_aware", "belief")):
+            with self.subTest(usual=usual, own=own):
+                node = self.serve([engine], "--tokens.wait", "5s", "--policy", usual,
+                                  "--policy.models", f"kvasir/stand-in={own}")
+                self.warm(node, [engine])
+                body = {"model": "kvasir/stand-in", "prompt": f"{own} policy " * 60}
+                self.complete(node, body["prompt"])
+                self.in_step(node, [engine])
+                said = harness.request(node.at("admin"), "POST", "/admin/explain", body).json()
+                _, headers = self.complete(node, body["prompt"])
+                self.assertEqual((headers["x-kvasir-source"], headers["x-kvasir-overlap"]),
+                                 (source, f"{said['overlap']}/{said['total']}"))
+                self.assertGreater(said["overlap"], 0)
+
 
 class Trouble(MirrorCase):
     def test_a_restarted_engine_is_known_to_be_empty(self):
