@@ -189,6 +189,9 @@ take_list(struct control_source *source, struct slice body)
     for (uint32_t i = 0; why == NULL && i < list->count; i++) {
         source_found(&source->round, &list->found[i].ip, list->found[i].port);
     }
+    if (why == NULL && source->round.found_count == 0) {
+        why = "no endpoint has an address that can be used";
+    }
     if (good) {
         memcpy(kube->version, list->version, sizeof kube->version);
     }

@@ -119,6 +119,16 @@ class Kube(Sources):
         self.assertEqual(self.source(node)["state"], "absent")
         self.assertEqual(len(self.states(node)), 2)
 
+    def test_addresses_that_nothing_can_be_at_change_nothing(self):
+        api, engines, port = self.three()
+        node = self.begin(api, *NEVER)
+        self.has_at(node, HOSTS, port)
+        api.put("a", ["0.0.0.0"], LABELS, port=port)
+        api.put("b", ["240.0.0.1", "ff02::1"], LABELS, port=port)
+        harness.wait_until(lambda: "can be used" in self.source(node)["why"], "it says so")
+        self.assertEqual(self.source(node)["state"], "absent")
+        self.assertEqual(len(self.states(node)), 3)
+
     def test_a_server_that_is_gone_changes_nothing(self):
         api, engines, port = self.three()
         node = self.begin(api, "--workers.resolve", "100ms")
