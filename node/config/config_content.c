@@ -207,15 +207,17 @@ take_tenant(struct reading *r, yaml_node node)
     }
 }
 
-/* Whether a text is one JSON value. */
+/* Whether a text is one JSON value; *depth: how deep it is, or begins to be. */
 static bool
-is_json(struct slice text)
+is_json(struct slice text, uint32_t *depth)
 {
     struct json_pull pull;
     enum pull_token token;
 
+    *depth = 0;
     json_pull_init(&pull, text);
     while ((token = json_pull_next(&pull)) > PULL_END) {
+        *depth = pull.depth > *depth ? pull.depth : *depth;
     }
     return token == PULL_END && memchr(text.ptr, '\n', text.len) == NULL;
 }
@@ -227,6 +229,7 @@ take_member(struct reading *r, yaml_node key, yaml_node value)
     struct slice name = config_yaml_text(r->walk.yaml, key);
     char *set = r->rule.set;
     struct json_out json;
+    uint32_t depth;
     struct buf out;
 
     if (place_of(name, SCAN_OPTIONS, option_name) == SCAN_OPTIONS) {
@@ -240,9 +243,14 @@ take_member(struct reading *r, yaml_node key, yaml_node value)
         return;
     }
     struct slice text = config_yaml_text(r->walk.yaml, value);
+    bool whole = is_json(text, &depth);
+    if (depth > CONTENT_SET_DEPTH_MAX) {
+        wrong(r, value, "set", "JSON nested at most 7 deep");
+        return;
+    }
     buf_init(&out, CONTENT_SET_MAX);
     buf_printf(&out, "\"%.*s\":", (int)name.len, name.ptr);
-    if (is_json(text)) {
+    if (whole) {
         buf_add_slice(&out, text);
     } else {
         json_out_init(&json, &out);
@@ -259,7 +267,9 @@ take_member(struct reading *r, yaml_node key, yaml_node value)
     buf_fini(&out);
 }
 
-_Static_assert(CONTENT_SET_MAX == 512 && CONTENT_TENANTS_MAX == 256, "as said");
+_Static_assert(CONTENT_SET_MAX == 512 && CONTENT_SET_DEPTH_MAX == 7 &&
+                   CONTENT_TENANTS_MAX == 256,
+               "as said");
 
 static void
 take_set(struct reading *r, yaml_node mapping)

@@ -46,6 +46,7 @@
 #define CONTENT_MODEL_MAX     128U  /* the same */
 #define CONTENT_TENANTS_MAX   256U  /* names between blanks, and a NUL */
 #define CONTENT_SET_MAX       512U  /* bytes of members, and a NUL */
+#define CONTENT_SET_DEPTH_MAX 7U    /* in a body 8, as any node takes it */
 #define CONTENT_EXAMPLES_MAX  512U  /* of all rules */
 #define CONTENT_EXAMPLE_BYTES 1024U /* of one, and of a message beside it */
 #define CONTENT_LANES_MAX     64U

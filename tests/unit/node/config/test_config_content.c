@@ -52,7 +52,7 @@ Test(node_config_content, members_become_json)
 {
     static const char yaml[] =
         "auto:\n model: m\n rules:\n  - name: a\n    longer: 1\n"
-        "    set: {reasoning_effort: 'a \"b\"', thinking: '[1, 2]', "
+        "    set: {reasoning_effort: 'a \"b\"', thinking: '[[[[[[[1]]]]]]]', "
         "tool_choice: none}\n";
     struct scan scan = {.spans = NULL};
     struct content_asked asked = {.body = SLICE("{}"), .scan = &scan};
@@ -66,7 +66,7 @@ Test(node_config_content, members_become_json)
     scan.spans_count = 1;
     cr_assert(content_judge(content, scratch, SLICE("auto"), &asked, &verdict));
     cr_assert_str_eq(verdict.set, "\"reasoning_effort\":\"a \\\"b\\\"\","
-                                  "\"thinking\":[1, 2],"
+                                  "\"thinking\":[[[[[[[1]]]]]]],"
                                   "\"tool_choice\":\"none\",");
     content_scratch_free(scratch);
     content_free(content);
@@ -121,6 +121,10 @@ static const struct {
      "f:4:32: set: expected a member that changes how a request is rendered, "
      "such as chat_template_kwargs, reasoning_effort or thinking, not "
      "\"temperature\"\n"},
+    /* At 7, as above, it is within any limits.json_depth_max. */
+    {HEAD "  - {name: r, longer: 1, set: {thinking: '[[[[[[[[1]]]]]]]]'}}\n",
+     "f:4:42: set: expected JSON nested at most 7 deep, not "
+     "\"[[[[[[[[1]]]]]]]]\"\n"},
     {HEAD "  - {name: r, longer: 1, weight: 2}\n",
      "f:4:26: a rule: expected name, model, has, languages, tenants, longer, "
      "shorter, words, regex, like, set or semantic_threshold, not "
