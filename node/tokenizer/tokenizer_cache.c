@@ -111,7 +111,9 @@ keep_short(struct word_cache *cache, const struct cache_short *word,
     }
     kept[1] = kept[0];
     memcpy(kept->key, word->key, sizeof kept->key);
-    memcpy(kept->ids, ids, count * sizeof ids[0]);
+    if (count != 0) { /* of signs that the model leaves out: ids is NULL */
+        memcpy(kept->ids, ids, count * sizeof ids[0]);
+    }
     kept->count = (uint32_t)count;
 }
 

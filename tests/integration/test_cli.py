@@ -27,6 +27,16 @@ def run(*args, stdin="", program=KVASIR, **env):
                           env={**clean, **env})
 
 
+class Tokenize(unittest.TestCase):
+    def test_words_of_signs_that_the_model_leaves_out_have_no_tokens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "tokenizer.json").write_text(
+                '{"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}')
+            for text, ids in (("x", "\n"), ("xax", "0\n")):
+                told = run("tokenize", "--files", folder, stdin=text)
+                self.assertEqual((told.returncode, told.stdout, told.stderr), (0, ids, ""))
+
+
 class Manual(unittest.TestCase):
     def test_help_lists_every_command_and_each_has_a_manual(self):
         top = run("--help")
