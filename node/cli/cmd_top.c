@@ -309,11 +309,16 @@ run(struct page *page, const struct wish *wish, const struct terminal *terminal)
         page->any = page->any || code == CMD_FINE;
         compose(page, code == CMD_FINE, terminal_room(terminal));
         draw(page, terminal);
-        if (ferror(stdout) != 0 || ++shown == wish->count) {
+        if (ferror(stdout) != 0) {
+            buf_clear(&page->fault);
+            buf_add_text(&page->fault, "cannot write to stdout");
+            return CMD_FAILED;
+        }
+        if (++shown == wish->count) {
             break;
         }
     }
-    return ferror(stdout) != 0 ? CMD_FAILED : CMD_FINE;
+    return CMD_FINE;
 }
 
 int

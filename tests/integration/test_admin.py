@@ -296,6 +296,14 @@ class Admin(harness.Case):
         self.assertRegex(node.log(), r'worker_down worker=w reason="health status" status=404 '
                                      r"worker_url=\S+/nowhere path=/nowhere/\S+")
 
+    def test_top_says_that_its_output_cannot_be_written(self):
+        node = self.serve("--worker", "http://127.0.0.1:1")
+        with open("/dev/full", "w") as full:
+            top = subprocess.run([harness.program("kvasir"), "top", "--admin",
+                                  "%s:%d" % node.at("admin"), "--interval", "0.1"], stdout=full,
+                                 stderr=subprocess.PIPE, timeout=harness.IO_TIMEOUT_S, text=True)
+        self.assertEqual((top.returncode, top.stderr), (1, "kvasir top: cannot write to stdout\n"))
+
     def test_explain_says_on_a_terminal_what_it_waits_for(self):
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
