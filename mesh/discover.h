@@ -233,7 +233,7 @@ const char *discover_outcome_name(enum discover_outcome outcome);
 
 /* Writes an address as HOST:PORT into out (DISCOVER_ADDRESS_MAX bytes): IPv6 in
  * brackets, IPv4 within IPv6 as IPv4. False when no node can be reached there:
- * unspecified, multicast, reserved, link-local IPv6 (it would need a zone),
+ * unspecified, multicast, broadcast, link-local IPv6 (it would need a zone),
  * port 0, a size other than 4 and 16 bytes. */
 bool discover_format(const struct discover_ip *ip, uint16_t port, char *out)
     MUST_CHECK;

@@ -59,8 +59,13 @@ is_mapped(const struct discover_ip *ip)
 static bool
 format_v4(const uint8_t *bytes, uint16_t port, char *out)
 {
+    static const uint8_t broadcast[4] = {255, 255, 255, 255};
+    bool multicast = bytes[0] >= 224 && bytes[0] < 240;
+
     CHECK(port != 0);
-    if (bytes[0] == 0 || bytes[0] >= 224) {
+    /* Beyond multicast, 240.0.0.0/4 is reserved, and pods of clouds have it. */
+    if (bytes[0] == 0 || multicast ||
+        memcmp(bytes, broadcast, sizeof broadcast) == 0) {
         return false;
     }
     (void)snprintf(out, DISCOVER_ADDRESS_MAX, "%u.%u.%u.%u:%u", bytes[0],

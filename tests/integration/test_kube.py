@@ -124,7 +124,7 @@ class Kube(Sources):
         node = self.begin(api, *NEVER)
         self.has_at(node, HOSTS, port)
         api.put("a", ["0.0.0.0"], LABELS, port=port)
-        api.put("b", ["240.0.0.1", "ff02::1"], LABELS, port=port)
+        api.put("b", ["255.255.255.255", "ff02::1"], LABELS, port=port)
         harness.wait_until(lambda: "can be used" in self.source(node)["why"], "it says so")
         self.assertEqual(self.source(node)["state"], "absent")
         self.assertEqual(len(self.states(node)), 3)

@@ -162,6 +162,11 @@ Test(mesh_discover_join, addresses_nobody_can_be_at_have_no_text)
     cr_assert_str_eq(formatted(4, (uint8_t[]){192, 0, 2, 1}, 0), "");
     cr_assert_str_eq(formatted(4, (uint8_t[]){0, 0, 0, 0}, 80), "");
     cr_assert_str_eq(formatted(4, (uint8_t[]){239, 1, 1, 1}, 80), "");
+    cr_assert_str_eq(formatted(4, (uint8_t[]){255, 255, 255, 255}, 80), "");
+    cr_assert_str_eq(formatted(4, (uint8_t[]){240, 0, 0, 1}, 80),
+                     "240.0.0.1:80");
+    cr_assert_str_eq(formatted(4, (uint8_t[]){255, 255, 255, 254}, 80),
+                     "255.255.255.254:80");
     cr_assert_str_eq(formatted(5, (uint8_t[]){192, 0, 2, 1, 1}, 80), "");
     cr_assert_str_eq(formatted(16, (uint8_t[16]){0xFE, 0x80, [15] = 1}, 80),
                      "");
