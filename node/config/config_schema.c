@@ -243,7 +243,7 @@ static const struct config_key node_keys[] = {
      "Both times of single models, in place of those above: NAME=TTFT/ITL between blanks, by the names that engines serve. A worker of several models keeps the stricter ones."},
 
     {"island.name", CONFIG_ISLAND, AT(island.name), "", 0, 0, NULL,
-     "Where this node is: cloud/region/zone, as in the island of a worker. A worker of another island costs as much more as its link (island.links), so that a request leaves its island only where that is worth it. Absent: no worker is nearer than another."},
+     "Where this node is: cloud/region/zone, as in the island of a worker. A worker of another island costs as much more as its link (island.links), so that a request leaves its island only where that is worth it. Absent: no worker is nearer than another. After a reload other nodes go on with the name before it until this node is started anew."},
     {"island.links", CONFIG_LINKS, AT(island.links), "none", 0, 0, NULL,
      "What a request's way between two islands costs, in time, both ways round: eu~us=80ms is for all islands below eu and below us, eu~eu=5ms for any two below eu; the row with the longest names counts. Greater times keep more requests inside. Links that no row names cost what the node measures: the round trip to that island's workers, less that to its own. eu~us=80ms@0.02 has also what a GB costs: what the bytes of a usual request and its answer cost is added as the time for which an engine (scale.price, else the least price of scale.pools) costs as much. eu~us=@0.02: the time is measured."},
 
