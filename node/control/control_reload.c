@@ -22,6 +22,7 @@ struct control_reload {
     const struct config_sources *sources;
     struct config now; /* in force: taken over, or of the start */
     struct config wanted;
+    bool empty; /* its file was, before it was read or after */
     struct config_diff diff;
 };
 
@@ -96,7 +97,34 @@ is_read_once(const char *file)
     struct stat about;
 
     return strcmp(file, "-") == 0 ||
-           (stat(file, &about) == 0 && !S_ISREG(about.st_mode));
+           (stat(file, &about) == 0 && S_ISFIFO(about.st_mode));
+}
+
+static bool
+is_empty(const char *file)
+{
+    struct stat about;
+
+    return file != NULL && stat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+           about.st_size == 0;
+}
+
+/* A file that is being written is empty for a moment: no key of it counts as
+ * taken back then, nor any worker. */
+static int
+check_empty(const struct control_reload *reload, struct config_errors *errors)
+{
+    const struct config_diff *diff = &reload->diff;
+
+    if (!reload->empty ||
+        diff->live_count + diff->restart_count + diff->workers_count == 0) {
+        return 0;
+    }
+    buf_printf(&errors->text,
+               "%s: is empty; a comment is enough, if it is meant to be\n",
+               reload->sources->file);
+    errors->count++;
+    return RELOAD_E_INVALID;
 }
 
 /* What is wanted, or why not. */
@@ -113,9 +141,10 @@ read_again(struct control_reload *reload, struct config_errors *errors)
         errors->count++;
         return RELOAD_E_INVALID;
     }
-    return config_load(reload->sources, &reload->wanted, errors) == 0
-               ? 0
-               : RELOAD_E_INVALID;
+    reload->empty = is_empty(file);
+    int outcome = config_load(reload->sources, &reload->wanted, errors);
+    reload->empty = reload->empty || is_empty(file);
+    return outcome == 0 ? 0 : RELOAD_E_INVALID;
 }
 
 /* What would be in force: some keys as they are wanted, some as they were. Both
@@ -457,6 +486,9 @@ control_reload(struct control *control, struct json_out *json,
     }
     if (outcome == 0) {
         config_diff(&reload->now, &reload->wanted, &reload->diff);
+        outcome = check_empty(reload, errors);
+    }
+    if (outcome == 0) {
         outcome = mix(reload, &mixed, errors);
     }
     if (outcome == 0 && control_tls_read(control->node, &tls, errors) != 0) {

@@ -219,6 +219,23 @@ class Reload(Proxy):
         self.assertEqual(self.post(chat("x" * 4000)).status, 200)
         self.assertEqual(self.workers(node), {"one": self.one.url})
 
+    def test_a_file_that_is_being_written_takes_nothing_away(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        self.file.write_text("")
+        answer = self.reload(node)
+        self.assertEqual((answer.status, "is empty" in answer.text), (400, True))
+        self.assertEqual(self.workers(node), {"one": self.one.url})
+        self.file.write_text("# none\n")
+        self.assertEqual(self.reload(node).json()["workers"]["removed"], ["one"])
+
+    def test_a_file_that_always_was_empty_is_none_that_is_being_written(self):
+        self.file.write_text("")
+        node = self.start("kvasir", "serve", "-c", self.file, "--listen", "127.0.0.1:0", "--admin",
+                          "127.0.0.1:0", "--worker", f"{self.one.url},id=one")
+        self.assertEqual(self.reload(node).status, 200)
+        self.assertEqual(self.workers(node), {"one": self.one.url})
+
     def test_hanging_up_reloads(self):
         self.write(("one", self.one.url))
         node = self.run_node()
