@@ -33,9 +33,41 @@ read_part(struct local_build *b, const struct json_value *part,
     return local_fail(b, "a part of a message is no text");
 }
 
+bool
+local_is_billing(struct slice text)
+{
+    struct slice billing = SLICE(LOCAL_BILLING);
+
+    return text.len >= billing.len &&
+           memcmp(text.ptr, billing.ptr, billing.len) == 0;
+}
+
+/* Who said it matters. */
+enum speaker {
+    SPEAKER_ANY,
+    SPEAKER_SYSTEM, /* without the line for billing; then nothing may be left */
+    SPEAKER_TOOL,   /* its result is one text always */
+};
+
+/* Cuts that line off. False: there is nothing behind it. */
+static bool
+cut_billing(struct slice *text, enum speaker speaker)
+{
+    const char *end = NULL;
+
+    if (speaker != SPEAKER_SYSTEM || !local_is_billing(*text)) {
+        return true;
+    }
+    end = memchr(text->ptr, '\n', text->len);
+    text->len = end != NULL ? (size_t)(text->ptr + text->len - end) - 1 : 0;
+    text->ptr = end != NULL ? end + 1 : text->ptr;
+    return text->len != 0;
+}
+
 /* Parts as one text. Where the template wants a text, empty ones are no parts. */
 static struct json_value
-join_parts(struct local_chat *c, const struct json_value *content)
+join_parts(struct local_chat *c, const struct json_value *content,
+           enum speaker speaker)
 {
     struct slice *texts =
         arena_take(c->b->arena, (content->len + 1U) * sizeof *texts);
@@ -46,6 +78,7 @@ join_parts(struct local_chat *c, const struct json_value *content)
     }
     for (uint32_t i = 0; c->b->why == NULL && i < content->len; i++) {
         count += read_part(c->b, &content->as.items[i], &texts[count]) &&
+                 cut_billing(&texts[count], speaker) &&
                  (c->parts || texts[count].len != 0);
     }
     if (c->b->why != NULL || count == 0) {
@@ -55,45 +88,43 @@ join_parts(struct local_chat *c, const struct json_value *content)
 }
 
 static struct json_value
-list_parts(struct local_chat *c, const struct json_value *content)
+list_parts(struct local_chat *c, const struct json_value *content,
+           enum speaker speaker)
 {
     struct local_list list = local_list_new(c->b, content->len);
     struct slice text;
 
     for (uint32_t i = 0; c->b->why == NULL && i < content->len; i++) {
-        if (read_part(c->b, &content->as.items[i], &text)) {
+        if (read_part(c->b, &content->as.items[i], &text) &&
+            cut_billing(&text, speaker)) {
             local_push(c->b, &list, local_text_part(c->b, text));
         }
     }
     return local_list_end(&list);
 }
 
-/* A text becomes a part where the template wants parts, but for a tool's result:
- * that is one text always. */
+/* A text is a list of one; it becomes a part where the template wants parts. */
 static struct json_value
 make_content(struct local_chat *c, const struct json_value *content,
-             bool is_result)
+             enum speaker speaker)
 {
-    struct json_value none = {.kind = JSON_ARRAY};
-    bool parts = c->parts && !is_result;
+    struct json_value text = {.kind = JSON_NULL};
+    struct json_value list = {.kind = JSON_ARRAY};
 
     if (content == NULL) {
-        content = &none;
-    }
-    if (content->kind == JSON_STRING && !parts) {
-        return *content;
-    }
-    if (content->kind == JSON_STRING) {
-        struct local_list list = local_list_new(c->b, 1);
-        local_push(c->b, &list,
-                   local_text_part(c->b, json_tree_slice(content)));
-        return local_list_end(&list);
-    }
-    if (content->kind != JSON_ARRAY) {
+        content = &list;
+    } else if (content->kind == JSON_STRING) {
+        text = *content;
+        list.as.items = &text;
+        list.len = 1;
+        content = &list;
+    } else if (content->kind != JSON_ARRAY) {
         (void)local_fail(c->b, "a message's content is no text and no list");
-        return none;
+        return text;
     }
-    return parts ? list_parts(c, content) : join_parts(c, content);
+    return c->parts && speaker != SPEAKER_TOOL
+               ? list_parts(c, content, speaker)
+               : join_parts(c, content, speaker);
 }
 
 /* Tool calls */
@@ -181,11 +212,17 @@ make_message(struct local_chat *c, const struct json_value *message)
     const struct json_value *reasoning = local_given(message, "reasoning");
     struct local_object to = local_object_new(c->b, 8);
     bool is_result = local_is(role, "tool");
+    bool converted = !c->developer && local_is(role, "developer");
     bool is = false;
 
-    local_put(c->b, &to, "role", *role);
+    c->converted |= converted;
+    local_put(c->b, &to, "role",
+              converted ? json_tree_text(SLICE("system")) : *role);
     local_put(c->b, &to, "content",
-              make_content(c, local_given(message, "content"), is_result));
+              make_content(c, local_given(message, "content"),
+                           is_result                  ? SPEAKER_TOOL
+                           : local_is(role, "system") ? SPEAKER_SYSTEM
+                                                      : SPEAKER_ANY));
     if (local_is(role, "assistant")) {
         if (reasoning == NULL) {
             reasoning = local_given(message, "reasoning_content");
@@ -206,6 +243,59 @@ make_message(struct local_chat *c, const struct json_value *message)
     return local_object_end(&to);
 }
 
+/* The text of a message that was made; its parts in lines. */
+static struct slice
+made_text(struct local_chat *c, const struct json_value *message)
+{
+    const struct json_value *content = local_given(message, "content");
+    struct json_value joined;
+    bool is = false;
+
+    if (content == NULL || content->kind != JSON_ARRAY) {
+        return local_text(message, "content", &is);
+    }
+    joined = join_parts(c, content, SPEAKER_ANY);
+    return json_tree_slice(&joined);
+}
+
+/* Where a developer's message became the system's, one system message, the
+ * first, has the texts of all, unless it is the first anyway. */
+static struct json_value
+merge_systems(struct local_chat *c, const struct local_list *made)
+{
+    struct slice *texts =
+        arena_take(c->b->arena, (made->count + 1U) * sizeof *texts);
+    struct local_list list = local_list_new(c->b, made->count + 1);
+    struct local_object merged = local_object_new(c->b, 2);
+    uint32_t systems = 0;
+    uint32_t count = 0;
+    bool apart = false;
+
+    if (texts == NULL) {
+        (void)local_fail(c->b, "out of memory");
+    }
+    local_push(c->b, &list, json_tree_text(SLICE(""))); /* its place */
+    for (uint32_t i = 0; c->b->why == NULL && i < made->count; i++) {
+        const struct json_value *message = &made->items[i];
+        if (!local_is(local_given(message, "role"), "system")) {
+            local_push(c->b, &list, *message);
+            continue;
+        }
+        apart |= i != systems || i != 0;
+        systems++;
+        texts[count] = made_text(c, message);
+        count += texts[count].len != 0;
+    }
+    if (c->b->why != NULL || !apart) {
+        return local_list_end(made);
+    }
+    local_put(c->b, &merged, "role", json_tree_text(SLICE("system")));
+    local_put(c->b, &merged, "content",
+              local_join(c->b, texts, count, BETWEEN BETWEEN));
+    list.items[0] = local_object_end(&merged);
+    return local_list_end(&list);
+}
+
 static struct json_value
 make_messages(struct local_chat *c, const struct json_value *messages)
 {
@@ -220,7 +310,7 @@ make_messages(struct local_chat *c, const struct json_value *messages)
             local_push(c->b, &list, make_message(c, message));
         }
     }
-    return local_list_end(&list);
+    return c->converted ? merge_systems(c, &list) : local_list_end(&list);
 }
 
 /* Tools */
@@ -364,16 +454,19 @@ make_request(struct local_chat *c, const struct json_value *request)
 static const struct local_rules rules_table[] = {
     {
         .kind = ENGINE_VLLM,
-        .versions = "0.24 to 0.32",
-        .source =
-            "vllm/entrypoints/chat_utils.py: _parse_chat_message_content, "
-            "_postprocess_messages; renderers/online_renderer.py: "
-            "render_chat; entrypoints/openai/chat_completion/protocol.py: "
-            "build_chat_params",
+        .finds = TEMPLATE_VLLM,
+        .versions = "0.24 to 0.33",
+        .source = "vllm/renderers/chat_utils/chat_message.py: "
+                  "parse_chat_message_content, _postprocess_messages; "
+                  "renderers/hf.py: safe_apply_chat_template; "
+                  "renderers/online_renderer.py: render_chat; "
+                  "entrypoints/openai/chat_completion/protocol.py: "
+                  "build_chat_params",
         .make = make_request,
     },
     {
         .kind = ENGINE_SGLANG,
+        .finds = TEMPLATE_SGLANG,
         .versions = "0.5.23; before it for chats without tools",
         .source = "sglang/srt/entrypoints/openai/serving_chat.py: "
                   "_process_messages, _apply_jinja_template; protocol.py: "
@@ -396,10 +489,13 @@ local_rules_of(enum engine_kind kind)
 
 void
 local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
-                   bool parts, const struct json_value *request,
-                   struct json_value *out, bool *tools)
+                   const struct local_wish *wish,
+                   const struct json_value *request, struct json_value *out,
+                   bool *tools)
 {
-    struct local_chat c = {.b = b, .parts = parts};
+    struct local_chat c = {.b = b,
+                           .parts = wish->parts[rules->finds],
+                           .developer = wish->developer};
     const struct json_value *messages = local_given(request, "messages");
 
     *out = (struct json_value){.kind = JSON_OBJECT};

@@ -16,20 +16,24 @@
 #ifndef NODE_LOCAL_CHAT_INTERNAL_H
 #define NODE_LOCAL_CHAT_INTERNAL_H
 
+#include "node/local/local_internal.h"
 #include "node/local/local_json_internal.h"
 #include "node/view/fleet_view.h"
 
 /* What is done with one request. */
 struct local_chat {
     struct local_build *b;
-    bool parts; /* the template goes through content part by part */
-    bool tools; /* some were seen */
+    bool parts;     /* the template goes through content part by part */
+    bool developer; /* it knows that role */
+    bool converted; /* a developer's message became the system's */
+    bool tools;     /* some were seen */
 };
 
 struct local_rules {
     enum engine_kind kind;
-    const char *versions; /* these rules were read from */
-    const char *source;   /* file and function in the engine's own source */
+    enum template_rule finds; /* how it finds out what a template wants */
+    const char *versions;     /* these rules were read from */
+    const char *source;       /* file and function in the engine's own source */
     /* The template's request, made of a client's, whose messages are a list. */
     struct json_value (*make)(struct local_chat *c,
                               const struct json_value *request);
@@ -39,13 +43,19 @@ struct local_rules {
  * which go by the same types. */
 const struct local_rules *local_rules_of(enum engine_kind kind);
 
+/* What clients of that name put in front of their system prompts, with a hash
+ * that changes; vLLM leaves it out. */
+#define LOCAL_BILLING "x-anthropic-billing-header"
+
+bool local_is_billing(struct slice text);
+
 /*
- * Rewrites a chat request: *out is what the template's request is. parts: its
- * template goes through content part by part. *tools tells whether there are
- * tools or tool calls in it.
+ * Rewrites a chat request: *out is what the template's request is. wish: what
+ * its template wants. *tools tells whether there are tools or tool calls in it.
  */
 void local_chat_rewrite(struct local_build *b, const struct local_rules *rules,
-                        bool parts, const struct json_value *request,
+                        const struct local_wish *wish,
+                        const struct json_value *request,
                         struct json_value *out, bool *tools);
 
 /* The template's arguments of a request that says how much effort to make: those

@@ -5,7 +5,7 @@
  * SGLang also what it merges (turns of several items, several system prompts)
  * and thoughts, which it wraps as each model's parser wants.
  *
- * Source: vLLM 0.32, vllm/entrypoints/openai/responses/utils.py
+ * Source: vLLM 0.33, vllm/entrypoints/openai/responses/utils.py
  * (construct_input_messages) and vllm/entrypoints/anthropic/serving.py
  * (_convert_anthropic_to_openai_request); SGLang 0.5.23,
  * sglang/srt/entrypoints/openai/serving_responses.py (_make_request,
@@ -13,10 +13,6 @@
  * (_convert_to_chat_completion_request).
  */
 #include "node/local/local_chat_internal.h"
-
-/* What every client of that name puts in front of its prompts, with a hash that
- * changes; vLLM leaves it out. */
-#define BILLING "x-anthropic-billing-header"
 
 static struct json_value
 text_value(const char *text)
@@ -222,10 +218,7 @@ begin_texts(struct local_build *b, uint32_t room)
 static void
 add_system_text(struct texts *texts, struct slice text, bool all)
 {
-    struct slice billing = SLICE(BILLING);
-
-    if (text.len != 0 && (all || text.len < billing.len ||
-                          memcmp(text.ptr, billing.ptr, billing.len) != 0)) {
+    if (text.len != 0 && (all || !local_is_billing(text))) {
         texts->at[texts->count++] = text;
     }
 }
@@ -546,6 +539,10 @@ local_from_messages(struct local_build *b, enum engine_kind kind,
     }
     if (kind == ENGINE_SGLANG) {
         check_messages(b, request);
+    } else if (local_is(local_given(local_given(request, "thinking"), "type"),
+                        "disabled")) {
+        (void)local_fail(b,
+                         "thinking is off, by an effort that engines choose");
     }
     messages = local_list_new(b, count_messages(given));
     if (local_truth(system)) {

@@ -11,6 +11,12 @@
 #include "node/template/template_chat.h"
 #include "node/tokenizer/tokenizer.h"
 
+/* What a template wants of a chat. */
+struct local_wish {
+    bool parts[TEMPLATE_RULES]; /* content part by part, as each engine finds */
+    bool developer;             /* it knows messages in that role */
+};
+
 /* A place for one thread's buffers; taken by the latch. */
 struct local_scratch {
     _Alignas(64) struct latch free;
@@ -21,7 +27,7 @@ struct local_model {
     struct qsbr_node retired;
     struct tokenizer *tokenizer; /* NULL: nothing can be answered */
     struct template_chat *chat;  /* NULL: chats cannot */
-    bool parts[2]; /* template_chat_takes_parts(), without and with tools */
+    struct local_wish wish[2];   /* its template's, without and with tools */
     uint64_t version;
     struct gauge held;
     struct gauge off[LOCAL_WAYS];    /* 0: trusted */

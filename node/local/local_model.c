@@ -154,10 +154,16 @@ make_chat(struct local_model *model, const struct local_parts *parts)
     model->chat = template_chat_new(parts->config, parts->template, &error);
     if (model->chat != NULL) {
         for (int tools = 0; tools < 2; tools++) {
-            model->parts[tools] =
-                parts->format == LOCAL_FORMAT_AUTO
-                    ? template_chat_takes_parts(model->chat, tools != 0)
-                    : parts->format == LOCAL_FORMAT_OPENAI;
+            struct local_wish *wish = &model->wish[tools];
+            for (int rule = 0; rule < TEMPLATE_RULES; rule++) {
+                wish->parts[rule] =
+                    parts->format == LOCAL_FORMAT_AUTO
+                        ? template_chat_takes_parts(model->chat, tools != 0,
+                                                    (enum template_rule)rule)
+                        : parts->format == LOCAL_FORMAT_OPENAI;
+            }
+            wish->developer =
+                template_chat_quotes(model->chat, tools != 0, "developer");
         }
         return;
     }

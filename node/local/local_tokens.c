@@ -244,7 +244,7 @@ rewrite(struct work *w, struct json_value *out)
     if (b.why == NULL) {
         bool offered = local_given(&request, "tools") != NULL;
         local_chat_rewrite(&b, local_rules_of(q->kind),
-                           q->model->parts[offered], &request, out, &tools);
+                           &q->model->wish[offered], &request, out, &tools);
     }
     if (b.why != NULL) {
         refuse(w, b.why);

@@ -75,8 +75,16 @@ bool template_render(const struct template *compiled,
                      const struct template_clock *clock, struct buf *out,
                      struct template_error *error) MUST_CHECK;
 
-/* Whether the template goes through a message's content part by part, by the
- * rule vLLM detects that with: then content is passed as parts, else as text. */
-bool template_takes_parts(const struct template *compiled) MUST_CHECK;
+/* By whose rule a template's wish is found out. */
+enum template_rule {
+    TEMPLATE_VLLM,
+    TEMPLATE_SGLANG,
+    TEMPLATE_RULES
+};
+
+/* Whether the template goes through a message's content part by part, as that
+ * engine finds out: then content is passed as parts, else as text. */
+bool template_takes_parts(const struct template *compiled,
+                          enum template_rule rule) MUST_CHECK;
 
 #endif

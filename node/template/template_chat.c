@@ -263,11 +263,33 @@ choose(const struct template_chat *chat, bool tools)
 }
 
 bool
-template_chat_takes_parts(const struct template_chat *chat, bool tools)
+template_chat_takes_parts(const struct template_chat *chat, bool tools,
+                          enum template_rule rule)
 {
     const struct named *named = choose(chat, tools);
 
-    return named != NULL && template_takes_parts(named->compiled);
+    return named != NULL && template_takes_parts(named->compiled, rule);
+}
+
+bool
+template_chat_quotes(const struct template_chat *chat, bool tools,
+                     const char *name)
+{
+    const struct named *named = choose(chat, tools);
+    struct slice all = named != NULL ? named->source : SLICE("");
+    size_t len = strlen(name);
+
+    for (const char *at = all.ptr; at != NULL; at++) {
+        at = memmem(at, (size_t)(all.ptr + all.len - at), name, len);
+        if (at == NULL) {
+            break;
+        }
+        if (at > all.ptr && at + len < all.ptr + all.len && at[-1] == at[len] &&
+            (at[len] == '"' || at[len] == '\'')) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* A member put into a copy of a message; `first`: before all others, unless it

@@ -33,8 +33,12 @@ void template_chat_free(struct template_chat *chat);
 
 /* template_takes_parts() of the template that a request with or without tools
  * gets. */
-bool template_chat_takes_parts(const struct template_chat *chat, bool tools)
-    MUST_CHECK;
+bool template_chat_takes_parts(const struct template_chat *chat, bool tools,
+                               enum template_rule rule) MUST_CHECK;
+
+/* Whether that template has a literal of this name, as vLLM looks for roles. */
+bool template_chat_quotes(const struct template_chat *chat, bool tools,
+                          const char *name) MUST_CHECK;
 
 /*
  * Appends the text of a request to *out. request: the body of a chat completion;

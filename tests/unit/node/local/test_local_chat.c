@@ -26,6 +26,10 @@ static struct made
 make_by(const char *source, enum engine_kind kind, enum api api, bool parts,
         const char *body)
 {
+    struct local_wish wish = {
+        .parts = {parts, parts},
+        .developer = strstr(source, "developer") != NULL,
+    };
     struct arena arena;
     struct local_build b = {.arena = &arena};
     struct json_tree_fault fault;
@@ -47,7 +51,7 @@ make_by(const char *source, enum engine_kind kind, enum api api, bool parts,
         local_from_messages(&b, kind, &request, &request);
     }
     if (b.why == NULL) {
-        local_chat_rewrite(&b, local_rules_of(kind), parts, &request, &out,
+        local_chat_rewrite(&b, local_rules_of(kind), &wish, &request, &out,
                            &made.tools);
     }
     if (b.why != NULL) {
@@ -316,7 +320,7 @@ Test(local_chat, vllm_says_by_two_names_how_much_to_think)
           "low|True|2|True|None");
     shows(ENGINE_VLLM, MESSAGES, ARGUMENTS,
           "{\"messages\":[],\"output_config\":{\"effort\":\"max\"},"
-          "\"thinking\":{\"type\":\"disabled\"}}",
+          "\"thinking\":{\"type\":\"adaptive\"}}",
           "max|True||True|None");
 }
 
@@ -553,4 +557,60 @@ Test(local_chat, a_message_of_a_tools_result_alone_is_no_message)
             "\"tool_result\",\"tool_use_id\":\"t\"}]}]}",
             "[{\"role\": \"tool\", \"content\": \"\", \"tool_call_id\": "
             "\"t\"}]|null");
+}
+
+#define DEVELOPERS                                             \
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"  \
+    "{\"role\":\"user\",\"content\":\"u\"},"                   \
+    "{\"role\":\"developer\",\"content\":[{\"type\":\"text\"," \
+    "\"text\":\"b\"},{\"type\":\"text\",\"text\":\"c\"}]}]}"
+
+Test(local_chat, vllm_makes_a_developer_the_system_where_no_template_knows_it)
+{
+    becomes(ENGINE_VLLM, CHAT, false, DEVELOPERS,
+            "[{\"role\": \"system\", \"content\": \"a\\n\\nb\\nc\"}, "
+            "{\"role\": \"user\", \"content\": \"u\"}]|null");
+    becomes(ENGINE_VLLM, CHAT, true, DEVELOPERS,
+            "[{\"role\": \"system\", \"content\": \"a\\n\\nb\\nc\"}, "
+            "{\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+            "\"text\": \"u\"}]}]|null");
+    becomes(ENGINE_VLLM, CHAT, false,
+            "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"}]}",
+            "[{\"role\": \"system\", \"content\": \"a\"}]|null");
+    shows(ENGINE_VLLM, CHAT, "{% set known = 'developer' %}" SHOW, DEVELOPERS,
+          "[{\"role\": \"system\", \"content\": \"a\"}, "
+          "{\"role\": \"user\", \"content\": \"u\"}, "
+          "{\"role\": \"developer\", \"content\": \"b\\nc\"}]|null");
+}
+
+Test(local_chat, vllm_leaves_what_is_said_for_billing_out_of_system_prompts)
+{
+    becomes(ENGINE_VLLM, CHAT, false,
+            "{\"messages\":[{\"role\":\"system\",\"content\":"
+            "\"x-anthropic-billing-header: cch=1\\na\\nb\"}]}",
+            "[{\"role\": \"system\", \"content\": \"a\\nb\"}]|null");
+    becomes(ENGINE_VLLM, CHAT, true,
+            "{\"messages\":[{\"role\":\"system\",\"content\":["
+            "{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: 1\"},"
+            "{\"type\":\"text\",\"text\":\"a\"}]}]}",
+            "[{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
+            "\"text\": \"a\"}]}]|null");
+    becomes(ENGINE_VLLM, CHAT, false, USER("\"x-anthropic-billing-header\""),
+            "[{\"role\": \"user\", \"content\": "
+            "\"x-anthropic-billing-header\"}]|null");
+    becomes(ENGINE_VLLM, MESSAGES, false,
+            "{\"system\":\"x-anthropic-billing-header: cch=1\\na\","
+            "\"messages\":[]}",
+            "[{\"role\": \"system\", \"content\": \"a\"}]|null");
+}
+
+Test(local_chat, thinking_that_vllm_switches_off_is_refused)
+{
+    is_refused(MESSAGES,
+               "{\"thinking\":{\"type\":\"disabled\"},\"messages\":[]}",
+               "thinking is off, by an effort that engines choose");
+    becomes(ENGINE_VLLM, MESSAGES, false,
+            "{\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},"
+            "\"messages\":[{\"role\":\"user\",\"content\":\"u\"}]}",
+            "[{\"role\": \"user\", \"content\": \"u\"}]|null");
 }
