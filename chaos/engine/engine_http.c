@@ -161,13 +161,34 @@ engine_server_model_named(struct engine_server *server,
     return false;
 }
 
+/* SGLang: BASE:ADAPTER and lora_path choose an adapter, and its name alone is as
+ * good as any for the base model. */
+static struct slice
+sglang_name(const char *base, struct slice name, struct slice lora)
+{
+    size_t len = strlen(base);
+
+    if (name.len > len && memcmp(name.ptr, base, len) == 0 &&
+        name.ptr[len] == ':') {
+        return (struct slice){name.ptr + len + 1, name.len - len - 1};
+    }
+    return lora.len != 0 ? lora : slice_of(base);
+}
+
 bool
 engine_server_find_model(struct engine_server *server,
                          struct httpd_request *request, uint32_t *model)
 {
+    struct engine_prompt *prompt = &server->prompt;
+    struct slice name = engine_prompt_text(prompt, prompt->scan.model);
+
     return engine_server_model_named(
         server, request,
-        engine_prompt_text(&server->prompt, server->prompt.scan.model), model);
+        server->options->make == ENGINE_MAKE_SGLANG
+            ? sglang_name(server->options->models[0], name,
+                          engine_prompt_text(prompt, prompt->scan.lora))
+            : name,
+        model);
 }
 
 const struct engine_make_facts *

@@ -5,7 +5,7 @@ static const struct engine_make_facts facts[ENGINE_MAKES] = {
     [ENGINE_MAKE_VLLM] =
         {
             .owned_by = "vllm",
-            .version = "0.31.0+kvasir.stand-in",
+            .version = "0.33.0+kvasir.stand-in",
             .cache = ENGINE_CACHE_BLOCKS,
             .block_tokens = 16,
             .running_max = 128,
@@ -22,7 +22,7 @@ static const struct engine_make_facts facts[ENGINE_MAKES] = {
             .cache = ENGINE_CACHE_RADIX,
             .block_tokens = 16,
             .running_max = 128,
-            .replay_frames = 3,
+            .replay_frames = 4,
             .counts_each = true,
             .null_usage = true,
             .publishes = true,

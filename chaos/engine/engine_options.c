@@ -88,8 +88,9 @@ static const struct flag flags[] = {
     {"buffer-steps", FLAG_COUNT, AT(buffer_steps), 1, 1U << 24, "N", "10000",
      "batches kept for replay"},
     {"replay-frames", FLAG_COUNT, AT(replay_frames), 0, 4, "N", "0",
-     "4: with topic, vLLM's since 0.26 and trtllm's; 3:\n"
-     "before that, and SGLang's; 0: the engine's today"},
+     "4: with topic, vLLM's since 0.26, SGLang's since\n"
+     "0.5.22, trtllm's; 3: before that; 0: the engine's\n"
+     "today"},
     {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
      "messages of a replay that may wait; more are lost,\n"
      "as in real engines; 0: no limit"},

@@ -134,7 +134,7 @@ static const struct config_key node_keys[] = {
     {"sandbox", CONFIG_CHOICE, AT(sandbox), "auto", 0, 0, sandbox_choices,
      "Whether the kernel holds the node to what a router does: files are written below data.dir alone, no program is run, and system calls that it has no use for fail. auto: as far as the kernel has it, and not at all with scale.command, whose programs would inherit it; require: the node does not start without; off."},
     {"paths", CONFIG_PATHS, AT(paths), "", 0, 0, NULL,
-     "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters. A worker that was sent /reset_prefix_cache, /flush_cache, /sleep or /release_memory_occupation this way is known to be empty at once."},
+     "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters. A worker that was sent /reset_prefix_cache, /flush_cache, /sleep or another path of vLLM or SGLang that empties its cache this way is known to be empty at once."},
     {"models", CONFIG_MODELS, AT(tokens.models), "none", 0, 0, NULL,
      "Models' own files one by one, beside those in tokens.dir and before them: a folder, or the tokenizer's file in it. In a file also a list; each item is such a text, or a mapping of name, path, template (a file instead of the folder's) and content (how a message reaches the template)."},
     {"aliases", CONFIG_ALIASES, AT(aliases), "none", 0, 0, NULL,

@@ -2,6 +2,7 @@
 #include "node/fleet/engine_models.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ struct entry {
     char id[NAME_ROOM];
     int id_len; /* -1: none, or over the limit */
     bool over;
+    char parent[NAME_ROOM];
+    int parent_len; /* likewise */
     bool adapter;
     enum engine_kind kind;
     uint64_t created;
@@ -33,8 +36,8 @@ keep(struct reader *reader, struct slice text)
 {
     char *copy = reader->models->bytes + reader->bytes_used;
 
-    /* Each is a part of the body of its own, and unescaped text is never longer
-     * than it was there. */
+    /* Each is a part of the body, none more than twice, and unescaped text is
+     * never longer than it was there. */
     CHECK(reader->bytes_used + text.len <= reader->bytes_room);
     if (text.len != 0) {
         memcpy(copy, text.ptr, text.len);
@@ -44,20 +47,42 @@ keep(struct reader *reader, struct slice text)
 }
 
 static void
-remember(struct reader *reader, const struct entry *entry)
+remember(struct reader *reader, const struct entry *entry, struct slice name,
+         uint32_t own_at)
 {
     struct engine_models *models = reader->models;
     struct engine_model *model = &models->model[models->count];
 
-    CHECK(entry->id_len > 0 && models->count < ENGINE_MODELS_MAX);
+    if (name.len > ENGINE_MODEL_NAME_MAX ||
+        models->count == ENGINE_MODELS_MAX) {
+        models->left_out++;
+        return;
+    }
     models->count++;
     *model = (struct engine_model){
-        .name = keep(reader, (struct slice){entry->id, (size_t)entry->id_len}),
+        .name = keep(reader, name),
         .adapter = entry->adapter,
+        .own_at = own_at,
         .created = entry->created,
     };
     for (unsigned i = 0; i < MODEL_FACTS; i++) {
         model->fact[i] = keep(reader, entry->fact[i]);
+    }
+}
+
+/* Under its name, and an adapter of SGLang's under what it is asked for by. */
+static void
+remember_names(struct reader *reader, const struct entry *entry)
+{
+    char both[2 * NAME_ROOM];
+
+    remember(reader, entry, (struct slice){entry->id, (size_t)entry->id_len},
+             0);
+    if (entry->kind == ENGINE_SGLANG && entry->parent_len > 0) {
+        int len = snprintf(both, sizeof both, "%.*s:%.*s", entry->parent_len,
+                           entry->parent, entry->id_len, entry->id);
+        remember(reader, entry, (struct slice){both, (size_t)len},
+                 (uint32_t)entry->parent_len + 1);
     }
 }
 
@@ -106,11 +131,15 @@ read_fact(struct json_pull *pull, struct slice *out)
 
 /* A parent of any kind makes the entry an adapter. */
 static void
-note_fact(const struct json_pull *value, enum pull_token token,
-          enum model_fact fact, struct entry *entry)
+note_fact(struct json_pull *value, enum pull_token token, enum model_fact fact,
+          struct entry *entry)
 {
     if (fact == MODEL_PARENT) {
         entry->adapter = token != PULL_NULL;
+        entry->parent_len =
+            token == PULL_STRING
+                ? json_pull_copy(value, entry->parent, sizeof entry->parent)
+                : -1;
     } else if (fact == MODEL_OWNED_BY && token == PULL_STRING) {
         entry->kind = kind_of(value);
     }
@@ -145,7 +174,7 @@ read_member(struct json_pull *pull, struct entry *entry)
 static bool
 read_entry(struct reader *reader)
 {
-    struct entry entry = {.id_len = -1, .kind = ENGINE_OTHER};
+    struct entry entry = {.id_len = -1, .parent_len = -1, .kind = ENGINE_OTHER};
     struct engine_models *models = reader->models;
     enum pull_token token = json_pull_next(&reader->pull);
 
@@ -157,11 +186,10 @@ read_entry(struct reader *reader)
     if (entry.kind != ENGINE_OTHER) {
         models->kind = entry.kind;
     }
-    if (entry.over ||
-        (entry.id_len > 0 && models->count == ENGINE_MODELS_MAX)) {
+    if (entry.over) {
         models->left_out++;
     } else if (entry.id_len > 0) {
-        remember(reader, &entry);
+        remember_names(reader, &entry);
     }
     return token == PULL_OBJECT_END;
 }
@@ -237,11 +265,11 @@ read_document(struct reader *reader)
 int
 engine_models_read(struct slice body, struct engine_models *models)
 {
-    struct reader reader = {.models = models, .bytes_room = body.len};
+    struct reader reader = {.models = models, .bytes_room = 2 * body.len};
 
     *models = (struct engine_models){.kind = ENGINE_OTHER};
     models->model = calloc(ENGINE_MODELS_MAX, sizeof *models->model);
-    models->bytes = malloc(body.len + 1);
+    models->bytes = malloc(2 * body.len + 1);
     if (models->model == NULL || models->bytes == NULL) {
         engine_models_fini(models);
         return -ENOMEM;
@@ -266,7 +294,8 @@ engine_models_fini(struct engine_models *models)
 static bool
 same_model(const struct engine_model *a, const struct engine_model *b)
 {
-    bool same = slice_equal(a->name, b->name) && a->adapter == b->adapter;
+    bool same = slice_equal(a->name, b->name) && a->adapter == b->adapter &&
+                a->own_at == b->own_at;
 
     for (unsigned i = 0; i < MODEL_FACTS; i++) {
         same = same && slice_equal(a->fact[i], b->fact[i]);

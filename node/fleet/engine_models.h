@@ -3,7 +3,9 @@
  *
  * Reads {"data":[{"id":...,"owned_by":...,"parent":...},...]} as vLLM, SGLang
  * and other OpenAI-compatible servers give it. A LoRA adapter is an entry like
- * others whose parent, the model it stands on, is not null.
+ * others whose parent, the model it stands on, is not null. SGLang answers one
+ * that is asked for by its name with the base model, and is asked for it as
+ * PARENT:NAME, so that is a name, too.
  *
  * Role: core. Owns: a list owns its names and facts. Thread: any.
  * Limits: ENGINE_MODELS_MAX names of ENGINE_MODEL_NAME_MAX bytes; what is over
@@ -29,6 +31,7 @@ struct engine_model {
     struct slice fact[MODEL_FACTS]; /* JSON; empty: not told, or no scalar */
     uint64_t created;               /* 0: not told */
     bool adapter;                   /* every entry of that name has a parent */
+    uint32_t own_at; /* its own name begins there, behind PARENT:, or at 0 */
 };
 
 struct engine_models {

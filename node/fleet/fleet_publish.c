@@ -116,7 +116,8 @@ describe(struct fleet_model *out, const struct engine_model *model,
 {
     *out = (struct fleet_model){.name = copy(model->name, bytes),
                                 .created = model->created,
-                                .adapter = true};
+                                .adapter = true,
+                                .own_at = model->own_at};
     for (unsigned i = 0; i < MODEL_FACTS; i++) {
         out->fact[i] = copy(model->fact[i], bytes);
     }

@@ -31,6 +31,7 @@ static const struct slice inference_paths[] = {
     {"/v1/pooling", 11},
     {"/pooling", 8},
     {"/v1/moderations", 15},
+    {"/v1/decisions", 13},
     {"/v1/audio/transcriptions", 24},
     {"/v1/audio/translations", 22},
     {"/v1/audio/speech", 16},
@@ -140,10 +141,12 @@ route_clears_cache(const struct http_head *head)
         {"/pause", 6},
         {"/flush_cache", 12},
         {"/release_memory_occupation", 26},
+        {"/release_kv_cache_memory", 24},
+        {"/update_weights_from_*", 22}, /* SGLang's, unless told not to */
     };
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-        if (slice_equal(head->path, paths[i])) {
+        if (matches(head->path, paths[i])) {
             return (head->method_id == HTTP_POST ||
                     head->method_id == HTTP_GET) &&
                    !keeps_cache(head);

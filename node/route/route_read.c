@@ -8,7 +8,8 @@
 #include "node/route/route_needs.h"
 #include "node/scan/scan_form.h"
 
-#define SALT_MAX 1024U /* what engines take */
+/* What vLLM takes, 1024 characters, as they are written at their longest. */
+#define TEXT_MAX (12U * 1024)
 
 /* Pictures have names where a renderer tells them, and only in chats of any API;
  * in others the text is looked up, where each picture has its own digest. Of
@@ -21,7 +22,7 @@ has_tokens(const struct scan *scan)
     bool is_responses = scan->api == SCAN_API_RESPONSES;
     bool is_embeddings = scan->api == SCAN_API_EMBEDDINGS;
 
-    if (scan->api == SCAN_API_OTHER || scan->spans_truncated ||
+    if (scan->api == SCAN_API_OTHER || scan->spans_truncated || scan->apart ||
         scan->prompt_is_input != (is_responses || is_embeddings)) {
         return false;
     }
@@ -71,17 +72,21 @@ route_api_salts(enum scan_api api)
            api == SCAN_API_EMBEDDINGS;
 }
 
-/* The bytes that a string of the body stands for, cut off at SALT_MAX. */
+/* What a string of the body stands for. One that is longer than any engine takes
+ * stands for itself, as it is written: never for none. */
 static struct slice
-given_salt(const struct scan *scan, const char *body, char room[SALT_MAX])
+given_text(const struct scan_text *text, const char *body, char room[TEXT_MAX])
 {
-    struct slice salt = {.ptr = NULL, .len = 0};
+    struct slice given = {.ptr = NULL, .len = 0};
 
-    if (scan->salt.present && scan->salt.len <= SALT_MAX) {
-        salt.len = scan_unescape(body + scan->salt.at, scan->salt.len, room);
-        salt.ptr = room;
+    if (text->present) {
+        given = (struct slice){.ptr = body + text->at, .len = text->len};
     }
-    return salt;
+    if (text->escaped && given.len <= TEXT_MAX) {
+        given.len = scan_unescape(given.ptr, given.len, room);
+        given.ptr = room;
+    }
+    return given;
 }
 
 /* An isolated tenant's prompts have its salt in their keys, whatever engine gets
@@ -90,12 +95,13 @@ given_salt(const struct scan *scan, const char *body, char room[SALT_MAX])
 static void
 set_salt(struct route_scratch *scratch, const char *body)
 {
-    char room[SALT_MAX];
+    char room[TEXT_MAX];
 
     scratch->salt[0] = '\0';
     if (scratch->isolation != NULL && scratch->isolation->strict) {
         keys_cache_salt(scratch->isolation,
-                        given_salt(&scratch->scan, body, room), scratch->salt);
+                        given_text(&scratch->scan.salt, body, room),
+                        scratch->salt);
         scratch->by_tokens =
             scratch->by_tokens && route_api_salts(scratch->scan.api);
     }
@@ -241,14 +247,16 @@ uint64_t
 route_token_root(const struct route_scratch *scratch, const char *body,
                  const struct fleet_view *view)
 {
-    char text[SALT_MAX];
+    char rooms[2][TEXT_MAX];
     struct slice salt = scratch->salt[0] != '\0'
                             ? slice_of(scratch->salt)
-                            : given_salt(&scratch->scan, body, text);
-    struct slice lora = {.ptr = NULL, .len = 0};
+                            : given_text(&scratch->scan.salt, body, rooms[0]);
+    struct slice lora = given_text(&scratch->scan.lora, body, rooms[1]);
+    struct slice named = fleet_view_adapter(view, scratch->model);
 
-    if (fleet_view_is_adapter(view, scratch->model)) {
-        lora = scratch->model;
+    /* SGLang: BASE:ADAPTER goes before lora_path, and that before ADAPTER. */
+    if (named.len != 0 && (lora.len == 0 || named.len < scratch->model.len)) {
+        lora = named;
     }
     return key_token_root(lora, salt);
 }

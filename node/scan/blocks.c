@@ -231,7 +231,8 @@ blocks_begin(struct blocks_cut *c, struct blocks *blocks, const char *body,
     CHECK(blocks->blocks_max == 0 || blocks->keys != NULL);
     struct slice salt =
         blocks->salt.len != 0 ? blocks->salt : text_of(body, &scan->salt);
-    blocks->root = key_root(text_of(body, &scan->model), SLICE(""), salt);
+    blocks->root =
+        key_root(text_of(body, &scan->model), text_of(body, &scan->lora), salt);
     blocks->prefix_key = prefix_of(body, scan, blocks->root);
     blocks->count = 0;
     c->blocks = blocks;

@@ -237,6 +237,7 @@ salt(struct top *top, struct token t)
     } else {
         scan->salt = (struct scan_text){.present = false};
         scan->salt_cut = walk_value(w, t).len;
+        scan->apart |= t.kind == '[';
     }
     scan->salt_at = t.at;
 }
@@ -256,6 +257,11 @@ option(struct top *top, struct slice name, struct token t)
         stream_options(top, t);
     } else if (WALK_IS(name, "cache_salt")) {
         salt(top, t);
+    } else if (WALK_IS(name, "lora_path")) {
+        scan->lora = walk_text(w, t);
+        scan->apart |= t.kind == '[';
+    } else if (WALK_IS(name, "extra_key")) {
+        scan->apart |= walk_value(w, t).len > 2 && t.kind != 'n';
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "max_output_tokens")) {

@@ -141,6 +141,7 @@ struct scan {
                           of a value of any type, or as a member if there is
                           none (salt_cut 0) */
     uint32_t salt_cut;
+    struct scan_text lora;                /* lora_path, a string (SGLang) */
     struct scan_text kept[SCAN_KEPT_MAX]; /* of scan_limits.kept; strings */
     /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
     struct scan_text options[SCAN_OPTIONS];
@@ -158,6 +159,8 @@ struct scan {
     bool rescored;  /* it wants something of each of the prompt's own tokens
                       (prompt_logprobs, echo with logprobs, a pooling task for
                       each): engines compute all of it, whatever they hold */
+    bool apart;     /* what sets its cache apart is in no event: extra_key, or a
+                       list of salts or adapters (SGLang) */
     bool greedy;    /* temperature is 0 */
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */

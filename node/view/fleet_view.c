@@ -85,12 +85,15 @@ fleet_view_find_model(const struct fleet_view *view, struct slice name)
     return found;
 }
 
-bool
-fleet_view_is_adapter(const struct fleet_view *view, struct slice name)
+struct slice
+fleet_view_adapter(const struct fleet_view *view, struct slice name)
 {
     const struct fleet_model *listed = find_listed(view->models, name);
+    uint32_t at =
+        listed != NULL && listed->adapter ? listed->own_at : (uint32_t)name.len;
 
-    return listed != NULL && listed->adapter;
+    CHECK(at <= name.len);
+    return (struct slice){.ptr = name.ptr + at, .len = name.len - at};
 }
 
 /* The least slot of its kin, as far as kins have joined. */

@@ -138,6 +138,7 @@ struct fleet_model {
     uint64_t created;          /* likewise; seconds since 1970, or 0 */
     struct worker_set workers; /* that list it */
     bool adapter;              /* a LoRA adapter: all of them say so */
+    uint32_t own_at;           /* its own name begins there, behind PARENT: */
 };
 
 /* Every model that some worker lists, sorted by slice_compare(), no name
@@ -321,9 +322,10 @@ struct worker_set fleet_view_find_model(const struct fleet_view *view,
 const struct fleet_model *fleet_view_model(const struct fleet_view *view,
                                            struct slice name);
 
-/* Whether the name is a LoRA adapter's: blocks of it are a namespace of their
- * own. */
-bool fleet_view_is_adapter(const struct fleet_view *view, struct slice name);
+/* The LoRA adapter that the name means, as engines' events call it: blocks of it
+ * are a namespace of their own. A part of name; empty: it is no adapter's. */
+struct slice fleet_view_adapter(const struct fleet_view *view,
+                                struct slice name);
 
 #define FLEET_HEARD_US UINT64_C(100000)
 

@@ -503,11 +503,11 @@ class SlowRanks(EventsCase):
 class Sglang(EventsCase):
     flags = ("--engine", "sglang")
 
-    def test_a_replay_has_no_topic(self):
+    def test_a_replay_has_the_topic(self):
         dealer = self.dealer()
         dealer.ask(0)
-        self.assertEqual(dealer.frames()[:2], [b"", struct.pack(">Q", 0)])
-        self.assertEqual(dealer.frames(), [b"", b"\xff" * 8, b""])
+        self.assertEqual(dealer.frames()[:3], [b"", b"", struct.pack(">Q", 0)])
+        self.assertEqual(dealer.frames(), [b"", b"", b"\xff" * 8, b""])
 
     def test_a_prompt_is_stored_when_it_was_computed_and_an_answer_when_it_ended(self):
         self.ask(list(range(2 * TOKENS)), max_tokens=2 * TOKENS + 1)

@@ -29,7 +29,8 @@ class Makes(test_mirror.MirrorCase):
         self.exact("sglang", 16)
 
     def test_every_prediction_of_an_older_sglang_is_right(self):
-        self.exact("sglang", 32, "--event-encoding", "array", "--block-size", "32")
+        self.exact("sglang", 32, "--event-encoding", "array", "--block-size", "32",
+                   "--replay-frames", "3")
 
     def test_every_prediction_of_tensorrt_llm_is_right(self):
         self.exact("trtllm", 32)
@@ -42,12 +43,15 @@ class Makes(test_mirror.MirrorCase):
         prompt = list(range(500, 700))
         for turn in range(2):
             for more in ({"model": "base"}, {"model": "base", "cache_salt": "s"},
-                         {"model": "adapter"}, {"model": "adapter", "cache_salt": "s"}):
+                         {"model": "base:adapter"},
+                         {"model": "base", "lora_path": "adapter", "cache_salt": "s"}):
                 cached, _ = self.complete(node, prompt, **more)
                 self.assertEqual(cached, 192 if turn else 0, more)
                 self.in_step(node, [engine])
+        cached, _ = self.complete(node, prompt, model="base", lora_path="adapter")
+        self.assertEqual(cached, 192, "however the adapter is named")
         good, judged, wrong = self.right(self.decisions(node)[start:])
-        self.assertEqual((good, judged), (8, 8), wrong)
+        self.assertEqual((good, judged), (9, 9), wrong)
 
     def test_it_is_said_who_tells_the_tokens_of_chats(self):
         flags = (("vllm",), ("vllm", "--scale-out", "off"), ("sglang",), ("trtllm",))

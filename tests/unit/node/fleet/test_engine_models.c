@@ -104,6 +104,27 @@ Test(node_engine_models, names_are_sorted_unescaped_and_unique)
     engine_models_fini(&models);
 }
 
+Test(node_engine_models, an_adapter_of_sglang_is_asked_for_behind_its_parent)
+{
+    cr_assert_eq(
+        engine_models_read(
+            SLICE("{\"data\":[{\"id\":\"base\",\"owned_by\":\"sglang\"},"
+                  "{\"parent\":\"ba\\u0073e\",\"id\":\"a\","
+                  "\"owned_by\":\"sglang\"},"
+                  "{\"parent\":1,\"id\":\"b\",\"owned_by\":\"sglang\"}]}"),
+            &models),
+        0);
+    cr_assert_eq(models.count, 4);
+    cr_assert(slice_equal(models.model[0].name, SLICE("a")));
+    cr_assert(slice_equal(models.model[1].name, SLICE("b")));
+    cr_assert(slice_equal(models.model[2].name, SLICE("base")));
+    cr_assert(slice_equal(models.model[3].name, SLICE("base:a")));
+    cr_assert(models.model[3].adapter);
+    cr_assert_eq(models.model[3].own_at, 5);
+    cr_assert_eq(models.model[0].own_at, 0);
+    engine_models_fini(&models);
+}
+
 Test(node_engine_models, an_adapter_is_what_has_a_parent_whatever_it_is)
 {
     cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\"},"

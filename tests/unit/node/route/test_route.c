@@ -29,6 +29,7 @@ Test(node_route, prompts_are_posts_of_json)
 {
     cr_assert_eq(kind_of("POST /v1/chat/completions", JSON), ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /v1/chat/completions?x=1", JSON), ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/decisions", JSON), ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /v1/completions",
                          "Content-Type: application/json; charset=utf-8\r\n"
                          "Content-Length: 2\r\n"),
@@ -119,6 +120,9 @@ Test(node_route, some_paths_clear_an_engines_cache)
     cr_assert(clears("POST /sleep?level=1"));
     cr_assert(clears("GET /flush_cache"));
     cr_assert(clears("POST /release_memory_occupation"));
+    cr_assert(clears("POST /release_kv_cache_memory"));
+    cr_assert(clears("POST /update_weights_from_disk"));
+    cr_assert(!clears("POST /update_weights"));
     cr_assert(clears("POST /pause"));
     cr_assert(clears("POST /pause?mode=wait&clear_cache=true"));
     cr_assert(!clears("POST /pause?mode=keep"));
@@ -311,13 +315,69 @@ root_with_salt(size_t len)
     return route_token_root(&rig.scratch, body, &rig.view);
 }
 
-Test(node_route_rig, a_salt_sets_prompts_apart_unless_no_engine_takes_it)
+static uint64_t
+root_of(const char *body)
+{
+    cr_assert_eq(route_read(&rig.scratch, slice_of(body), SCAN_API_GUESSED), 0);
+    return route_token_root(&rig.scratch, body, &rig.view);
+}
+
+/* vLLM takes 1,024 characters of up to four bytes, SGLang any number. */
+Test(node_route_rig, a_salt_sets_prompts_apart_however_long_it_is)
 {
     uint64_t none = root_with_salt(0);
 
     cr_assert_neq(root_with_salt(1), none);
-    cr_assert_neq(root_with_salt(1024), none);
-    cr_assert_eq(root_with_salt(1025), none);
+    cr_assert_neq(root_with_salt(1025), none);
+    cr_assert_neq(root_with_salt(1025), root_with_salt(1024));
+    cr_assert_eq(root_of("{\"prompt\":\"hi\",\"cache_salt\":\"\\u00e9\"}"),
+                 root_of("{\"prompt\":\"hi\",\"cache_salt\":\"\u00e9\"}"));
+}
+
+Test(node_route_rig, a_long_salt_that_is_escaped_is_the_same_salt)
+{
+    static char body[16384];
+    char long_salt[1025];
+    size_t at = 0;
+
+    memset(long_salt, 'a', sizeof(long_salt) - 1);
+    long_salt[sizeof(long_salt) - 1] = '\0';
+    at += (size_t)snprintf(body, sizeof(body),
+                           "{\"prompt\":\"hi\",\"cache_salt\":\"");
+    for (size_t i = 0; long_salt[i] != '\0'; i++) {
+        at += (size_t)snprintf(body + at, sizeof(body) - at, "\\u0061");
+    }
+    (void)snprintf(body + at, sizeof(body) - at, "\"}");
+    cr_assert_eq(root_of(body),
+                 key_token_root((struct slice){0}, slice_of(long_salt)));
+}
+
+Test(node_route_rig, sglang_is_told_an_adapter_beside_the_model)
+{
+    struct slice no = {.ptr = NULL, .len = 0};
+
+    cr_assert_eq(root_of("{\"prompt\":\"hi\",\"lora_path\":\"a\\u0062\"}"),
+                 key_token_root(SLICE("ab"), no));
+    cr_assert_eq(root_of("{\"prompt\":\"hi\",\"lora_path\":null}"),
+                 key_token_root(no, no));
+    cr_assert(goes_by_tokens("{\"prompt\":\"hi\",\"lora_path\":\"ab\"}",
+                             SCAN_API_TEXT));
+}
+
+Test(node_route_rig, what_is_kept_apart_by_what_no_event_tells_goes_by_text)
+{
+    cr_assert(!goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":\"k\"}",
+                              SCAN_API_TEXT));
+    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\"],\"extra_key\":[\"k\"]}",
+                              SCAN_API_TEXT));
+    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\"],\"cache_salt\":[\"k\"]}",
+                              SCAN_API_TEXT));
+    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\"],\"lora_path\":[\"k\"]}",
+                              SCAN_API_TEXT));
+    cr_assert(goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":\"\"}",
+                             SCAN_API_TEXT));
+    cr_assert(goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":null}",
+                             SCAN_API_TEXT));
 }
 
 Test(node_route_rig, what_no_engine_renders_goes_by_text)

@@ -126,7 +126,7 @@ Test(node_blocks, the_next_turn_begins_with_the_last_one)
     cr_assert_eq(first.blocks.prefix_key, second.blocks.prefix_key);
 }
 
-Test(node_blocks, model_and_salt_are_namespaces)
+Test(node_blocks, model_salt_and_adapter_are_namespaces)
 {
     struct cut a = cut("{\"model\":\"m\",\"prompt\":\"0123456789abcdef\"}");
     struct cut b = cut("{\"model\":\"n\",\"prompt\":\"0123456789abcdef\"}");
@@ -137,6 +137,9 @@ Test(node_blocks, model_and_salt_are_namespaces)
     cr_assert_neq(a.keys[0], b.keys[0]);
     cr_assert_neq(a.keys[0], c.keys[0]);
     cr_assert_neq(b.keys[0], c.keys[0]);
+    struct cut d = cut("{\"model\":\"m\",\"lora_path\":\"s\","
+                       "\"prompt\":\"0123456789abcdef\"}");
+    cr_assert_neq(a.keys[0], d.keys[0]);
 }
 
 Test(node_blocks, token_ids_count_by_value_not_by_spelling)
