@@ -227,10 +227,12 @@ ahead_of(const struct kv_event *event)
     return event->pairs ? SHAPE_PAIRS : event->ahead;
 }
 
-/* Whether an event's blocks are as large as the stream's, so far as is known.
- */
+/* Whether an event's blocks are as large as the stream's, so far as is known. A
+ * store beside the engine (LMCache's chunks) may have a size of its own, so what
+ * lies outside of the device's memory does not say it. */
 static bool
-is_of_size(struct kv_apply_batch *b, const struct kv_event *event)
+is_of_size(struct kv_apply_batch *b, const struct kv_event *event,
+           enum tier tier)
 {
     struct kv_apply *apply = b->apply;
 
@@ -239,11 +241,11 @@ is_of_size(struct kv_apply_batch *b, const struct kv_event *event)
         (apply->block_tokens != 0 && ahead_of(event) != apply->ahead)) {
         return false;
     }
-    if (apply->block_tokens == 0 ||
-        event->block_tokens == apply->block_tokens) {
+    if (event->block_tokens == apply->block_tokens ||
+        (apply->block_tokens == 0 && tier == TIER_DEVICE)) {
         return true;
     }
-    if (apply->is_size_proven || event->has_parent ||
+    if (tier != TIER_DEVICE || apply->is_size_proven || event->has_parent ||
         event->block_tokens < apply->block_tokens) {
         return false;
     }
@@ -352,7 +354,7 @@ store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
                                             : &b->counters->drop_malformed);
         return;
     }
-    if (!is_of_size(b, event)) {
+    if (!is_of_size(b, event, tier)) {
         drop_store(b, event, &b->counters->drop_block_size);
         return;
     }

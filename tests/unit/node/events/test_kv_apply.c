@@ -490,6 +490,24 @@ Test(node_kv_apply, a_second_block_in_a_row_proves_the_size)
     cr_assert_eq(apply.block_tokens, 4);
 }
 
+/* LMCache tells its chunks in vLLM's own stream. */
+Test(node_kv_apply, a_store_beside_the_engine_does_not_say_the_size)
+{
+    put_envelope(&batch, 4);
+    put_stored_map(&batch, 1, 900, 2, 0, 1, 64);
+    put_pair(&batch, "medium", "cpu");
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 16);
+    put_pair(&batch, "medium", "GPU");
+    put_stored_map(&batch, 1, 950, 1, 0, 1, 64);
+    put_pair(&batch, "medium", "cpu");
+    put_stored_map(&batch, 1, 101, 2, 100, 17, 16);
+    put_pair(&batch, "medium", "GPU");
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_block_size, 2);
+    expect_held(3);
+    cr_assert_eq(apply.block_tokens, 16);
+}
+
 Test(node_kv_apply, many_first_blocks_of_one_size_prove_it)
 {
     put_envelope(&batch, KV_LONE_MAX + 2);
