@@ -10,6 +10,11 @@
 
 #define PREFIX_BYTES 256U /* of each message that rendezvous looks at */
 
+/* What Claude Code says first, with a hash that is another one in each request.
+ * vLLM leaves that line out of the prompt, and where an engine leaves it in,
+ * such a conversation is best off at one worker all the same. */
+#define BILLING "x-anthropic-billing-header"
+
 /* Bytes that JSON text holds only escaped, so no message can fake them. */
 #define MARK_ROLE  0x1e
 #define MARK_TEXT  0x1f
@@ -105,10 +110,27 @@ feed_ids(struct blocks_cut *c, const char *raw, size_t len)
     c->in_id = in_id;
 }
 
+/* A text as it stands in the body, without that line. */
+static struct slice
+text_of_span(const char *body, const struct scan_span *span)
+{
+    struct slice text = {.ptr = body + span->at, .len = span->len};
+    const char *end = NULL;
+
+    if (span->kind != SCAN_TEXT || text.len < sizeof(BILLING) - 1 ||
+        memcmp(text.ptr, BILLING, sizeof(BILLING) - 1) != 0) {
+        return text;
+    }
+    end = memmem(text.ptr, text.len, "\\n", 2);
+    text.len = end != NULL ? (size_t)(text.ptr + text.len - end) - 2 : 0;
+    text.ptr += span->len - text.len;
+    return text;
+}
+
 static void
 begin_span(struct blocks_cut *c, const struct scan_span *span)
 {
-    c->left = (struct slice){.ptr = c->body + span->at, .len = span->len};
+    c->left = text_of_span(c->body, span);
     c->begun = true;
     switch ((enum scan_span_kind)span->kind) {
     case SCAN_ROLE:
@@ -169,10 +191,10 @@ end_span(struct blocks_cut *c, const struct scan_span *span)
 static struct slice
 head_of(const char *body, const struct scan_span *span)
 {
-    return (struct slice){
-        .ptr = body + span->at,
-        .len = span->len < PREFIX_BYTES ? span->len : PREFIX_BYTES,
-    };
+    struct slice text = text_of_span(body, span);
+
+    text.len = text.len < PREFIX_BYTES ? text.len : PREFIX_BYTES;
+    return text;
 }
 
 static bool
@@ -205,8 +227,8 @@ prefix_of(const char *body, const struct scan *scan, uint64_t root)
             want_user = want_user && !user;
         } else if (take && span->kind != SCAN_TOOLS) {
             struct slice head = head_of(body, span);
-            key = key_next(key, head.ptr, head.len);
-            take = false;
+            take = head.len == 0 && span->len != 0; /* the next text, then */
+            key = take ? key : key_next(key, head.ptr, head.len);
             want_user = want_user && scan->shape == SCAN_MESSAGES;
         }
     }

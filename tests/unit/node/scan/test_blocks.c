@@ -142,6 +142,49 @@ Test(node_blocks, model_salt_and_adapter_are_namespaces)
     cr_assert_neq(a.keys[0], d.keys[0]);
 }
 
+#define BILLED(parts)                                                          \
+    "{\"model\":\"m\",\"system\":" parts ",\"messages\":[" USER("\"why\"") "]" \
+                                                                           "}"
+
+Test(node_blocks, what_changes_for_billing_does_not_matter)
+{
+    struct cut plain = cut(BILLED("[{\"type\":\"text\",\"text\":"
+                                  "\"You are an assistant, and brief.\"}]"));
+    struct cut part = cut(BILLED(
+        "[{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: cch=1\"},"
+        "{\"type\":\"text\",\"text\":\"You are an assistant, and "
+        "brief.\"}]"));
+    struct cut line =
+        cut(BILLED("\"x-anthropic-billing-header: cch=2\\nYou are an "
+                   "assistant, and brief.\""));
+    struct cut other = cut(BILLED("\"x-anthropic-billing: cch=2\\nYou are an "
+                                  "assistant, and brief.\""));
+    struct cut alone = cut(BILLED("\"x-anthropic-billing-header: \\u0061\""));
+
+    cr_assert_gt(plain.blocks.count, 1);
+    cr_assert(same(&plain, &part));
+    cr_assert(same(&plain, &line));
+    cr_assert_not(same(&plain, &other));
+    cr_assert_leq(alone.blocks.count, 1);
+}
+
+Test(node_blocks, what_changes_for_billing_is_no_opening_of_a_conversation)
+{
+    struct cut a = cut(
+        CHAT("{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":"
+             "\"x-anthropic-billing-header: cch=1\"},{\"type\":\"text\","
+             "\"text\":\"You are brief.\"}]}," USER("\"why\"")));
+    struct cut b = cut(
+        CHAT("{\"role\":\"system\",\"content\":"
+             "\"x-anthropic-billing-header: cch=2\\nYou are brief.\"}," USER(
+                 "\"why\"")));
+    struct cut c = cut(CHAT("{\"role\":\"system\",\"content\":\"You are "
+                            "long.\"}," USER("\"why\"")));
+
+    cr_assert_eq(a.blocks.prefix_key, b.blocks.prefix_key);
+    cr_assert_neq(a.blocks.prefix_key, c.blocks.prefix_key);
+}
+
 Test(node_blocks, token_ids_count_by_value_not_by_spelling)
 {
     struct cut a = cut("{\"prompt\":[1,22,333,4444,5,6,7,8]}");
