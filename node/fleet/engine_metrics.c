@@ -28,7 +28,7 @@ struct known_name {
         literal, sizeof(literal) - 1 \
     }
 
-/* Source: vLLM 0.5 to 0.31, SGLang 0.4 to 0.5.23, TensorRT-LLM 1.x, llama.cpp
+/* Source: vLLM 0.5 to 0.33, SGLang 0.4 to 0.5.23, TensorRT-LLM 1.x, llama.cpp
  * and TGI of 2026. */
 static const struct known_name known_names[] = {
     {NAME("vllm:num_requests_running"), RUNNING, 0},

@@ -228,6 +228,9 @@ make_message(struct local_chat *c, const struct json_value *message)
             reasoning = local_given(message, "reasoning_content");
         }
         put_calls(c, &to, local_given(message, "tool_calls"));
+        if (reasoning != NULL && reasoning->kind != JSON_STRING) {
+            (void)local_fail(c->b, "a message's reasoning is no text");
+        }
         if (reasoning != NULL) {
             local_put(c->b, &to, "reasoning", *reasoning);
             local_put(c->b, &to, "reasoning_content", *reasoning);

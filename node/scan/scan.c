@@ -260,7 +260,7 @@ option(struct top *top, struct slice name, struct token t)
     } else if (WALK_IS(name, "lora_path")) {
         scan->lora = walk_text(w, t);
         scan->apart |= t.kind == '[';
-    } else if (WALK_IS(name, "extra_key")) {
+    } else if (WALK_IS(name, "extra_key") || WALK_IS(name, "lora_request")) {
         scan->apart |= walk_value(w, t).len > 2 && t.kind != 'n';
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);

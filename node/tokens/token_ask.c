@@ -321,6 +321,10 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
                           : scan->prompt_raw;
     q->parts.tools = scan->tools_raw;
     memcpy(q->parts.options, scan->options, sizeof(q->parts.options));
+    if (worker->kind == ENGINE_SGLANG) {
+        /* Its /tokenize does as it is told, and its chats do not (0.5.23). */
+        q->parts.options[SCAN_ADD_GENERATION_PROMPT].present = false;
+    }
     buf_init(&q->lines, SIZE_MAX / 2);
     buf_init(&q->body, SIZE_MAX / 2); /* what the caller hands in */
     ask_text_lines(&q->lines, worker);

@@ -559,6 +559,14 @@ Test(local_chat, a_message_of_a_tools_result_alone_is_no_message)
             "\"t\"}]|null");
 }
 
+Test(local_chat, reasoning_that_is_no_text_is_refused)
+{
+    is_refused(CHAT,
+               "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\","
+               "\"reasoning\":{\"type\":\"prompt_embeds\",\"data\":\"AA\"}}]}",
+               "a message's reasoning is no text");
+}
+
 #define DEVELOPERS                                             \
     "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"  \
     "{\"role\":\"user\",\"content\":\"u\"},"                   \

@@ -135,6 +135,20 @@ Test(node_token_ask, without_a_renderer_the_tokeniser_is_asked)
     cr_assert_eq(stats().asked, 2);
 }
 
+Test(node_token_ask, sglang_is_not_told_what_its_chats_do_not_heed)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 404, "{\"detail\":\"Not Found\"}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[7,8,9]}"},
+    };
+    worker.kind = ENGINE_SGLANG;
+    cr_assert_eq(answer_to("{\"messages\":[],\"add_generation_prompt\":false,"
+                           "\"reasoning_effort\":\"low\"}"),
+                 TOKEN_OK);
+    cr_assert_str_eq(engine.body[1],
+                     "{\"messages\":[],\"reasoning_effort\":\"low\"}");
+}
+
 Test(node_token_ask, a_renderer_that_is_shut_is_none)
 {
     engine.script = (const struct reply[]){
