@@ -10,7 +10,7 @@
 
 #define SETS_MAX 32U
 
-#define REMOVE_MAX 4U
+#define REMOVE_MAX 12U
 
 /* Endpoints */
 
@@ -212,6 +212,25 @@ set_key(struct changes *changes, const struct exchange *x)
     take_out(changes, "x-kvasir-token");
 }
 
+/* What request.c keeps from workers by its prefix: all of them that SGLang 0.5.23
+ * reads. */
+static void
+take_overrides(struct changes *changes)
+{
+    static const char *const names[] = {"x-override-rid",
+                                        "x-override-bootstrap-host",
+                                        "x-override-bootstrap-port",
+                                        "x-override-bootstrap-room",
+                                        "x-override-conversation-id",
+                                        "x-override-routed-dp-rank",
+                                        "x-override-disagg-prefill-dp-rank",
+                                        "x-override-priority"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        take_out(changes, names[i]);
+    }
+}
+
 /* A worker's path may begin before those of its API. */
 static void
 set_path(struct changes *changes, const struct exchange *x)
@@ -263,6 +282,7 @@ make_changes(struct changes *changes, const struct exchange *x, bool edited,
     buf_init(&changes->path,
              x->client->lane->limits.target_bytes_max + URL_TEXT_MAX);
     set_key(changes, x);
+    take_overrides(changes);
     set_path(changes, x);
     set_hints(changes, x);
     set(changes, SLICE("x-request-id"), slice_of(x->dispatch.id));

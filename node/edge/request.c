@@ -87,6 +87,20 @@ origin_target(const struct http_head *head)
                           .len = (size_t)(end - head->path.ptr)};
 }
 
+/* Fields with which SGLang replaces members of a chat: its rank, its priority,
+ * where its prompt's blocks come from. */
+static bool
+is_override(struct slice name)
+{
+    struct slice prefix = SLICE("x-override-");
+
+    if (name.len < prefix.len) {
+        return false;
+    }
+    name.len = prefix.len;
+    return slice_equal_nocase(name, prefix);
+}
+
 /* Fields that are replaced, or that a router must not let clients set. */
 static bool
 is_ours(const struct http_header *h, bool traced)
@@ -104,7 +118,8 @@ is_ours(const struct http_header *h, bool traced)
     case HTTP_FIELD_TRACEPARENT: /* see tracing_begin() */
         return traced;
     case HTTP_FIELD_OTHER:
-        return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank"));
+        return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank")) ||
+               is_override(h->name);
     case HTTP_FIELD_CONNECTION:
     case HTTP_FIELD_CONTENT_TYPE:
     case HTTP_FIELD_KEEP_ALIVE:

@@ -292,8 +292,8 @@ class Refusing(ExtprocCase):
             with gateway.ask(self.body("m"), headers=good) as call:
                 told = call.told()
                 self.assertEqual(len(told.endpoints), 1)
-                self.assertLessEqual({"authorization", "x-api-key", "x-kvasir-token"},
-                                     set(told.removed))
+                self.assertLessEqual({"authorization", "x-api-key", "x-kvasir-token",
+                                      "x-override-bootstrap-host"}, set(told.removed))
                 call.answer(200, [b"{}"])
         told = self.refused(gateway.ask(self.body("m"), headers={"x-api-key": key}), 429,
                             "rate_limit_exceeded")

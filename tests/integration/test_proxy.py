@@ -99,10 +99,12 @@ class Forwarding(Proxy):
         self.serve(worker)
         self.post(headers={"Connection": "x-hop", "X-Hop": "1", "TE": "trailers",
                            "X-Data-Parallel-Rank": "3", "X-Kvasir-Worker": "forged",
+                           "X-Override-Bootstrap-Host": "10.9.9.9", "x-override-priority": "0",
                            "Authorization": "Bearer k", "X-Request-Id": "mine-1",
                            "X-Custom": "kept"})
         headers = worker.requests[0].headers
-        for gone in ("x-hop", "connection", "te", "x-data-parallel-rank", "x-kvasir-worker"):
+        for gone in ("x-hop", "connection", "te", "x-data-parallel-rank", "x-kvasir-worker",
+                     "x-override-bootstrap-host", "x-override-priority"):
             self.assertNotIn(gone, headers)
         self.assertEqual(headers["authorization"], "Bearer k")
         self.assertEqual(headers["x-request-id"], "mine-1")
