@@ -322,20 +322,28 @@ no_delay(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+/* The kernel asks nothing while bytes wait for their acknowledgement, and sends
+ * those for a quarter of an hour: hence the last one. */
+static void
+keep_alive(int fd)
+{
+    const int on = 1;
+    const int idle_s = SOCK_SILENT_S / 2;
+    const int between_s = SOCK_SILENT_S / 6;
+    const int gone_ms = SOCK_SILENT_S * 1000;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s,
+                     sizeof(between_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &gone_ms,
+                     sizeof(gone_ms));
+}
+
 void
 sock_keep_alive(struct sock *sock)
 {
-    const int on = 1;
-    const int idle_s = 60;
-    const int between_s = 15;
-    const int times = 4;
-
-    (void)setsockopt(sock->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s,
-                     sizeof idle_s);
-    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s,
-                     sizeof between_s);
-    (void)setsockopt(sock->fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    keep_alive(sock->fd);
 }
 
 int
@@ -348,6 +356,7 @@ sock_connect_begin(const struct sockaddr *address, socklen_t len)
         return -errno;
     }
     no_delay(fd);
+    keep_alive(fd);
     if (connect(fd, address, len) != 0 && errno != EINPROGRESS) {
         int error = -errno;
         (void)close(fd);

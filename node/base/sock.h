@@ -30,6 +30,7 @@
 #include "node/base/sock_tls.h"
 
 #define SOCK_PARTS_MAX 30U /* sent at one go */
+#define SOCK_SILENT_S  30  /* of a peer's machine; then it is gone */
 
 enum {
     SOCK_READ = UV_READABLE,
@@ -77,8 +78,9 @@ const char *sock_why(const struct sock *sock);
 /* Waits for these events from now on; no call when nothing changes. */
 void sock_want(struct sock *sock, int events);
 
-/* A peer that has said nothing for a minute is asked whether it is there; without
- * an answer its end is told as an error, after another one. */
+/* Asks a peer that says nothing whether its machine is there. One whose machine is
+ * silent for SOCK_SILENT_S, or takes nothing of what waits for it, is told as an
+ * error. sock_connect_begin() does it, too. */
 void sock_keep_alive(struct sock *sock);
 
 /* Sends nothing more, and tells the peer so; it can still be read. */

@@ -1,7 +1,9 @@
-/* How much of what there is one call sends and reads. */
+/* How much of what there is one call sends and reads; what connections begin with. */
 #include "node/base/sock.h"
 
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,4 +80,40 @@ Test(node_sock, one_call_sends_no_more_than_a_turn_of_one_part)
     cr_assert_eq(sock_send(&one, &all, 1), (ssize_t)SOCK_TURN_BYTES);
     cr_assert_eq(sock_recv(&other, got, sizeof(got)), (ssize_t)SOCK_TURN_BYTES);
     cr_assert_eq(memcmp(sent, got, SOCK_TURN_BYTES), 0);
+}
+
+static int
+option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    cr_assert_eq(getsockopt(fd, level, name, &value, &len), 0);
+    return value;
+}
+
+/* Without these a request to an engine whose machine lost its power waits for
+ * timeouts.first_byte, as no packet ever says so. */
+Test(node_sock, a_connection_ends_when_its_peer_is_silent)
+{
+    struct sockaddr_in port = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(port);
+    const struct sockaddr *address = (const struct sockaddr *)&port;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    cr_assert(listener >= 0);
+    cr_assert_eq(bind(listener, address, len), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&port, &len), 0);
+    int fd = sock_connect_begin(address, len);
+    cr_assert(fd >= 0);
+    cr_expect_eq(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    cr_expect_eq(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT),
+                 SOCK_SILENT_S * 1000);
+    cr_expect(option(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                  option(fd, IPPROTO_TCP, TCP_KEEPINTVL) <
+              SOCK_SILENT_S);
+    (void)close(fd);
+    (void)close(listener);
 }
