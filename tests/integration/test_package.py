@@ -108,7 +108,7 @@ class Package(unittest.TestCase):
             settings.write("\nlanes: 1\n")
 
         self.within("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/srv/new.deb")
-        self.assertRegex(self.version(), r"^installed 0\.[1-9]")
+        self.assertRegex(self.version(), r"^installed 0\.[1-9]\d*\.\d+\+\d{14}\.[0-9a-f]{12}$")
         self.assertIn("\nlanes: 1\n", self.path(SETTINGS).read_text())
         self.assertIn("lanes: 1\n", self.as_user("kvasir", "check", "-c", SETTINGS))
         self.is_installed()
