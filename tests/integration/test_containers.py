@@ -194,6 +194,17 @@ class Kubernetes(harness.Case):
         self.assertIn({"name": claim["metadata"]["name"], "mountPath": data},
                       self.container["volumeMounts"])
 
+    def test_clients_keys_have_a_place_and_probes_ask_a_port_without_their_tls(self):
+        text = (KUBERNETES / "base" / "kvasir.yaml").read_text()
+        folder = pathlib.Path(re.search(r"(?m)^#keys.file: (\S+)$", text)[1]).parent
+        name, = (row["name"] for row in self.container["volumeMounts"]
+                 if row["mountPath"] == str(folder))
+        secret, = (row["secret"] for row in self.pod["volumes"] if row["name"] == name)
+        self.assertIn(f"kubectl create secret generic {secret['secretName']} ", text)
+        self.assertTrue(secret["optional"])
+        for probe in ("readinessProbe", "startupProbe", "livenessProbe"):
+            self.assertEqual(self.container[probe]["httpGet"]["port"], "metrics")
+
     def test_names_that_mean_each_other_are_the_same(self):
         nodes = self.objects["Service", self.set["serviceName"]]["spec"]
         self.assertEqual((nodes["clusterIP"], nodes["publishNotReadyAddresses"]), ("None", True))
