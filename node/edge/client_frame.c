@@ -154,6 +154,7 @@ frame_head(struct client *client)
                        lane->head.fault);
         return FRAME_REFUSED;
     }
+    client->judged = true;
     note_asker(client, &lane->head);
     if (client->reserved && route_kind_of(&lane->head, "") != ROUTE_LOCAL) {
         return refuse_crowd(client);
@@ -165,6 +166,7 @@ frame_head(struct client *client)
         lane->head.content_length > limits->body_bytes_max) {
         return refuse_too_large(client);
     }
+    client->judged = false;
     note_framing(client, &lane->head);
     client->framing.admission = admission;
     return FRAME_WHOLE;

@@ -271,12 +271,12 @@ struct client {
     struct list_link reading;   /* in the lane's line of these */
     struct quota_bucket *quota; /* of its address; NULL: it was refused */
     enum client_state state;
-    struct pick *pick; /* the gateway's request that it is; NULL: none, or its
-                          gateway has gone */
+    struct pick *pick; /* the gateway's request that it is; NULL: none now */
     bool picked;       /* it is, or was, one */
     bool reserved;     /* the node is full but for /health and /ready */
     bool close_after;  /* the current answer is the last one */
     bool drop;         /* ... and unread input is in the way: linger */
+    bool judged;       /* the lane's head is this one's, and nothing else yet */
     bool processing;   /* inside the loop over pipelined requests */
     uint8_t peer_size; /* 4 or 16 bytes of its IP address */
     uint8_t peer[16];

@@ -127,7 +127,8 @@ logging_refused(struct client *client, unsigned status, const char *code)
     };
 
     set_client(&fact.origin, client);
-    if (!client->drop) { /* else the head is not, or not yet, this request's */
+    /* Else the head is not, or not yet, this request's. */
+    if (!client->drop || client->judged) {
         set_method(&fact.origin, lane->head.method);
         set_path(&fact.origin, lane->head.path);
     }

@@ -107,6 +107,21 @@ class Lines(RequestLog):
         self.assertEqual(lines[3]["status"], 400)
         self.assertNotIn("path", lines[3])
 
+    def test_what_is_refused_by_its_head_is_told_with_its_path(self):
+        keys = self.folder / "keys.yaml"
+        key = self.run_once("kvasir", "key").stdout.split()[1]
+        keys.write_text(f"tenants:\n  shop:\n    keys: [{key}]\n")
+        node = self.run_node(FakeWorker(self, answer), "--log.requests", "errors",
+                             "--keys.file", keys, "--limits.body_bytes_max", "1KiB")
+        self.assertEqual(self.ask(node).status, 401)
+        open_node = self.run_node(FakeWorker(self, answer), "--log.requests", "errors",
+                                  "--limits.body_bytes_max", "1KiB")
+        self.assertEqual(self.ask(open_node, body={"model": "m" * 2000}).status, 413)
+        for each, status in ((node, 401), (open_node, 413)):
+            line, = self.end(each, 1)
+            self.assertEqual((line["status"], line["method"], line["path"]),
+                             (status, "POST", CHAT))
+
     def test_one_of_many_is_told_and_each_that_fails(self):
         node = self.run_node(FakeWorker(self, answer), "--log.requests", "1/4")
         for _ in range(8):
