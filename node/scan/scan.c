@@ -242,6 +242,15 @@ salt(struct top *top, struct token t)
     scan->salt_at = t.at;
 }
 
+/* Members that say more of the prompt, or of whose cache it may use, than tokens
+ * of its text and events of blocks do. */
+static bool
+sets_apart(struct slice name)
+{
+    return WALK_IS(name, "extra_key") || WALK_IS(name, "lora_request") ||
+           WALK_IS(name, "input_ids") || WALK_IS(name, "session_params");
+}
+
 /* Keys that say how to answer. False: it is none of them. */
 static bool
 option(struct top *top, struct slice name, struct token t)
@@ -260,7 +269,7 @@ option(struct top *top, struct slice name, struct token t)
     } else if (WALK_IS(name, "lora_path")) {
         scan->lora = walk_text(w, t);
         scan->apart |= t.kind == '[';
-    } else if (WALK_IS(name, "extra_key") || WALK_IS(name, "lora_request")) {
+    } else if (sets_apart(name)) {
         scan->apart |= walk_value(w, t).len > 2 && t.kind != 'n';
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);

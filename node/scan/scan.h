@@ -159,9 +159,10 @@ struct scan {
     bool rescored;  /* it wants something of each of the prompt's own tokens
                       (prompt_logprobs, echo with logprobs, a pooling task for
                       each): engines compute all of it, whatever they hold */
-    bool apart;  /* what sets its cache apart is in no event: extra_key, a list
-                       of salts or adapters (SGLang), lora_request (TensorRT) */
-    bool greedy; /* temperature is 0 */
+    bool apart;     /* its text's tokens are not its prompt's, or no event tells
+                       whose cache it may use (SGLang: extra_key, input_ids,
+                       session_params, lists; TensorRT-LLM: lora_request) */
+    bool greedy;    /* temperature is 0 */
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */
     bool has_priority;

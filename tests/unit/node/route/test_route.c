@@ -377,6 +377,12 @@ Test(node_route_rig, what_is_kept_apart_by_what_no_event_tells_goes_by_text)
     cr_assert(!goes_by_tokens("{\"prompt\":\"hi\",\"lora_request\":"
                               "{\"lora_name\":\"a\",\"lora_int_id\":1}}",
                               SCAN_API_TEXT));
+    cr_assert(!goes_by_tokens("{\"messages\":[{\"role\":\"user\",\"content\":"
+                              "\"a\"}],\"input_ids\":[1,2]}",
+                              SCAN_API_CHAT));
+    cr_assert(!goes_by_tokens("{\"prompt\":\"hi\",\"session_params\":"
+                              "{\"id\":\"s\"}}",
+                              SCAN_API_TEXT));
     cr_assert(goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":\"\"}",
                              SCAN_API_TEXT));
     cr_assert(goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":null}",
