@@ -36,7 +36,8 @@ keep(struct reader *reader, struct slice text)
 {
     char *copy = reader->models->bytes + reader->bytes_used;
 
-    /* Each is a part of the body, none more than twice, and unescaped text is
+    /* Each is a part of the body, none more than thrice (an adapter's parent is a
+     * fact of two names, and within one of them), and unescaped text is
      * never longer than it was there. */
     CHECK(reader->bytes_used + text.len <= reader->bytes_room);
     if (text.len != 0) {
@@ -265,11 +266,11 @@ read_document(struct reader *reader)
 int
 engine_models_read(struct slice body, struct engine_models *models)
 {
-    struct reader reader = {.models = models, .bytes_room = 2 * body.len};
+    struct reader reader = {.models = models, .bytes_room = 3 * body.len};
 
     *models = (struct engine_models){.kind = ENGINE_OTHER};
     models->model = calloc(ENGINE_MODELS_MAX, sizeof *models->model);
-    models->bytes = malloc(2 * body.len + 1);
+    models->bytes = malloc(3 * body.len + 1);
     if (models->model == NULL || models->bytes == NULL) {
         engine_models_fini(models);
         return -ENOMEM;

@@ -125,6 +125,23 @@ Test(node_engine_models, an_adapter_of_sglang_is_asked_for_behind_its_parent)
     engine_models_fini(&models);
 }
 
+/* Its parent is kept as a fact of both names, and within one of them. */
+Test(node_engine_models, a_long_parent_of_a_short_adapter_has_room)
+{
+    char parent[ENGINE_MODEL_NAME_MAX - 1] = "";
+    char body[512];
+
+    memset(parent, 'p', sizeof parent - 1);
+    (void)snprintf(body, sizeof body,
+                   "{\"data\":[{\"id\":\"a\",\"parent\":\"%s\","
+                   "\"owned_by\":\"sglang\"}]}",
+                   parent);
+    cr_assert_eq(read_text(body), 0);
+    cr_assert_eq(models.count, 2);
+    cr_assert_eq(models.model[1].name.len, ENGINE_MODEL_NAME_MAX);
+    engine_models_fini(&models);
+}
+
 Test(node_engine_models, an_adapter_is_what_has_a_parent_whatever_it_is)
 {
     cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\"},"
