@@ -12,6 +12,7 @@
 #define BACKLOG          1024
 #define ACCEPTS_MAX      64 /* at a time, then others have the loop */
 #define ACCEPT_PAUSE_US  UINT64_C(50000)
+#define ROOM_LOOKS       16 /* at connections, for one that makes room */
 #define REFUSED_MAX      32 /* at a time; beyond, no answer at all */
 #define SPARE_MAX        64
 #define TARGET_BYTES_MAX 8192
@@ -151,13 +152,28 @@ httpd_gone(struct httpd_conn *conn)
     }
 }
 
+/* Whether something of it has come that was not read yet. */
+static bool
+is_sending(struct deadline *deadline)
+{
+    struct httpd_conn *conn = LIST_OWNER(deadline, struct httpd_conn, deadline);
+    char byte;
+
+    return recv(conn->sock.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
 /* Closes whoever has waited longest between requests or in the middle of one, so
- * that those who only hold on cannot keep others out. False: nobody does. */
+ * that those who only hold on cannot keep others out. Of many who come at one
+ * time, those whose requests are here already stay. False: nobody only holds
+ * on, as far as was looked. */
 static bool
 make_room(struct httpd *httpd)
 {
     struct deadline *oldest = httpd->deadlines[HTTPD_DEADLINE_IDLE].first;
 
+    for (unsigned i = 0; oldest != NULL && is_sending(oldest); i++) {
+        oldest = i < ROOM_LOOKS ? oldest->next : NULL;
+    }
     if (oldest == NULL) {
         return false;
     }

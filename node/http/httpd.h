@@ -19,9 +19,10 @@
  * Role: shell. Owns: listener, connections, their buffers.
  * Thread: the loop's. Limits: struct httpd_limits; a connection over
  * connections_max takes the place of the one that has waited longest without a
- * whole request; if none has, it is answered 503 and closed. Pipelined input is read into the
- * spare room of the connection's buffer, then left to the kernel; without
- * descriptors or memory, accepting pauses for a moment.
+ * whole request, and sends nothing at the moment; if none has, it is answered
+ * 503 and closed. Pipelined input is read into the spare room of the
+ * connection's buffer, then left to the kernel; without descriptors or memory,
+ * accepting pauses for a moment.
  * Errors: below zero -errno.
  */
 #ifndef NODE_HTTPD_H

@@ -258,6 +258,30 @@ Test(node_httpd_refuse, who_only_holds_on_makes_room)
     rig_fini(&rig);
 }
 
+/* Both are accepted before either is read. */
+Test(node_httpd_refuse, who_has_sent_a_request_makes_no_room)
+{
+    struct rig rig;
+    struct raw_socket first;
+    struct raw_socket second;
+    struct raw_socket_reply reply;
+    struct httpd_limits limits = rig_limits;
+
+    limits.connections_max = 1;
+    rig_init(&rig, &limits);
+    raw_socket_open(&first, &rig.loop, rig.port);
+    raw_socket_text(&first, ECHO_LENGTH);
+    raw_socket_open(&second, &rig.loop, rig.port);
+    raw_socket_text(&second, ECHO_LENGTH);
+    raw_socket_reply(&second, &reply);
+    cr_assert_eq(reply.status, 503);
+    rig_expect(&first, 200, "hello");
+    cr_assert_eq(httpd_stats(rig.httpd)->made_room, 0);
+    raw_socket_close(&first);
+    raw_socket_close(&second);
+    rig_fini(&rig);
+}
+
 Test(node_httpd_refuse, over_its_connections_it_says_503)
 {
     struct rig rig;
