@@ -6,27 +6,85 @@
  * left out.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "gossip/gossip_internal.h"
 #include "index/base/pack.h"
 
 #define ROW_BYTES 40U /* at most, per row */
 
-/* The worker's row, or count. Origins that learned of workers in the same order
- * have them in the same rows, so row `likely` is tried first. */
+/* Rows are found by an index behind them: places, each with a row's number and
+ * one more, or 0. A row that was given to another worker leaves its place, which
+ * is passed over until too many are taken. */
 static uint32_t
-find_row(const struct gossip_origin *origin, uint64_t worker, uint32_t likely)
+index_size(const struct gossip *g)
 {
-    uint32_t at = 0;
+    uint32_t size = 16;
 
-    CHECK_SLOW(origin->count == 0 || origin->rows != NULL);
-    if (likely < origin->count && origin->rows[likely].worker == worker) {
-        return likely;
+    CHECK(g->config.workers_max < UINT16_MAX);
+    while (size < 2 * g->config.workers_max) {
+        size *= 2;
     }
-    while (at < origin->count && origin->rows[at].worker != worker) {
-        at++;
+    return size;
+}
+
+bool
+gossip_gauges_open(struct gossip *g, struct gossip_origin *origin)
+{
+    size_t rows = g->config.workers_max * sizeof *origin->rows;
+
+    if (origin->rows != NULL) {
+        return true;
     }
-    return at;
+    origin->index_size = index_size(g);
+    char *memory = calloc(1, rows + origin->index_size * sizeof(uint16_t));
+    if (memory == NULL) {
+        g->stats.no_memory++;
+        return false;
+    }
+    origin->rows = (void *)memory;
+    origin->index = (void *)(memory + rows);
+    return true;
+}
+
+/* The worker's place in the index, or where it would be. */
+static uint16_t *
+place_of(const struct gossip_origin *origin, uint64_t worker)
+{
+    uint32_t mask = origin->index_size - 1;
+    uint32_t at = (uint32_t)rng_mix(worker) & mask;
+
+    CHECK_SLOW(origin->places < origin->index_size);
+    while (origin->index[at] != 0 &&
+           origin->rows[origin->index[at] - 1U].worker != worker) {
+        at = (at + 1) & mask;
+    }
+    return &origin->index[at];
+}
+
+static struct gossip_gauge_row *
+find_row(const struct gossip_origin *origin, uint64_t worker)
+{
+    uint32_t row = origin->count != 0 ? *place_of(origin, worker) : 0;
+
+    return row != 0 ? &origin->rows[row - 1] : NULL;
+}
+
+static void
+index_rows(struct gossip_origin *origin)
+{
+    memset(origin->index, 0, origin->index_size * sizeof *origin->index);
+    for (uint32_t i = 0; i < origin->count; i++) {
+        *place_of(origin, origin->rows[i].worker) = (uint16_t)(i + 1);
+    }
+    origin->places = origin->count;
+}
+
+static void
+drop_rows(struct gossip_origin *origin)
+{
+    origin->count = 0;
+    index_rows(origin);
 }
 
 static bool
@@ -54,17 +112,23 @@ idle_row(const struct gossip *g, const struct gossip_origin *origin)
 static struct gossip_gauge_row *
 make_row(struct gossip *g, struct gossip_origin *origin, uint64_t worker)
 {
-    uint32_t at = find_row(origin, worker, 0);
+    struct gossip_gauge_row *row = find_row(origin, worker);
 
     CHECK(origin->rows != NULL && origin->count <= g->config.workers_max);
-    if (at < origin->count) {
-        return &origin->rows[at];
-    }
-    struct gossip_gauge_row *row = at < g->config.workers_max
-                                       ? &origin->rows[origin->count++]
-                                       : idle_row(g, origin);
     if (row != NULL) {
-        *row = (struct gossip_gauge_row){.worker = worker};
+        return row;
+    }
+    row = origin->count < g->config.workers_max ? &origin->rows[origin->count++]
+                                                : idle_row(g, origin);
+    if (row == NULL) {
+        return NULL;
+    }
+    *row = (struct gossip_gauge_row){.worker = worker};
+    if (origin->places < origin->index_size / 4 * 3) {
+        *place_of(origin, worker) = (uint16_t)(row - origin->rows + 1);
+        origin->places++;
+    } else {
+        index_rows(origin);
     }
     return row;
 }
@@ -113,26 +177,22 @@ add_up(struct gossip_gauge *sum, const struct gossip_gauge_row *row)
 }
 
 struct gossip_gauge
-gossip_gauge_others(struct gossip *g, uint64_t worker)
+gossip_gauge_others(const struct gossip *g, uint64_t worker)
 {
     struct gossip_gauge sum = {0};
-    uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
 
     CHECK_SLOW(g->peers_high <= g->config.peers_max);
-    g->gauge_likely = likely + 1; /* the next call mostly asks for the next
-                                     row */
     for (uint32_t i = 0; i < g->peers_high; i++) {
-        const struct gossip_origin *origin = &g->origins[i];
-        uint32_t at = find_row(origin, worker, likely);
-        if (at < origin->count) {
-            add_up(&sum, &origin->rows[at]);
+        const struct gossip_gauge_row *row = find_row(&g->origins[i], worker);
+        if (row != NULL) {
+            add_up(&sum, row);
         }
     }
     return sum;
 }
 
 bool
-gossip_gauge_of(struct gossip *g, uint32_t place, uint64_t worker,
+gossip_gauge_of(const struct gossip *g, uint32_t place, uint64_t worker,
                 struct gossip_gauge_peer *out)
 {
     CHECK(place < GOSSIP_PEERS_MAX);
@@ -140,14 +200,12 @@ gossip_gauge_of(struct gossip *g, uint32_t place, uint64_t worker,
         return false;
     }
     const struct gossip_origin *origin = &g->origins[place];
-    uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
-    uint32_t at = find_row(origin, worker, likely);
+    const struct gossip_gauge_row *row = find_row(origin, worker);
 
-    g->gauge_likely = likely;
     *out = (struct gossip_gauge_peer){.peer = g->peers[place].id,
                                       .told = origin->whole};
-    if (at < origin->count) {
-        out->gauge = origin->rows[at].gauge;
+    if (row != NULL) {
+        out->gauge = row->gauge;
     }
     return true;
 }
@@ -182,17 +240,6 @@ moved_due(const struct gossip *g, const struct gossip_origin *origin)
                : UINT64_MAX;
 }
 
-/* True: the origin has memory for rows. False: -ENOMEM is counted. */
-static bool
-open_origin(struct gossip *g, struct gossip_origin *origin)
-{
-    if (origin->rows == NULL) {
-        origin->rows = calloc(g->config.workers_max, sizeof *origin->rows);
-    }
-    g->stats.no_memory += origin->rows == NULL;
-    return origin->rows != NULL;
-}
-
 /* A request of a peer began or ended after the peer sent its gauges of version
  * `told`. */
 void
@@ -204,7 +251,7 @@ gossip_gauges_move(struct gossip *g, uint64_t peer,
     CHECK(at < g->peers_high);
     struct gossip_origin *origin = &g->origins[at];
 
-    if (told < origin->version || !open_origin(g, origin)) {
+    if (told < origin->version || !gossip_gauges_open(g, origin)) {
         return;
     }
     struct gossip_gauge_row *row = make_row(g, origin, belief->worker);
@@ -278,7 +325,7 @@ forget_silent(struct gossip *g)
         struct gossip_origin *origin = &g->origins[i];
         if (origin->count > 0 && g->now_us - origin->heard_us >= limit_us) {
             forget_moved(g, origin);
-            origin->count = 0;
+            drop_rows(origin);
             origin->whole = false;
             g->gauges_heard++;
         }
@@ -363,7 +410,7 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
     if (in.failed) {
         return GOSSIP_E_BAD;
     }
-    if (!open_origin(g, origin) || version < origin->version) {
+    if (!gossip_gauges_open(g, origin) || version < origin->version) {
         return 0;
     }
     if (version > origin->version) {
@@ -372,7 +419,9 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
     g->gauges_heard++;
     origin->version = version;
     origin->heard_us = g->now_us;
-    origin->count = all ? 0 : origin->count;
+    if (all) {
+        drop_rows(origin);
+    }
     origin->whole = origin->whole || all;
     while (unpack_next(&in)) {
         uint64_t worker;

@@ -31,7 +31,7 @@ gossip_config_default(void)
         .stale_ms = 20,
         .heal_ms = 10000,
         .tombstone_ms = 600000,
-        .workers_max = 2048,
+        .workers_max = 4 * WORKERS_MAX + 1536,
         .gauge_ms = 50,
         .gauge_all_ms = 1000,
         .gauge_silent_ms = 3000,
@@ -70,14 +70,13 @@ allocate(struct gossip *g)
     g->streams = calloc(g->config.streams_max, sizeof *g->streams);
     g->sends = calloc(g->config.sends_max, sizeof *g->sends);
     g->exports = calloc(g->config.exports_max, sizeof *g->exports);
-    g->own.rows = calloc(g->config.workers_max, sizeof *g->own.rows);
     g->build.bytes = malloc(g->config.frame_bytes);
     g->build.max = g->config.frame_bytes;
     g->record = malloc(sizeof *g->record + CODEC_WORDS_MAX * sizeof(uint64_t));
     g->names_build = malloc(GOSSIP_NAMES_BUILD);
     g->names_room.bytes_max = g->config.names_bytes_max;
     bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
-              g->exports != NULL && g->own.rows != NULL &&
+              g->exports != NULL && gossip_gauges_open(g, &g->own) &&
               g->build.bytes != NULL && g->record != NULL &&
               g->names_build != NULL;
     for (uint32_t i = 0; i < GOSSIP_WAITING; i++) {

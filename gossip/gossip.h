@@ -661,7 +661,8 @@ bool gossip_gauge_set(struct gossip *g, uint64_t worker,
 void gossip_gauges_flush(struct gossip *g, uint64_t now_us);
 
 /* The sum over this node's peers; blocks: the maximum. */
-struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
+struct gossip_gauge gossip_gauge_others(const struct gossip *g,
+                                        uint64_t worker);
 
 /* One peer's own gauge. */
 struct gossip_gauge_peer {
@@ -672,7 +673,7 @@ struct gossip_gauge_peer {
 
 /* Of the peer in a place below GOSSIP_PEERS_MAX, which it keeps while it is
  * linked. False: there is none. */
-bool gossip_gauge_of(struct gossip *g, uint32_t place, uint64_t worker,
+bool gossip_gauge_of(const struct gossip *g, uint32_t place, uint64_t worker,
                      struct gossip_gauge_peer *out);
 
 /* Rises whenever a peer's gauges may have changed. */

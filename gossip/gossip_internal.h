@@ -80,6 +80,9 @@ struct gossip_gauge_row {
 
 struct gossip_origin {
     struct gossip_gauge_row *rows; /* room for workers_max, or NULL */
+    uint16_t *index;               /* in the same memory */
+    uint32_t index_size;           /* a power of two */
+    uint32_t places;               /* of it that are taken */
     uint32_t count;
     bool whole; /* no row of the peer's is missing */
     uint64_t version;
@@ -143,7 +146,6 @@ struct gossip {
     uint64_t gauge_due_us;
     uint64_t gauge_all_us;
     uint64_t gauge_sent;   /* version of the gauges sent last */
-    uint32_t gauge_likely; /* own row that is probably looked up next */
     uint64_t gauges_heard; /* how often origins changed */
 
     struct gossip_waiting waiting[GOSSIP_WAITING];
@@ -533,6 +535,11 @@ void gossip_gauges_tick(struct gossip *g);
 
 /* When gossip_gauges_tick() is due; UINT64_MAX: never. */
 uint64_t gossip_gauges_timer(const struct gossip *g);
+
+/* Gives an origin memory for its rows, if it has none. False: -ENOMEM is
+ * counted. */
+bool gossip_gauges_open(struct gossip *g, struct gossip_origin *origin)
+    MUST_CHECK;
 
 /* Drops all gauges of an origin and frees their memory. */
 void gossip_gauges_forget(struct gossip_origin *origin);

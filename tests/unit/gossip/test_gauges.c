@@ -286,3 +286,30 @@ Test(gossip_gauges, a_full_frame_is_all_that_its_origin_has)
     cr_assert_eq(others(1, 100), 0);
     cr_assert_eq(others(1, 101), 1);
 }
+
+/* More than there are places in an index of rows. */
+Test(gossip_gauges, many_workers_may_come_and_go)
+{
+    struct gossip_gauge gauge = {.inflight = 0};
+
+    for (uint32_t i = 1; i < config.workers_max; i++) {
+        set(0, 100 + i, 1);
+    }
+    for (uint64_t i = 0; i < 4 * config.workers_max; i++) {
+        gauge.inflight = (uint32_t)i % 1000 + 1;
+        cr_assert(
+            gossip_gauge_set(lab.nodes[0].g, 1000000 + i, &gauge, lab.now_us));
+        gauge.inflight = 0;
+        cr_assert(
+            gossip_gauge_set(lab.nodes[0].g, 1000000 + i, &gauge, lab.now_us));
+        lab.now_us += config.gauge_ms * LAB_MS;
+        gossip_tick(lab.nodes[0].g, lab.now_us);
+        lab_pull(&lab);
+        lab_lose(&lab);
+    }
+    set(0, 99, 4);
+    lab_run(&lab, config.gauge_all_ms + 1);
+    cr_assert_eq(others(1, 99), 4);
+    cr_assert_eq(others(1, 101), 1);
+    cr_assert_eq(others(1, 1000000), 0);
+}

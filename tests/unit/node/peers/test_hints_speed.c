@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "index/base/role.h"
+#include "node/limits/limits_table.h"
 #include "node/peers/hints_speed.h"
 
 #define NODES 3U
@@ -222,6 +223,28 @@ Test(node_hints_speed, many_workers_are_shared_one_after_the_other)
         cr_assert_gt(speed_rate(&shared[1].all, slot), 0, "slot %u", slot);
     }
     cr_expect_eq(nodes[0].stats.gauges_failed, 0);
+}
+
+/* Numbers as long as they get, besides 64 of what else there is. */
+Test(node_hints_speed, all_workers_with_theirs_and_all_limits_have_room)
+{
+    const struct gossip_gauge gauge = {.inflight = UINT32_MAX,
+                                       .blocks = UINT32_MAX,
+                                       .queued_tokens = UINT64_MAX};
+    uint64_t count =
+        WORKERS_MAX * (1 + SPEED_TOLD_ROWS) + LIMITS_RULES_MAX + 64;
+
+    for (uint64_t i = 1; i <= count; i++) {
+        cr_assert(
+            gossip_gauge_set(nodes[0].gossip, UINT64_MAX - i, &gauge, now_us),
+            "%zu", (size_t)i);
+    }
+    pass(100);
+    for (uint64_t i = 1; i <= count; i++) {
+        cr_assert_eq(
+            gossip_gauge_others(nodes[1].gossip, UINT64_MAX - i).queued_tokens,
+            UINT64_MAX);
+    }
 }
 
 Test(node_hints_speed, a_node_alone_has_its_own_samples)
