@@ -123,6 +123,17 @@ expiry_of(SSL_CTX *context)
     return timegm(&when);
 }
 
+/* Whether other nodes would take the certificate for a node's. */
+static bool
+has_name(const struct tls_files *files, SSL_CTX *context)
+{
+    X509 *cert = SSL_CTX_get0_certificate(context);
+
+    return cert != NULL &&
+           X509_check_host(cert, files->name, 0,
+                           X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1;
+}
+
 /* Makes a context of the files' present content. Returns as tls_files_new(). */
 static int
 load(struct tls_files *files, const char **why)
@@ -141,6 +152,9 @@ load(struct tls_files *files, const char **why)
     }
     *why = fill(files, context);
     ERR_clear_error();
+    if (*why == NULL && files->context != NULL && !has_name(files, context)) {
+        *why = "the certificate lacks mesh.tls_server_name";
+    }
     if (*why != NULL) {
         SSL_CTX_free(context);
         return MESH_LINK_E_CONFIG;

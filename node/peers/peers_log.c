@@ -101,7 +101,8 @@ refusal_hint(enum mesh_refusal reason)
             "who opens so many connections to mesh.listen? Let only nodes "
             "reach that port",
         [MESH_REFUSED_TRANSPORT] =
-            "have both nodes mesh.tls_* of one authority, or the same "
+            "have both nodes mesh.tls_* of one authority, with "
+            "mesh.tls_server_name in both certificates, or the same "
             "mesh.secret_file? deploy/README.md: a node is not in the mesh",
     };
 

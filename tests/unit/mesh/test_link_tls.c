@@ -236,6 +236,10 @@ Test(mesh_link_tls, changed_files_are_read_again)
      * that was wrong. */
     run("cp one.key k; touch -r new.key k; mv k new.key");
     RIG_UNTIL(rig.nodes[0].certificate[MESH_CERTIFICATE_LOADED] == 1);
+    run("cp misnamed.pem new.pem; cp misnamed.key new.key");
+    RIG_UNTIL(strcmp(rig.nodes[0].certificate_why,
+                     "the certificate lacks mesh.tls_server_name") == 0);
+    cr_assert_eq(rig.nodes[0].certificate[MESH_CERTIFICATE_LOADED], 1);
     run("cp rogue.pem new.pem; cp rogue.key new.key");
     RIG_UNTIL(rig.nodes[0].certificate[MESH_CERTIFICATE_LOADED] > 1);
     open_tls(2, "ca-blue.pem", "two");
