@@ -254,8 +254,23 @@ hand_meet(struct hand *hand)
     RIG_UNTIL(rig.nodes[0].ups == 1);
 }
 
+/* It answers each hello, as a peer does: on a slow machine node 0 may have dialled
+ * once more before it reads the answer to the one before. */
+static bool
+hand_answers(struct hand *hand, uint64_t *number)
+{
+    unsigned before = hand->hellos[MESH_CTL] + hand->hellos[MESH_BULK];
+
+    (void)hand_heard(hand, 0, 0);
+    if (hand->hellos[MESH_CTL] + hand->hellos[MESH_BULK] != before) {
+        hand_say(hand, MESH_CTL, (*number)++, true);
+    }
+    return rig.nodes[0].ups == 2;
+}
+
 Test(mesh_link_return, who_does_not_hear_us_any_more_is_dialled_anew)
 {
+    uint64_t number = 31;
     struct hand hand;
 
     hand_meet(&hand);
@@ -266,8 +281,8 @@ Test(mesh_link_return, who_does_not_hear_us_any_more_is_dialled_anew)
     RIG_UNTIL(hand_heard(&hand, 0, 0) && rig_stats(0).dials >= dials + 2 &&
               hand.nonce[MESH_BULK] != nonce);
     RIG_UNTIL(hand_heard(&hand, 1, 1));
-    hand_say(&hand, MESH_CTL, 31, true);
-    RIG_UNTIL(rig.nodes[0].ups == 2);
+    hand_say(&hand, MESH_CTL, number++, true);
+    RIG_UNTIL(hand_answers(&hand, &number));
     hand_close(&hand);
 }
 

@@ -84,9 +84,9 @@ Test(chaos_engine_options, what_the_flags_leave_open_is_the_engines)
         enum engine_cache cache;
     } makes[] = {
         {"--engine vllm", 16, 128, 4, ENGINE_EVENTS_MAP, ENGINE_CACHE_BLOCKS},
-        {"--engine sglang --event-encoding array", 16, 128, 3,
+        {"--engine sglang --event-encoding array", 16, 128, 4,
          ENGINE_EVENTS_SGLANG_ARRAY, ENGINE_CACHE_RADIX},
-        {"--engine sglang --replay-frames 4", 16, 128, 4,
+        {"--engine sglang --replay-frames 3", 16, 128, 3,
          ENGINE_EVENTS_SGLANG_MAP, ENGINE_CACHE_RADIX},
         {"--engine trtllm", 32, 128, 4, ENGINE_EVENTS_TRTLLM,
          ENGINE_CACHE_TREE},
