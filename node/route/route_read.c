@@ -9,7 +9,7 @@
 #include "node/scan/scan_form.h"
 
 /* What vLLM takes, 1024 characters, as they are written at their longest. */
-#define TEXT_MAX (12U * 1024)
+#define TEXT_MAX ((size_t)12 << 10)
 
 /* Pictures have names where a renderer tells them, and only in chats of any API;
  * in others the text is looked up, where each picture has its own digest. Of
