@@ -184,8 +184,8 @@ halve(struct delta_log *log, struct delta_log_store *store)
     return memory_of(log) < before;
 }
 
-/* Makes room in the store for a log that is to have `size` bytes in all: takes it
- * from those that have more. */
+/* Makes room in the store for a log that has `size` bytes: takes it from those of
+ * which a half is more. Then they cannot take it back, which would be for ever. */
 static void
 take_from_larger(struct delta_log_store *store, size_t size, size_t more)
 {
@@ -193,7 +193,7 @@ take_from_larger(struct delta_log_store *store, size_t size, size_t more)
 
     while (gave && more > store->bytes_max - store->bytes) {
         struct delta_log *largest = NULL;
-        size_t most = size;
+        size_t most = 2 * size;
         for (struct delta_log *at = store->first; at != NULL; at = at->next) {
             if (memory_of(at) > most && can_halve(at)) {
                 largest = at;
@@ -215,7 +215,7 @@ resize(struct delta_log *log, struct delta_log_store *store, void *memory,
     if (after <= before) {
         return NULL;
     }
-    take_from_larger(store, memory_of(log) + after - before, after - before);
+    take_from_larger(store, memory_of(log), after - before);
     void *larger = after - before <= store->bytes_max - store->bytes
                        ? realloc(memory, after)
                        : NULL;

@@ -129,6 +129,29 @@ Test(gossip_delta_log, one_that_comes_late_takes_from_a_larger_one)
     delta_log_fini(&late, &store);
 }
 
+/* There is room for two whole logs and a half of one. Bodies and entries grow one
+ * after the other, so a half that has one of them alone is not a whole one yet. */
+Test(gossip_delta_log, three_of_two_sizes_do_not_take_turns)
+{
+    struct delta_log logs[3] = {{.low = 0}};
+    uint32_t sizes[3] = {0};
+
+    store.bytes_max = 5 * (4096 + 64 * sizeof(struct delta_log_entry)) / 2;
+    for (uint64_t pos = 1; pos <= 2000; pos++) {
+        for (unsigned i = 0; i < 3; i++) {
+            cr_assert(
+                delta_log_append(&logs[i], &store, pos - 1, pos, body, 100));
+            cr_assert(pos <= 1000 || logs[i].bytes_size == sizes[i], "%zu: %u",
+                      (size_t)pos, i);
+            sizes[i] = logs[i].bytes_size;
+        }
+    }
+    cr_assert_eq(sizes[0] + sizes[1] + sizes[2], 4096 + 4096 + 2048);
+    for (unsigned i = 0; i < 3; i++) {
+        delta_log_fini(&logs[i], &store);
+    }
+}
+
 Test(gossip_delta_log, what_is_still_needed_is_not_taken)
 {
     store.bytes_max = 4096 + 64 * sizeof(struct delta_log_entry);
