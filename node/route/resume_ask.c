@@ -63,6 +63,7 @@ static const struct {
     {"custom_logit_processor", ALLOWED_NULL},
     {"kv_transfer_params", ALLOWED_NULL},
     {"session_params", ALLOWED_NULL},
+    {"input_ids", ALLOWED_NULL}, /* SGLang's prompt then */
     {"return_token_ids", ALLOWED_NO},
     {"return_tokens_as_token_ids", ALLOWED_NO},
 };

@@ -270,7 +270,9 @@ option(struct top *top, struct slice name, struct token t)
         scan->lora = walk_text(w, t);
         scan->apart |= t.kind == '[';
     } else if (sets_apart(name)) {
-        scan->apart |= walk_value(w, t).len > 2 && t.kind != 'n';
+        bool given = walk_value(w, t).len > 2 && t.kind != 'n';
+        scan->apart |= given;
+        scan->stateful |= given && WALK_IS(name, "session_params");
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "max_output_tokens")) {
@@ -476,6 +478,7 @@ conclude(struct top *top)
     scan->prompt_raw = found.raw;
     scan->prompt_is_input = found.is_input;
     scan->stateful =
+        scan->stateful ||
         has_value(body, &scan->options[SCAN_PREVIOUS_RESPONSE_ID]) ||
         has_value(body, &scan->options[SCAN_CONVERSATION]);
     if (scan->api == SCAN_API_GUESSED) {

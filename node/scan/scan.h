@@ -154,7 +154,7 @@ struct scan {
                           include_usage alone does not switch on */
     bool truncated; /* truncate_prompt_tokens has a value: engines leave out a
                        part of the prompt, its beginning in general */
-    bool stateful;  /* previous_response_id or conversation has a value: the
+    bool stateful;  /* previous_response_id, conversation, session_params: the
                        prompt goes on with what the engine has stored */
     bool rescored;  /* it wants something of each of the prompt's own tokens
                       (prompt_logprobs, echo with logprobs, a pooling task for

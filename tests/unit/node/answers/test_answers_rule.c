@@ -77,6 +77,16 @@ Test(answers_rule, what_depends_on_more_than_the_request_is_passed_by)
                             "\"web_search_options\":{}}",
                             false),
                      "state");
+    cr_expect_str_eq(judged(SCAN_API_CHAT,
+                            "{" CHAT ",\"temperature\":0,"
+                            "\"session_params\":{\"id\":\"s\"}}",
+                            false),
+                     "state");
+    cr_expect_str_eq(judged(SCAN_API_CHAT,
+                            "{" CHAT ",\"temperature\":0,"
+                            "\"session_params\":null}",
+                            false),
+                     "");
     cr_expect_str_eq(
         judged(SCAN_API_CHAT,
                "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"

@@ -112,6 +112,8 @@ Test(resume_may, what_a_continuation_would_not_keep_is_named)
         "tool_choice");
     cr_assert_str_eq(member_of(SCAN_API_CHAT, "{\"guided_json\":{}," ASK "}"),
                      "guided_json");
+    cr_assert_str_eq(member_of(SCAN_API_CHAT, "{\"input_ids\":[1]," ASK "}"),
+                     "input_ids");
     cr_assert_str_eq(member_of(SCAN_API_CHAT, "{}"), "messages");
     cr_assert_str_eq(member_of(SCAN_API_TEXT, "{\"prompt\":\"x\"}"),
                      "max_tokens");
