@@ -71,15 +71,17 @@ remember(struct reader *reader, const struct entry *entry, struct slice name,
     }
 }
 
-/* Under its name, and an adapter of SGLang's under what it is asked for by. */
+/* Under its name, and an adapter of SGLang's under what it is asked for by: its
+ * name alone means the base model there. */
 static void
 remember_names(struct reader *reader, const struct entry *entry)
 {
+    bool behind = entry->kind == ENGINE_SGLANG && entry->adapter;
     char both[2 * NAME_ROOM];
 
     remember(reader, entry, (struct slice){entry->id, (size_t)entry->id_len},
-             0);
-    if (entry->kind == ENGINE_SGLANG && entry->parent_len > 0) {
+             behind ? (uint32_t)entry->id_len : 0);
+    if (behind && entry->parent_len > 0) {
         int len = snprintf(both, sizeof both, "%.*s:%.*s", entry->parent_len,
                            entry->parent, entry->id_len, entry->id);
         remember(reader, entry, (struct slice){both, (size_t)len},

@@ -22,16 +22,18 @@
 #include "index/base/slice.h"
 #include "node/view/fleet_view.h"
 
-#define ENGINE_MODELS_MAX     512
-#define ENGINE_MODEL_NAME_MAX 256 /* bytes */
-#define ENGINE_MODEL_FACT_MAX 512 /* bytes; a longer fact is left out */
+#define ENGINE_MODELS_MAX     1024 /* an adapter of SGLang's has two names */
+#define ENGINE_MODEL_NAME_MAX 256  /* bytes */
+#define ENGINE_MODEL_FACT_MAX 512  /* bytes; a longer fact is left out */
 
 struct engine_model {
     struct slice name;
     struct slice fact[MODEL_FACTS]; /* JSON; empty: not told, or no scalar */
     uint64_t created;               /* 0: not told */
     bool adapter;                   /* every entry of that name has a parent */
-    uint32_t own_at; /* its own name begins there, behind PARENT:, or at 0 */
+    /* Its own name begins there: at 0, behind PARENT:, or at the end where the
+     * name means the base model. */
+    uint32_t own_at;
 };
 
 struct engine_models {

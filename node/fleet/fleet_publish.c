@@ -140,6 +140,8 @@ merge(struct fleet_models_table *table, const struct listing *list,
         }
         worker_set_add(&last->workers, list[i].slot);
         last->adapter = last->adapter && model->adapter;
+        last->own_at =
+            model->own_at < last->own_at ? model->own_at : last->own_at;
     }
     CHECK(table->models.count <= count);
 }

@@ -254,9 +254,6 @@ route_token_root(const struct route_scratch *scratch, const char *body,
     struct slice lora = given_text(&scratch->scan.lora, body, rooms[1]);
     struct slice named = fleet_view_adapter(view, scratch->model);
 
-    /* SGLang: BASE:ADAPTER goes before lora_path, and that before ADAPTER. */
-    if (named.len != 0 && (lora.len == 0 || named.len < scratch->model.len)) {
-        lora = named;
-    }
-    return key_token_root(lora, salt);
+    /* Only SGLang reads lora_path, and takes the adapter of BASE:ADAPTER first. */
+    return key_token_root(named.len != 0 ? named : lora, salt);
 }

@@ -138,7 +138,9 @@ struct fleet_model {
     uint64_t created;          /* likewise; seconds since 1970, or 0 */
     struct worker_set workers; /* that list it */
     bool adapter;              /* a LoRA adapter: all of them say so */
-    uint32_t own_at;           /* its own name begins there, behind PARENT: */
+    /* Its own name begins there: at 0, behind PARENT:, or at the end where all of
+     * them take it for the base model. */
+    uint32_t own_at;
 };
 
 /* Every model that some worker lists, sorted by slice_compare(), no name
@@ -322,8 +324,8 @@ struct worker_set fleet_view_find_model(const struct fleet_view *view,
 const struct fleet_model *fleet_view_model(const struct fleet_view *view,
                                            struct slice name);
 
-/* The LoRA adapter that the name means, as engines' events call it: blocks of it
- * are a namespace of their own. A part of name; empty: it is no adapter's. */
+/* The LoRA adapter that a request by this name gets, as engines' events call it:
+ * blocks of it are a namespace of their own. A part of name; empty: none. */
 struct slice fleet_view_adapter(const struct fleet_view *view,
                                 struct slice name);
 

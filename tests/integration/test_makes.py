@@ -50,8 +50,12 @@ class Makes(test_mirror.MirrorCase):
                 self.in_step(node, [engine])
         cached, _ = self.complete(node, prompt, model="base", lora_path="adapter")
         self.assertEqual(cached, 192, "however the adapter is named")
+        for model, blocks in (("base", 0), ("adapter", 192)):
+            self.in_step(node, [engine])
+            cached, _ = self.complete(node, list(range(900, 1100)), model=model)
+            self.assertEqual(cached, blocks, "the base model's, by either name")
         good, judged, wrong = self.right(self.decisions(node)[start:])
-        self.assertEqual((good, judged), (9, 9), wrong)
+        self.assertEqual((good, judged), (11, 11), wrong)
 
     def test_it_is_said_who_tells_the_tokens_of_chats(self):
         flags = (("vllm",), ("vllm", "--scale-out", "off"), ("sglang",), ("trtllm",))

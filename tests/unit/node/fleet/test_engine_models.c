@@ -121,7 +121,7 @@ Test(node_engine_models, an_adapter_of_sglang_is_asked_for_behind_its_parent)
     cr_assert(slice_equal(models.model[3].name, SLICE("base:a")));
     cr_assert(models.model[3].adapter);
     cr_assert_eq(models.model[3].own_at, 5);
-    cr_assert_eq(models.model[0].own_at, 0);
+    cr_assert_eq(models.model[0].own_at, 1, "it is answered by the base model");
     engine_models_fini(&models);
 }
 
@@ -215,6 +215,26 @@ Test(node_engine_models, what_is_over_a_limit_is_left_out_and_counted)
     cr_assert_eq(engine_models_read(buf_slice(&text), &models), 0);
     cr_assert_eq(models.count, ENGINE_MODELS_MAX);
     cr_assert_eq(models.left_out, 2);
+    engine_models_fini(&models);
+    buf_fini(&text);
+}
+
+Test(node_engine_models, many_adapters_of_sglang_have_room_for_both_names)
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    buf_add_text(&text, "{\"data\":[{\"id\":\"base\",\"owned_by\":\"sglang\"}");
+    for (int i = 0; i < 511; i++) {
+        buf_printf(&text,
+                   ",{\"id\":\"a%d\",\"owned_by\":\"sglang\",\"parent\":"
+                   "\"base\"}",
+                   i);
+    }
+    buf_add_text(&text, "]}");
+    cr_assert_eq(engine_models_read(buf_slice(&text), &models), 0);
+    cr_assert_eq(models.count, 1 + 2 * 511);
+    cr_assert_eq(models.left_out, 0);
     engine_models_fini(&models);
     buf_fini(&text);
 }

@@ -375,6 +375,24 @@ Test(node_fleet_probe, an_adapter_is_one_when_all_who_list_it_say_so)
     cr_assert(models->model[2].adapter);
 }
 
+#define ADAPTER(owner)                         \
+    "{\"data\":[{\"id\":\"b\"},{\"id\":\"a\"," \
+    "\"parent\":\"b\",\"owned_by\":\"" owner "\"}]}"
+
+Test(node_fleet_probe,
+     a_name_is_an_adapters_if_one_of_those_who_list_it_says_so)
+{
+    rig.engine[0].models_body = ADAPTER("sglang");
+    rig.engine[1].models_body = ADAPTER("vllm");
+    (void)rig_add(0);
+    cr_assert_eq(fleet_view_adapter(rig_view(), SLICE("a")).len, 0);
+    cr_assert(
+        slice_equal(fleet_view_adapter(rig_view(), SLICE("b:a")), SLICE("a")));
+    (void)rig_add(1);
+    cr_assert(
+        slice_equal(fleet_view_adapter(rig_view(), SLICE("a")), SLICE("a")));
+}
+
 Test(node_fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
 {
     uint32_t slot = rig_add(0);

@@ -364,6 +364,29 @@ Test(node_route_rig, sglang_is_told_an_adapter_beside_the_model)
                              SCAN_API_TEXT));
 }
 
+Test(node_route_rig, an_adapter_in_the_models_name_goes_before_one_beside_it)
+{
+    static const struct fleet_model list[] = {
+        {.name = {.ptr = "b:a", .len = 3}, .adapter = true, .own_at = 2},
+        {.name = {.ptr = "s", .len = 1}, .adapter = true, .own_at = 1},
+        {.name = {.ptr = "v", .len = 1}, .adapter = true},
+    };
+    struct slice no = {.ptr = NULL, .len = 0};
+
+    rig.models = (struct fleet_models){.count = 3, .model = list};
+    cr_assert_eq(root_of("{\"model\":\"b:a\",\"prompt\":\"hi\","
+                         "\"lora_path\":\"x\"}"),
+                 key_token_root(SLICE("a"), no));
+    cr_assert_eq(root_of("{\"model\":\"v\",\"prompt\":\"hi\","
+                         "\"lora_path\":\"x\"}"),
+                 key_token_root(SLICE("v"), no), "vLLM reads none");
+    cr_assert_eq(root_of("{\"model\":\"s\",\"prompt\":\"hi\","
+                         "\"lora_path\":\"x\"}"),
+                 key_token_root(SLICE("x"), no));
+    cr_assert_eq(root_of("{\"model\":\"s\",\"prompt\":\"hi\"}"),
+                 key_token_root(no, no), "SGLang answers with the base model");
+}
+
 Test(node_route_rig, what_is_kept_apart_by_what_no_event_tells_goes_by_text)
 {
     cr_assert(!goes_by_tokens("{\"prompt\":\"hi\",\"extra_key\":\"k\"}",
