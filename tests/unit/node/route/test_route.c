@@ -303,7 +303,7 @@ Test(node_route_rig, chats_of_any_parts_go_by_tokens)
 static uint64_t
 root_with_salt(size_t len)
 {
-    static char body[8192];
+    static char body[20000];
     int at = snprintf(body, sizeof(body), "{\"prompt\":\"hi\"");
 
     if (len > 0) {
@@ -350,6 +350,22 @@ Test(node_route_rig, a_long_salt_that_is_escaped_is_the_same_salt)
     (void)snprintf(body + at, sizeof(body) - at, "\"}");
     cr_assert_eq(root_of(body),
                  key_token_root((struct slice){0}, slice_of(long_salt)));
+}
+
+/* Of salts that no engine takes, too. */
+Test(node_route_rig, an_isolated_tenants_salts_are_apart_however_long_they_are)
+{
+    static const struct keys_isolation isolation = {.strict = true};
+    static const size_t lens[] = {0, 1, 12288, 12289, 16000};
+    uint64_t roots[5];
+
+    rig.scratch.isolation = &isolation;
+    for (size_t i = 0; i < 5; i++) {
+        roots[i] = root_with_salt(lens[i]);
+        for (size_t j = 0; j < i; j++) {
+            cr_assert_neq(roots[j], roots[i], "%zu and %zu", lens[j], lens[i]);
+        }
+    }
 }
 
 Test(node_route_rig, sglang_is_told_an_adapter_beside_the_model)
