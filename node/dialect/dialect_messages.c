@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-/* What every client of that name puts in front of its prompts, with a hash that
- * changes; vLLM leaves it out. */
-#define BILLING SLICE("x-anthropic-billing-header")
+#include "node/scan/billing.h"
 
 #define COUNT(names) (sizeof(names) / sizeof(*(names)))
 
@@ -163,8 +161,7 @@ join_texts(struct dialect_making *m, const struct dialect_value *content,
             return;
         }
         struct slice text = b[BLOCK_TEXT].text;
-        bool billing = system && text.len >= BILLING.len &&
-                       memcmp(text.ptr, BILLING.ptr, BILLING.len) == 0;
+        bool billing = system && billing_begins(text);
         if (dialect_is(&b[BLOCK_TYPE], "text")) {
             if (!billing && (text.len != 0 || !system)) {
                 buf_add_text(m->out, sep);

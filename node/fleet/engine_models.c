@@ -36,7 +36,7 @@ keep(struct reader *reader, struct slice text)
 {
     char *copy = reader->models->bytes + reader->bytes_used;
 
-    /* Each is a part of the body, none more than thrice (an adapter's parent is a
+    /* Each is a part of the body, none more than three times (an adapter's parent is a
      * fact of two names, and within one of them), and unescaped text is
      * never longer than it was there. */
     CHECK(reader->bytes_used + text.len <= reader->bytes_room);

@@ -1,6 +1,8 @@
 /* A chat request as an engine hands it to its template. */
 #include "node/local/local_chat_internal.h"
 
+#include "node/scan/billing.h"
+
 /* Between the texts of a message's parts, where its template wants a text. */
 #define BETWEEN "\n"
 
@@ -33,15 +35,6 @@ read_part(struct local_build *b, const struct json_value *part,
     return local_fail(b, "a part of a message is no text");
 }
 
-bool
-local_is_billing(struct slice text)
-{
-    struct slice billing = SLICE(LOCAL_BILLING);
-
-    return text.len >= billing.len &&
-           memcmp(text.ptr, billing.ptr, billing.len) == 0;
-}
-
 /* Who said it matters. */
 enum speaker {
     SPEAKER_ANY,
@@ -55,7 +48,7 @@ cut_billing(struct slice *text, enum speaker speaker)
 {
     const char *end = NULL;
 
-    if (speaker != SPEAKER_SYSTEM || !local_is_billing(*text)) {
+    if (speaker != SPEAKER_SYSTEM || !billing_begins(*text)) {
         return true;
     }
     end = memchr(text->ptr, '\n', text->len);

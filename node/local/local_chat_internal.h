@@ -43,12 +43,6 @@ struct local_rules {
  * which go by the same types. */
 const struct local_rules *local_rules_of(enum engine_kind kind);
 
-/* What clients of that name put in front of their system prompts, with a hash
- * that changes; vLLM leaves it out. */
-#define LOCAL_BILLING "x-anthropic-billing-header"
-
-bool local_is_billing(struct slice text);
-
 /*
  * Rewrites a chat request: *out is what the template's request is. wish: what
  * its template wants. *tools tells whether there are tools or tool calls in it.

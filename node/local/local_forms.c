@@ -13,6 +13,7 @@
  * (_convert_to_chat_completion_request).
  */
 #include "node/local/local_chat_internal.h"
+#include "node/scan/billing.h"
 
 static struct json_value
 text_value(const char *text)
@@ -218,7 +219,7 @@ begin_texts(struct local_build *b, uint32_t room)
 static void
 add_system_text(struct texts *texts, struct slice text, bool all)
 {
-    if (text.len != 0 && (all || !local_is_billing(text))) {
+    if (text.len != 0 && (all || !billing_begins(text))) {
         texts->at[texts->count++] = text;
     }
 }

@@ -7,13 +7,9 @@
 
 #include "index/base/check.h"
 #include "index/index.h"
+#include "node/scan/billing.h"
 
 #define PREFIX_BYTES 256U /* of each message that rendezvous looks at */
-
-/* What Claude Code says first, with a hash that is another one in each request.
- * vLLM leaves that line out of the prompt, and where an engine leaves it in,
- * such a conversation is best off at one worker all the same. */
-#define BILLING "x-anthropic-billing-header"
 
 /* Bytes that JSON text holds only escaped, so no message can fake them. */
 #define MARK_ROLE  0x1e
@@ -110,15 +106,15 @@ feed_ids(struct blocks_cut *c, const char *raw, size_t len)
     c->in_id = in_id;
 }
 
-/* A text as it stands in the body, without that line. */
+/* A text as it stands in the body, without the line for billing. Where an engine
+ * leaves that in, such a conversation is best off at one worker all the same. */
 static struct slice
 text_of_span(const char *body, const struct scan_span *span)
 {
     struct slice text = {.ptr = body + span->at, .len = span->len};
     const char *end = NULL;
 
-    if (span->kind != SCAN_TEXT || text.len < sizeof(BILLING) - 1 ||
-        memcmp(text.ptr, BILLING, sizeof(BILLING) - 1) != 0) {
+    if (span->kind != SCAN_TEXT || !billing_begins(text)) {
         return text;
     }
     end = memmem(text.ptr, text.len, "\\n", 2);
