@@ -30,7 +30,7 @@ class Program:
 
     def __init__(self, path):
         self.top = say(path, "--help")
-        self.version = say(path, "--version").split()[-1]
+        self.version = say(path, "--version").split()[1]
         schema = json.loads(say(path, "check", "--schema"))
         self.schema, self.pool = schema["properties"], schema["definitions"]["pool"]
         self.commands = dict(re.findall(r"(?m)^  ([\w-]+) +(.+)$", self.top))

@@ -55,6 +55,18 @@ print_help(FILE *to, int code)
 }
 
 static int
+print_version(void)
+{
+    const char *commit = cmd_commit;
+    bool known = commit[0] != '\0';
+
+    return printf("kvasir " KVASIR_VERSION "%s%s%s\n", known ? " (" : "",
+                  commit, known ? ")" : "") > 0
+               ? CMD_FINE
+               : CMD_FAILED;
+}
+
+static int
 unknown(const char *name)
 {
     struct typo typo = {.best = NULL};
@@ -81,8 +93,7 @@ main(int argc, char *argv[])
         return print_help(stdout, CMD_FINE);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        return printf("kvasir %s\n", KVASIR_VERSION) > 0 ? CMD_FINE
-                                                         : CMD_FAILED;
+        return print_version();
     }
     if (strcmp(argv[1], STORAGE_KEEPER_COMMAND) == 0) { /* for `serve` alone */
         return storage_keeper_main(argv + 2);

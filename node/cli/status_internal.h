@@ -2,7 +2,7 @@
  * What `kvasir status` shows: /admin/status as a page of 80 columns, with what
  * needs a look above the tables.
  *
- *   node-1 0.1.0: ready, up 2 h 14 min
+ *   node-1 0.2.0 (2895cd801f2a): ready, up 2 h 14 min
  *
  *   mesh       kvasir: 3 of 3 nodes alive, 2 links up, in clear
  *   workers    4, of which 3 take requests

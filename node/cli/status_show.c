@@ -165,6 +165,11 @@ put_first(struct buf *out, const struct json_value *root)
     status_put(out, status_text(root, "node"));
     buf_add_text(out, " ");
     status_put(out, status_text(root, "version"));
+    if (status_text(root, "commit").len != 0) {
+        buf_add_text(out, " (");
+        status_put(out, status_text(root, "commit"));
+        buf_add_text(out, ")");
+    }
     buf_add_text(out, status_flag(root, "draining") ? ": stops"
                       : status_flag(root, "ready")  ? ": ready"
                                                     : ": not ready");

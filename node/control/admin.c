@@ -87,26 +87,39 @@ answer_metrics(struct control *control, struct httpd_request *request)
     buf_fini(&body);
 }
 
-/* ?count=N of the target; the default when there is none, 0 when it is bad. */
+bool
+admin_query(const struct http_head *head, struct slice name,
+            struct slice *value)
+{
+    struct slice rest = head->target;
+    struct slice before = slice_take(&rest, '?');
+
+    *value = SLICE("");
+    if (before.len == head->target.len) {
+        return true;
+    }
+    *value = rest;
+    struct slice said = slice_take(value, '=');
+    return slice_equal(said, name) && said.len != rest.len && value->len != 0;
+}
+
+/* ?count=N; the default when there is no query, 0 when it is bad. */
 static uint32_t
 wanted_count(const struct http_head *head)
 {
-    struct slice name = SLICE("?count=");
-    const char *at =
-        memmem(head->target.ptr, head->target.len, name.ptr, name.len);
-    const char *end = head->target.ptr + head->target.len;
+    struct slice value;
     uint32_t count = 0;
 
-    if (at == NULL) {
-        return DECISIONS_DEFAULT;
+    if (!admin_query(head, SLICE("count"), &value)) {
+        return 0;
     }
-    for (at += name.len; at < end; at++) {
-        if (*at < '0' || *at > '9' || count > 100000000) {
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.ptr[i] < '0' || value.ptr[i] > '9' || count > 100000000) {
             return 0;
         }
-        count = count * 10 + (uint32_t)(*at - '0');
+        count = count * 10 + (uint32_t)(value.ptr[i] - '0');
     }
-    return count;
+    return value.len == 0 ? DECISIONS_DEFAULT : count;
 }
 
 static void ON_CONTROL
@@ -117,7 +130,8 @@ answer_decisions(struct control *control, struct httpd_request *request)
     uint32_t count = wanted_count(httpd_head(request));
 
     if (count == 0) {
-        httpd_error(request, 400, "bad_count", "count must be 1 or more");
+        httpd_error(request, 400, "bad_count",
+                    "expected ?count=N, 1 or more, or no query");
         return;
     }
     buf_init(&body, ADMIN_BYTES_MAX);

@@ -71,6 +71,10 @@ void admin_put_decisions(struct control *control, struct json_out *json,
 void admin_put_mix(struct control *control, struct json_out *json) ON_CONTROL;
 void admin_put_mix_metrics(const struct control *control, struct buf *out);
 
+/* The value of ?NAME=VALUE, empty without a query. False: the query is another. */
+bool admin_query(const struct http_head *head, struct slice name,
+                 struct slice *value) MUST_CHECK;
+
 /* /admin/explain: answers, now or later, where the request in the body would
  * go, and why. */
 void admin_explain(struct control *control, struct httpd_request *request)

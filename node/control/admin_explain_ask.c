@@ -158,18 +158,17 @@ static bool
 find_api(struct control *control, const struct httpd_request *request,
          enum scan_api *api)
 {
-    struct slice name = SLICE("?path=");
     struct http_head asked = *httpd_head(request);
-    const char *end = asked.target.ptr + asked.target.len;
-    const char *at =
-        memmem(asked.target.ptr, asked.target.len, name.ptr, name.len);
+    struct slice path;
 
     *api = SCAN_API_GUESSED;
-    if (at == NULL) {
+    if (!admin_query(&asked, SLICE("path"), &path)) {
+        return false;
+    }
+    if (path.len == 0) {
         return true;
     }
-    at += name.len;
-    asked.path = (struct slice){at, (size_t)(end - at)};
+    asked.path = path;
     *api = route_api(&asked);
     return route_kind_of(&asked, control->node->config->paths) == ROUTE_PROMPT;
 }
@@ -373,8 +372,8 @@ admin_explain(struct control *control, struct httpd_request *request)
     }
     if (!find_api(control, request, &api)) {
         httpd_error(request, 400, "bad_path",
-                    "path: expected one whose requests have prompts, as "
-                    "/v1/chat/completions");
+                    "expected ?path= and one whose requests have prompts, as "
+                    "/v1/chat/completions, or no query");
         free(e);
         return;
     }

@@ -332,6 +332,9 @@ admin_put_status(struct control *control, struct json_out *json)
         control_islands_put_sums(&control->islands, json);
     }
     json_out_put_text(json, "version", KVASIR_VERSION);
+    if (node->commit != NULL && node->commit[0] != '\0') {
+        json_out_put_text(json, "commit", node->commit);
+    }
     json_out_put_uint(
         json, "uptime_s",
         (control_now_us(control) - control->started_us) / 1000000);

@@ -66,6 +66,9 @@ note_asker(struct client *client, const struct http_head *head)
     const struct http_header *origin = http_head_find(head, HTTP_FIELD_ORIGIN);
 
     client->framing.head_only = head->method_id == HTTP_HEAD;
+    client->framing.messages =
+        slice_equal(head->path, SLICE("/v1/messages")) ||
+        slice_equal(head->path, SLICE("/v1/messages/count_tokens"));
     client->framing.origin_len = 0;
     if (origin != NULL) {
         client->framing.origin_at = (uint32_t)(origin->value.ptr - client->in);
@@ -84,6 +87,7 @@ note_framing(struct client *client, const struct http_head *head)
         .keep_alive = head->keep_alive,
         .minor_0 = head->minor == 0,
         .head_only = client->framing.head_only,
+        .messages = client->framing.messages,
         .expect = head->expect_continue,
         .chunked = head->body == HTTP_BODY_CHUNKED,
         .form = form_may_go(head),

@@ -243,6 +243,7 @@ struct client_framing {
     bool keep_alive;
     bool minor_0;   /* HTTP/1.0 */
     bool head_only; /* HEAD: answers have no body */
+    bool messages;  /* of Anthropic's API, as its errors are */
     bool expect;    /* wants a 100 Continue that was not sent yet */
     bool chunked;
     bool form; /* form_may_go(), as far as is known */
@@ -767,8 +768,8 @@ int pick_connect(struct exchange *x) ON_LANE MUST_CHECK;
 
 /* As /ready has it. */
 bool reply_is_ready(struct lane *lane) ON_LANE;
-/* The body of an error, as the clients of x's API read it. */
-struct slice reply_error_body(const struct exchange *x, unsigned status,
+/* The body of an error, as those who use the API of its request read it. */
+struct slice reply_error_body(const struct client *client, unsigned status,
                               const char *code, const char *message,
                               char out[HTTP_ERROR_ROOM]);
 /* Writes the head of an answer of our own. */
@@ -790,8 +791,7 @@ void reply_add_cors(struct buf *out, const struct client *client) ON_LANE;
 /* The answer to a browser's question beforehand. */
 void reply_preflight(struct client *client, const struct http_head *head)
     ON_LANE;
-/* Adds the x-kvasir-* and x-request-id lines of an exchange's answer with this
- * status. */
+/* Adds x-kvasir-* and x-request-id to the head of an exchange's answer. */
 void reply_add_headers(struct buf *out, const struct exchange *x,
                        unsigned status) ON_LANE;
 /* /health, /ready, /v1/models, /v1/models/ID: a ROUTE_LOCAL request. */

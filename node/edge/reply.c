@@ -197,15 +197,12 @@ reply_send(struct client *client, unsigned status, const char *content_type,
 }
 
 struct slice
-reply_error_body(const struct exchange *x, unsigned status, const char *code,
+reply_error_body(const struct client *client, unsigned status, const char *code,
                  const char *message, char out[HTTP_ERROR_ROOM])
 {
-    bool anthropic =
-        x != NULL && (x->api == SCAN_API_MESSAGES ||
-                      (x->dialect.possible && x->dialect.api == DIALECT_COUNT));
-
-    return anthropic ? http_error_anthropic(status, message, out)
-                     : http_error_body(status, code, message, out);
+    return client->framing.messages
+               ? http_error_anthropic(status, message, out)
+               : http_error_body(status, code, message, out);
 }
 
 void
@@ -220,7 +217,7 @@ reply_error(struct client *client, unsigned status, const char *code,
     }
     lane->refusal_code = code;
     reply_send(client, status, "application/json",
-               reply_error_body(client->exchange, status, code, message, body));
+               reply_error_body(client, status, code, message, body));
 }
 
 void

@@ -97,7 +97,8 @@ error_of(const struct exchange *x, char out[HTTP_ERROR_ROOM])
         (void)snprintf(message, sizeof(message),
                        "the engine answered %u, and no stream", whole->status);
     }
-    return reply_error_body(x, status, http_status_code(status), message, out);
+    return reply_error_body(x->client, status, http_status_code(status),
+                            message, out);
 }
 
 /* An engine that counts no chats: TGI's and llama.cpp's /tokenize know other
@@ -128,7 +129,7 @@ translate(const struct exchange *x, struct buf *out)
     }
     buf_clear(out);
     if (counts_nothing(x, good)) {
-        buf_add_slice(out, reply_error_body(x, 501, "not_translatable",
+        buf_add_slice(out, reply_error_body(x->client, 501, "not_translatable",
                                             "the engine has no "
                                             "/v1/messages/count_tokens, and no "
                                             "/tokenize that counts a chat",
@@ -141,7 +142,7 @@ translate(const struct exchange *x, struct buf *out)
         return whole->status;
     }
     buf_add_slice(
-        out, reply_error_body(x, 502, "bad_answer",
+        out, reply_error_body(x->client, 502, "bad_answer",
                               whole->over ? "the engine's answer is too large"
                                           : "the engine's answer is no chat's",
                               error));

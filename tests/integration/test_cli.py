@@ -54,7 +54,7 @@ class Manual(unittest.TestCase):
 
     def test_version_is_one_line(self):
         told = run("--version")
-        self.assertRegex(told.stdout, r"\Akvasir \d+\.\d+\.\d+\n\Z")
+        self.assertRegex(told.stdout, r"\Akvasir \d+\.\d+\.\d+( \([0-9a-f]{12}(-dirty)?\))?\n\Z")
 
     def test_nothing_to_do_is_bad_usage(self):
         told = run()

@@ -347,7 +347,11 @@ class Faults(Rig):
         for method, path, status in (("DELETE", "/admin/workers/nobody", 404),
                                      ("POST", "/admin/workers/nobody/drain", 404),
                                      ("GET", "/admin/nothing", 404),
-                                     ("GET", "/admin/decisions?count=x", 400)):
+                                     ("GET", "/admin/decisions?count=x", 400),
+                                     ("GET", "/admin/decisions?count=", 400),
+                                     ("GET", "/admin/decisions?x=1&count=5", 400),
+                                     ("GET", "/admin/decisions?count=5", 200),
+                                     ("POST", "/admin/explain?x=1&path=/v1/messages", 400)):
             self.assertEqual(harness.request(admin, method, path).status, status, path)
         for method, path, allowed in (("GET", "/admin/workers/nobody", "DELETE"),
                                       ("GET", "/admin/workers/nobody/drain", "POST, DELETE"),

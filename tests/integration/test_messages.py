@@ -210,6 +210,22 @@ class Messages(Proxy):
             self.assertEqual(got.json(), {"type": "error", "error": {
                 "type": "invalid_request_error", "message": "too long"}})
 
+    def test_errors_of_what_its_head_refuses_are_anthropics(self):
+        made = self.run_once("kvasir", "key").stdout.split()
+        keys = self.folder / "keys.yaml"
+        keys.write_text(f"tenants: {{a: {{keys: ['{made[-1]}']}}}}\n")
+        self.serve(FakeWorker(self, chats), options=["--keys.file", keys, "--limits.body_bytes_max",
+                                              "256KiB"])
+        for path in (MESSAGES, MESSAGES + "/count_tokens"):
+            got = self.post(ask(), path=path)
+            self.assertEqual((got.status, got.json()["type"], got.json()["error"]["type"]),
+                             (401, "error", "authentication_error"))
+            got = self.post(ask(content="x" * 300_000), {"x-api-key": made[0]}, path=path)
+            self.assertEqual((got.status, got.json()["type"], got.json()["error"]["type"]),
+                             (413, "error", "request_too_large"))
+        got = self.post(ask(), path="/v1/chat/completions")
+        self.assertEqual((got.status, got.json()["error"]["code"]), (401, "invalid_api_key"))
+
     def test_when_to_come_again_is_told(self):
         def busy(peer, request):
             peer.answer(429, b'{"error": {"message": "busy"}}', "Retry-After: 7\r\n")

@@ -85,6 +85,14 @@ says(const char *what)
     return strstr(shown.ptr, what) != NULL;
 }
 
+Test(status, names_the_commit_where_it_is_known)
+{
+    cr_assert_not_null(strstr(show(WELL), "router-1 1.2.3: ready"));
+    cr_assert_not_null(strstr(
+        show_with("\"uptime_s\"", "\"commit\":\"0123456789ab\",\"uptime_s\""),
+        "router-1 1.2.3 (0123456789ab): ready"));
+}
+
 Test(status, a_node_that_is_well_has_nothing_to_look_at)
 {
     cr_assert_str_eq(
