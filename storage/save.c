@@ -242,21 +242,13 @@ drop_litter(struct storage_save *save)
     fail(save, save->txn.failed);
 }
 
-/* In a transaction; one is begun where none is open. */
-static bool
-writing(struct storage_save *save)
+static void
+begin_some(struct storage_save *save)
 {
-    if (save->failed == STORAGE_OK && !save->txn.open) {
+    if (save->failed == STORAGE_OK) {
         storage_txn_begin(&save->txn, save->io);
         fail(save, save->txn.failed);
-        if (save->doubt && save->failed == STORAGE_OK) {
-            save->doubt = !root_as_known(save);
-        }
-        if (!save->doubt) {
-            drop_litter(save);
-        }
     }
-    return save->failed == STORAGE_OK;
 }
 
 static void
@@ -269,6 +261,44 @@ commit_some(struct storage_save *save)
     if (rc == STORAGE_OK && !save->doubt) {
         words_clear(&save->litter);
     }
+}
+
+/*
+ * Makes the room of litter free for what comes next. LMDB uses again what a
+ * commit freed from the second one after it on: so that a file that was full
+ * once does not stay so, litter goes before any part comes, the last of it by a
+ * commit of its own.
+ */
+static void
+clean(struct storage_save *save)
+{
+    CHECK(save->txn.open && save->litter.count > 0);
+    uint64_t last = save->litter.word[save->litter.count - 1];
+
+    drop_litter(save);
+    storage_txn_put(&save->txn, last, (struct slice){0});
+    fail(save, storage_txn_commit(&save->txn));
+    begin_some(save);
+    storage_txn_drop(&save->txn, last);
+    commit_some(save);
+    begin_some(save);
+}
+
+/* In a transaction; one is begun where none is open. */
+static bool
+writing(struct storage_save *save)
+{
+    if (save->failed == STORAGE_OK && !save->txn.open) {
+        begin_some(save);
+        if (save->doubt && save->failed == STORAGE_OK) {
+            save->doubt = !root_as_known(save);
+        }
+        if (save->failed == STORAGE_OK && !save->doubt &&
+            save->litter.count > 0) {
+            clean(save);
+        }
+    }
+    return save->failed == STORAGE_OK;
 }
 
 void

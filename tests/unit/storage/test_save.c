@@ -6,8 +6,10 @@
 
 #include "index/index.h"
 #include "storage/find.h"
+#include "storage/lmdb_io.h"
 #include "storage/load.h"
 #include "storage/sim_disk.h"
+#include "tests/unit/storage/dir.h"
 
 #define PARTS 12U
 
@@ -233,6 +235,45 @@ Test(save, what_failed_snapshots_left_is_dropped_with_the_next)
     cr_assert_eq(first.file_size, last.file_size);
     storage_save_free(save);
     storage_io_free(io);
+}
+
+/* A snapshot of so many parts of 16 KiB. */
+static enum storage_outcome
+take_large(struct storage_save *save, uint32_t parts)
+{
+    static char bytes[16 << 10];
+    struct storage_about about = {.cluster = "c", .node = "a"};
+
+    storage_save_begin(save);
+    for (uint32_t i = 0; i < parts; i++) {
+        storage_save_part(save, STORAGE_MIRROR, i,
+                          (struct slice){bytes, sizeof bytes});
+    }
+    return storage_save_commit(save, &about);
+}
+
+Test(save, a_file_that_was_full_once_is_not_full_for_ever)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = NULL;
+    struct storage_limits limits = limits_small();
+
+    limits.txn_bytes = 128 << 10;
+    cr_assert_eq(storage_lmdb_new(&io, dir.path, STORAGE_WRITE, 4 << 20),
+                 STORAGE_OK);
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+    cr_assert_not_null(save);
+    cr_assert_eq(take_large(save, 80), STORAGE_OK);
+    for (uint32_t n = 0; n < 3; n++) {
+        cr_assert_eq(take_large(save, 240), STORAGE_E_FULL);
+    }
+    cr_assert_eq(take_large(save, 80), STORAGE_OK);
+    storage_save_free(save);
+    struct storage_find find;
+    cr_assert_eq(storage_find(io, "c", &limits, 0, &find), STORAGE_OK);
+    cr_assert(find.found && find.chosen.parts == 80);
+    storage_io_free(io);
+    dir_free(&dir);
 }
 
 /* A disk that fails for a night must not be filled, nor may the good file be
