@@ -9,8 +9,6 @@
 
 #include "storage/apart.h"
 
-#define ASIDE ".aside"
-
 /* The highest generation below `below`; false: none. */
 static bool
 next_older(const struct storage_names *names, uint64_t below,
@@ -33,10 +31,28 @@ next_older(const struct storage_names *names, uint64_t below,
 static bool
 is_aside(const char *name)
 {
-    size_t len = strlen(name);
+    uint64_t generation;
 
-    return len > strlen(ASIDE) &&
-           strcmp(name + len - strlen(ASIDE), ASIDE) == 0;
+    return storage_aside_generation(name, &generation);
+}
+
+/* Above that of every file, those set aside included: one name is given once,
+ * and the first by name stay the oldest. */
+static uint64_t
+generation_after(const struct storage_names *names)
+{
+    uint64_t next = 1;
+
+    CHECK(names->count <= STORAGE_FILES_MAX);
+    for (uint32_t i = 0; i < names->count; i++) {
+        uint64_t g;
+        if ((storage_file_generation(names->name[i], &g) ||
+             storage_aside_generation(names->name[i], &g)) &&
+            g >= next && g < UINT64_MAX) {
+            next = g + 1;
+        }
+    }
+    return next;
 }
 
 /* Makes room for one more file that is set aside: the oldest are removed, which
@@ -82,10 +98,10 @@ enum storage_outcome
 storage_set_aside(struct storage_io *io, const struct storage_limits *limits,
                   const char *name)
 {
-    char to[STORAGE_NAME_MAX + sizeof ASIDE];
+    char to[STORAGE_NAME_MAX + sizeof STORAGE_ASIDE];
 
     CHECK(strlen(name) < STORAGE_NAME_MAX);
-    (void)snprintf(to, sizeof to, "%s%s", name, ASIDE);
+    (void)snprintf(to, sizeof to, "%s%s", name, STORAGE_ASIDE);
     enum storage_outcome rc = io->ops->rename(io, name, to);
     if (rc == STORAGE_OK) {
         thin_out(io, limits);
@@ -129,20 +145,18 @@ storage_find(struct storage_io *io, const char *cluster,
     struct storage_names *names = malloc(sizeof(*names));
     uint64_t generation = 0;
 
-    *find = (struct storage_find){.generation = 1};
+    *find = (struct storage_find){.found = false};
     enum storage_outcome rc =
         names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
     if (rc != STORAGE_OK) {
         free(names);
         return rc;
     }
+    find->generation = generation_after(names);
     uint64_t below = UINT64_MAX;
     while (!find->found && next_older(names, below, &generation)) {
         struct storage_report report;
         char name[STORAGE_NAME_MAX];
-        if (find->generation <= generation) {
-            find->generation = generation + 1;
-        }
         storage_file_name(generation, name);
         verify(io, name, cluster, timeout_s, &report);
         if (report.outcome == STORAGE_OK) {
@@ -160,17 +174,15 @@ storage_find(struct storage_io *io, const char *cluster,
 enum storage_outcome
 storage_next_generation(struct storage_io *io, uint64_t *generation)
 {
-    char name[STORAGE_NAME_MAX];
+    struct storage_names *names = malloc(sizeof(*names));
 
     CHECK(generation != NULL);
-    *generation = UINT64_MAX;
-    enum storage_outcome rc = storage_newest(io, generation, name);
-
-    if (rc == STORAGE_E_MISSING) {
-        *generation = 1;
-        return STORAGE_OK;
+    enum storage_outcome rc =
+        names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
+    if (rc == STORAGE_OK) {
+        *generation = generation_after(names);
     }
-    *generation += rc == STORAGE_OK;
+    free(names);
     return rc;
 }
 

@@ -16,8 +16,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "storage/save.h"
+
 #define LOCK_NAME  "kvasir.lock"
-#define SUFFIX     ".mdb"
 #define SUFFIXES   "-lock" /* LMDB's own lock file */
 #define LOCK_BYTES 16384   /* more than it wants for its 126 readers */
 
@@ -147,13 +148,12 @@ list(struct storage_io *io, struct storage_names *names)
     }
     const struct dirent *entry;
     while (names->count < STORAGE_FILES_MAX && (entry = readdir(dir)) != NULL) {
-        size_t len = strlen(entry->d_name);
-        if (len >= STORAGE_NAME_MAX || strstr(entry->d_name, SUFFIX) == NULL ||
-            (len > strlen(SUFFIXES) &&
-             strcmp(entry->d_name + len - strlen(SUFFIXES), SUFFIXES) == 0)) {
-            continue;
+        uint64_t generation;
+        if (storage_file_generation(entry->d_name, &generation) ||
+            storage_aside_generation(entry->d_name, &generation)) {
+            memcpy(names->name[names->count++], entry->d_name,
+                   strlen(entry->d_name) + 1);
         }
-        memcpy(names->name[names->count++], entry->d_name, len + 1);
     }
     (void)closedir(dir);
     return STORAGE_OK;

@@ -111,15 +111,15 @@ storage_file_name(uint64_t generation, char name[STORAGE_NAME_MAX])
                    (unsigned long long)generation);
 }
 
-bool
-storage_file_generation(const char *name, uint64_t *generation)
+static bool
+generation_in(const char *name, const char *suffix, uint64_t *generation)
 {
     size_t prefix = strlen(NAME_PREFIX);
     uint64_t number = 0;
 
-    if (strlen(name) != prefix + NAME_DIGITS + strlen(NAME_SUFFIX) ||
+    if (strlen(name) != prefix + NAME_DIGITS + strlen(suffix) ||
         strncmp(name, NAME_PREFIX, prefix) != 0 ||
-        strcmp(name + prefix + NAME_DIGITS, NAME_SUFFIX) != 0) {
+        strcmp(name + prefix + NAME_DIGITS, suffix) != 0) {
         return false;
     }
     for (size_t i = prefix; i < prefix + NAME_DIGITS; i++) {
@@ -132,6 +132,18 @@ storage_file_generation(const char *name, uint64_t *generation)
     }
     *generation = number;
     return true;
+}
+
+bool
+storage_file_generation(const char *name, uint64_t *generation)
+{
+    return generation_in(name, NAME_SUFFIX, generation);
+}
+
+bool
+storage_aside_generation(const char *name, uint64_t *generation)
+{
+    return generation_in(name, NAME_SUFFIX STORAGE_ASIDE, generation);
 }
 
 /* ---- parts ---- */

@@ -102,4 +102,9 @@ void storage_file_name(uint64_t generation, char name[STORAGE_NAME_MAX]);
 /* The generation in such a name. False: the name is of another form. */
 bool storage_file_generation(const char *name, uint64_t *generation);
 
+#define STORAGE_ASIDE ".aside" /* behind the name of a file set aside */
+
+/* The same of a file that was set aside. */
+bool storage_aside_generation(const char *name, uint64_t *generation);
+
 #endif

@@ -93,14 +93,44 @@ Test(lmdb_io, another_process_may_look_while_one_writes)
     struct storage_io *other = NULL;
     struct storage_names names;
 
-    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->create(io, "kvasir-000000000000000a.mdb"),
+                 STORAGE_OK);
     put(io, 1, "one");
     cr_assert_eq(storage_lmdb_new(&other, dir.path, STORAGE_INSPECT, MAX),
                  STORAGE_OK);
     cr_assert_eq(other->ops->list(other, &names), STORAGE_OK);
     cr_assert_eq(names.count, 1);
-    cr_assert_str_eq(names.name[0], "a.mdb");
+    cr_assert_str_eq(names.name[0], "kvasir-000000000000000a.mdb");
     storage_io_free(other);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+/* Copies that somebody keeps there: however many, they hide no snapshot. */
+Test(lmdb_io, only_snapshots_and_those_set_aside_are_listed)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_names names;
+    char path[192];
+
+    for (uint32_t i = 0; i < 2 * STORAGE_FILES_MAX; i++) {
+        (void)snprintf(path, sizeof path, "%s/kvasir-000000000000000a.mdb.%u",
+                       dir.path, i);
+        FILE *file = fopen(path, "w");
+        cr_assert_not_null(file);
+        (void)fclose(file);
+    }
+    cr_assert_eq(io->ops->create(io, "kvasir-0000000000000009.mdb"),
+                 STORAGE_OK);
+    io->ops->close(io);
+    cr_assert_eq(io->ops->rename(io, "kvasir-0000000000000009.mdb",
+                                 "kvasir-0000000000000009.mdb.aside"),
+                 STORAGE_OK);
+    cr_assert_eq(io->ops->create(io, "kvasir-000000000000000b.mdb"),
+                 STORAGE_OK);
+    cr_assert_eq(io->ops->list(io, &names), STORAGE_OK);
+    cr_assert_eq(names.count, 2);
     storage_io_free(io);
     dir_free(&dir);
 }

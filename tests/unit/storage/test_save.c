@@ -422,6 +422,32 @@ Test(find, few_damaged_files_are_kept)
     storage_io_free(io);
 }
 
+/* Each life leaves a file that is of no use to the next one. */
+Test(find, a_generation_does_not_come_again_while_a_file_of_it_is_kept)
+{
+    struct storage_io *io = sim_disk_new(1);
+    struct storage_root root = {.major = STORAGE_MAJOR, .cluster = "other"};
+    struct storage_names names;
+    uint64_t generation;
+    char name[STORAGE_NAME_MAX];
+
+    for (uint64_t g = 1; g < 9; g++) {
+        cr_assert_eq(find_in(io).generation, g);
+        cr_assert_eq(storage_next_generation(io, &generation), STORAGE_OK);
+        cr_assert_eq(generation, g);
+        storage_file_name(g, name);
+        rewrite_root(io, name, &root);
+    }
+    cr_assert_eq(find_in(io).generation, 9);
+    cr_assert_eq(io->ops->list(io, &names), STORAGE_OK);
+    cr_assert_eq(names.count, 3);
+    for (uint32_t i = 0; i < names.count; i++) {
+        cr_assert(storage_aside_generation(names.name[i], &generation));
+        cr_assert_geq(generation, 6); /* the newest */
+    }
+    storage_io_free(io);
+}
+
 Test(find, a_life_that_ended_before_its_first_snapshot_leaves_nothing)
 {
     struct storage_io *io = sim_disk_new(1);
