@@ -302,6 +302,22 @@ load_block(struct loading *loading, uint64_t key, const uint64_t *head,
     }
 }
 
+/* How many blocks there are before the end, or before one that is malformed. */
+static uint64_t
+count_blocks(const uint64_t *words, size_t count)
+{
+    uint64_t blocks = 0;
+
+    for (size_t at = 0; count - at >= 2; blocks++) {
+        size_t more = head_words(words[at + 1]);
+        if (more > count - at - 2) {
+            break;
+        }
+        at += 2 + more;
+    }
+    return blocks;
+}
+
 int
 mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
             const struct watch_slots *slots)
@@ -309,8 +325,9 @@ mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
     struct loading loading = {.mirror = mirror, .slots = &slots->kept};
 
     CHECK(slots != NULL && (count == 0 || words != NULL));
-    if (count >= 2) {
-        mirror_reserve(mirror, mirror_shard(mirror_hash(words[0])), count / 2);
+    if (count > 0) {
+        mirror_reserve(mirror, mirror_shard(mirror_hash(words[0])),
+                       count_blocks(words, count));
     }
     for (size_t at = 0; at < count;) {
         size_t more = count - at < 2 ? SIZE_MAX : head_words(words[at + 1]);

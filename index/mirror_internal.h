@@ -538,7 +538,8 @@ bool mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
                   uint64_t key, uint32_t word) MUST_CHECK;
 
 /* Makes the shard's table large enough for so many more blocks, where memory
- * allows it. Blocks that come in the order of their hashes, as from another
+ * allows it, and no larger: else what one mirror held would not fit another one
+ * of its bound. Blocks that come in the order of their hashes, as from another
  * mirror, need that: in a table that grows as they come, all would gather in
  * its first part. */
 void mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live);

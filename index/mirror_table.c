@@ -261,11 +261,14 @@ mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live)
 {
     const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, shard);
     uint64_t entries = handle == NULL ? 0 : entries_of(mirror, shard, handle);
+    uint64_t had = mirror->fill[MIRROR_HOLDERS][shard].live;
 
     CHECK(shard < MIRROR_SHARDS);
-    live += mirror->fill[MIRROR_HOLDERS][shard].live;
+    live += had;
     if (live > entries * FULL_32 / 32) {
-        (void)rebuild(mirror, MIRROR_HOLDERS, shard, live);
+        /* As full as a table gets by itself; a new one has more room. */
+        live = live * FRESH_32 / FULL_32 + 1;
+        (void)rebuild(mirror, MIRROR_HOLDERS, shard, live > had ? live : had);
     }
 }
 

@@ -149,6 +149,67 @@ Test(index_mirror_memory, a_closed_slot_makes_room_again)
     end();
 }
 
+/* Fills this many slots alike, until little of the bound is left. */
+static struct worker_set
+fill_most(uint32_t slots, size_t bytes_max)
+{
+    struct worker_set filled = {.word = {0}};
+    struct mirror_stats stats = {.bytes = 0};
+    uint32_t slot;
+
+    for (uint32_t i = 0; i < slots; i++) {
+        cr_assert_eq(mirror_open(mirror, &slot), 0);
+        worker_set_add(&filled, slot);
+    }
+    for (uint64_t seed = 1; stats.bytes < bytes_max / 32 * 31; seed++) {
+        WORKER_SET_EACH (to, &filled) {
+            cr_assert_eq(store(to, TIER_DEVICE, seed, 100), 0);
+        }
+        (void)mirror_work(mirror, 1000);
+        mirror_stats(mirror, &stats);
+    }
+    return filled;
+}
+
+static void
+load_all(struct mirror *into, const struct worker_set *filled)
+{
+    struct watch_slots slots = {.live = *filled, .kept = *filled};
+
+    WORKER_SET_EACH (slot, filled) {
+        cr_assert_eq(mirror_open_at(into, slot), 0);
+    }
+    for (uint32_t part = 0; part < mirror_parts(); part++) {
+        struct mirror_reading at = {0};
+        struct words image;
+        words_init(&image, (size_t)1 << 24);
+        cr_assert_not(mirror_image(mirror, part, UINT32_MAX, &at, &image));
+        cr_assert_eq(mirror_load(into, image.word, image.count, &slots), 0,
+                     "part %u", part);
+        words_fini(&image);
+    }
+}
+
+/* Else a node whose mirror is nearly full would start cold. */
+Test(index_mirror_memory, what_is_held_near_the_bound_can_be_loaded_again)
+{
+    struct mirror_limits limits = {.bytes_max = (size_t)4 << 20};
+
+    for (uint32_t slots = 1; slots <= 8; slots += 7) {
+        struct mirror *copy = NULL;
+        begin(limits.bytes_max);
+        cr_assert_eq(mirror_new(&copy, &limits, &qsbr), 0);
+        struct worker_set filled = fill_most(slots, limits.bytes_max);
+        load_all(copy, &filled);
+        WORKER_SET_EACH (slot, &filled) {
+            cr_assert_eq(mirror_slot_digest(copy, slot),
+                         mirror_slot_digest(mirror, slot));
+        }
+        mirror_free(copy);
+        end();
+    }
+}
+
 Test(index_mirror_memory, retired_tables_count_until_readers_move_on)
 {
     struct mirror_stats stats;
