@@ -32,48 +32,71 @@ token_load(struct tok_load *load, struct slice object,
     return !load->failed;
 }
 
-/* Gives the token its id as the library does: the model's, that of a token of
- * the same text, or the next free one; the file's own is not asked. False: no
- * room. A token of the same id is replaced. */
-static bool
-token_place(struct tokenizer *t, struct added_token *token, uint32_t *next)
+/* What finds the tokens that the file had before. */
+struct placing {
+    struct slice *texts; /* of all tokens, in the file's order */
+    struct vocab names;  /* over them */
+    uint32_t *ids;       /* of each of them */
+    uint32_t *places;    /* by id: one more than its place among tokens, or 0 */
+    uint32_t count;
+    uint32_t next; /* the next free id */
+};
+
+/* Gives the token its id as the library does: that of a token of the same text,
+ * the model's, or the next free one; the file's own is not asked. A token of the
+ * same id is replaced. */
+static void
+token_place(struct tokenizer *t, struct placing *placing,
+            struct added_token *token)
 {
     struct added *added = &t->added;
-    uint32_t id = TOK_NONE;
 
     if (token->text.len == 0) {
-        return true;
+        return;
     }
-    for (uint32_t i = 0; i < added->count; i++) {
-        if (slice_equal(added->tokens[i].text, token->text)) {
-            id = added->tokens[i].id;
-        }
-    }
+    uint32_t same = vocab_find(&placing->names, token->text);
+    uint32_t id = same != TOK_NONE ? placing->ids[same]
+                                   : vocab_find(&t->vocab, token->text);
     if (id == TOK_NONE) {
-        id = vocab_find(&t->vocab, token->text);
-    }
-    if (id == TOK_NONE) {
-        id = (*next)++;
+        id = placing->next++;
     }
     token->id = id;
     token->matched = token->text;
-    for (uint32_t i = 0; i < added->count; i++) {
-        if (added->tokens[i].id == id) {
-            added->tokens[i] = *token;
-            return true;
-        }
+    placing->ids[placing->count] = id;
+    placing->texts[placing->count] = token->text;
+    vocab_put(&placing->names, placing->count++);
+    if (placing->places[id] == 0) {
+        placing->places[id] = ++added->count;
     }
-    added->tokens[added->count++] = *token;
-    return true;
+    added->tokens[placing->places[id] - 1] = *token;
+}
+
+/* Room for so many tokens. */
+static bool
+placing_make(struct tok_load *load, uint32_t count, struct placing *placing)
+{
+    struct tokenizer *t = load->t;
+
+    *placing = (struct placing){.next = t->vocab.count};
+    placing->names.ids_end = count;
+    placing->texts = tok_alloc_many(load, count + 1, sizeof *placing->texts);
+    placing->ids = tok_alloc_many(load, count + 1, sizeof *placing->ids);
+    t->added.tokens = tok_alloc_many(load, count + 1, sizeof *t->added.tokens);
+    if (load->failed || !vocab_index(load, &placing->names, placing->texts)) {
+        return false;
+    }
+    placing->places =
+        calloc((size_t)t->vocab.ids_end + count + 1, sizeof *placing->places);
+    return placing->places != NULL || tok_fail(load, "out of memory");
 }
 
 bool
 added_load(struct tok_load *load, struct slice tokens)
 {
+    struct placing placing;
     struct json_walk walk;
     struct slice value;
     uint32_t count = 0;
-    uint32_t next = load->t->vocab.count;
 
     if (!json_walk_open(&walk, tokens) || walk.object) {
         return tok_fail(load, "added_tokens is no array");
@@ -84,28 +107,32 @@ added_load(struct tok_load *load, struct slice tokens)
     if (count > ADDED_MAX) {
         return tok_fail(load, "added_tokens: more than %u", ADDED_MAX);
     }
-    load->t->added.tokens =
-        tok_alloc_many(load, count + 1, sizeof load->t->added.tokens[0]);
-    if (load->t->added.tokens == NULL || !json_walk_open(&walk, tokens)) {
+    if (!placing_make(load, count, &placing) ||
+        !json_walk_open(&walk, tokens)) {
         return false;
     }
     while (json_walk_next(&walk, NULL, NULL, &value)) {
         struct added_token token = {.id = TOK_NONE};
-        if (!token_load(load, value, &token) ||
-            !token_place(load->t, &token, &next)) {
-            return false;
+        if (!token_load(load, value, &token)) {
+            break;
         }
+        token_place(load->t, &placing, &token);
     }
-    return true;
+    free(placing.places);
+    return !load->failed;
 }
 
+/* Of tokens that the normaliser makes equal the last one here counts: the first
+ * special one of the file, or else the first. */
 static int
 by_bytes(const void *a, const void *b)
 {
     const struct added_token *const *left = a;
     const struct added_token *const *right = b;
+    int order = slice_compare((*left)->matched, (*right)->matched);
 
-    return slice_compare((*left)->matched, (*right)->matched);
+    order = order != 0 ? order : (*left)->special - (*right)->special;
+    return order != 0 ? order : (*left < *right) - (*left > *right);
 }
 
 static bool
@@ -162,8 +189,10 @@ added_finish(struct tok_load *load)
         struct added_token *token = &t->added.tokens[i];
         bool first = true;
         if (token->normalized && t->norms_count > 0) {
+            tok_scratch_bound(s, token->text.len);
             token->matched = tok_copy(load, norm_run(s, token->text, &first));
-            good = token->matched.ptr != NULL && s->fault == TOKENIZER_OK;
+            good = token->matched.ptr != NULL && s->fault == TOKENIZER_OK &&
+                   token->matched.len <= TOKENIZER_TOKEN_MAX;
         }
         single_words = single_words || token->single_word;
     }
@@ -177,7 +206,8 @@ added_finish(struct tok_load *load)
     }
     tokenizer_scratch_free(s);
     if (!good) {
-        return tok_fail(load, "added_tokens: out of memory");
+        return tok_fail(load, "added_tokens: one is too long when it is "
+                              "normalised, or out of memory");
     }
     return set_make(load, &t->added.raw, false) &&
            set_make(load, &t->added.normalized, true);
@@ -300,7 +330,10 @@ added_next(const struct tokenizer *t, const struct added_set *set,
         if (token->lstrip) {
             match->start = i > taken ? space_before(t, text, taken, i) : taken;
         }
-        return true;
+        if (match->start < match->end) {
+            return true;
+        }
+        i = end - 1; /* the token before took all of it: the library drops it */
     }
     *at = text.len;
     return false;

@@ -7,7 +7,9 @@
 #include "node/tokenizer/tokenizer_internal.h"
 #include "node/tokenizer/tokenizer_words_internal.h"
 
-#define WORK_MAX (4 * TOKENIZER_TEXT_MAX) /* bytes after normalising */
+#define WORK_MAX   (4 * TOKENIZER_TEXT_MAX) /* bytes after normalising */
+#define WORK_TIMES 16 /* what a text may become; NFKC makes 11 bytes of one */
+#define WORK_PLUS  4096
 
 void
 tokenizer_ids_fini(struct tokenizer_ids *ids)
@@ -60,6 +62,28 @@ tok_emit_many(struct tokenizer_scratch *s, const uint32_t *ids, size_t count)
         memcpy(all->ptr + all->count, ids, count * sizeof ids[0]);
     }
     all->count += count;
+}
+
+static void
+bound(struct buf *buf, size_t max_bytes)
+{
+    if (buf->size > max_bytes) {
+        buf_fini(buf);
+    }
+    buf->max_bytes = max_bytes;
+}
+
+void
+tok_scratch_bound(struct tokenizer_scratch *s, size_t len)
+{
+    size_t max_bytes = WORK_TIMES * len + WORK_PLUS;
+
+    max_bytes = max_bytes < WORK_MAX ? max_bytes : WORK_MAX;
+    for (int i = 0; i < 2; i++) {
+        bound(&s->norm[i], max_bytes);
+        bound(&s->pre[i], max_bytes);
+    }
+    tok_matcher_bound(s->matcher, len);
 }
 
 struct tokenizer_scratch *
@@ -308,6 +332,7 @@ tokenizer_encode(struct tokenizer_scratch *s, struct slice text, unsigned flags,
     }
     size_t from = ids->count;
     text = repair(s, text);
+    tok_scratch_bound(s, text.len);
     if (text.len > 0 && s->fault == TOKENIZER_OK) {
         encode_text(s, text, (flags & TOKENIZER_CONTINUES) == 0);
     }

@@ -425,6 +425,9 @@ tok_emit(struct tokenizer_scratch *s, uint32_t id)
     }
 }
 
+/* Bounds what a text of so many bytes may become, and the steps of patterns. */
+void tok_scratch_bound(struct tokenizer_scratch *s, size_t len);
+
 /* Makes room for so many, if so many may come. */
 bool tok_has_room(struct tokenizer_scratch *s, size_t count);
 

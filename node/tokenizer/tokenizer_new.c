@@ -270,6 +270,10 @@ ranks_load(struct tok_load *load, struct slice ranks)
         if (!rank_line(load, line, &token, &rank)) {
             return tok_fail(load, "line %zu is no token and rank", lines);
         }
+        if (tokens[rank].ptr != NULL) { /* a number that was cut off, say */
+            return tok_fail(load, "line %zu: an earlier line has its rank",
+                            lines);
+        }
         tokens[rank] = token;
         ids_end = rank >= ids_end ? (uint32_t)rank + 1 : ids_end;
     }

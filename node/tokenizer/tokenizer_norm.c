@@ -46,8 +46,17 @@ filter(struct slice text, bool (*drop)(uint32_t), bool *first, struct buf *out)
     }
 }
 
+/* What stands for a match; *first is cleared when the start goes. */
 static void
-replace_text(const struct norm_stage *stage, struct slice text, struct buf *out)
+put_instead(const struct norm_stage *stage, bool *first, struct buf *out)
+{
+    buf_add_slice(out, stage->text);
+    *first = *first && out->len > 0;
+}
+
+static void
+replace_text(const struct norm_stage *stage, struct slice text, bool *first,
+             struct buf *out)
 {
     while (text.len > 0) {
         const char *found =
@@ -57,7 +66,7 @@ replace_text(const struct norm_stage *stage, struct slice text, struct buf *out)
         if (found == NULL) {
             break;
         }
-        buf_add_slice(out, stage->text);
+        put_instead(stage, first, out);
         text.ptr += before + stage->find.len;
         text.len -= before + stage->find.len;
     }
@@ -65,7 +74,7 @@ replace_text(const struct norm_stage *stage, struct slice text, struct buf *out)
 
 static void
 replace_regex(struct tokenizer_scratch *s, const struct norm_stage *stage,
-              struct slice text, struct buf *out)
+              struct slice text, bool *first, struct buf *out)
 {
     struct tok_find find = tok_find_in(text);
     size_t taken = 0;
@@ -74,7 +83,11 @@ replace_regex(struct tokenizer_scratch *s, const struct norm_stage *stage,
     while (text.len > 0 &&
            (found = tok_find_next(&find, stage->regex, s->matcher)) == 1) {
         buf_add(out, text.ptr + taken, find.start - taken);
-        buf_add_slice(out, stage->text);
+        if (find.start < find.end) {
+            put_instead(stage, first, out);
+        } else {
+            buf_add_slice(out, stage->text);
+        }
         taken = find.end;
     }
     if (found < 0) {
@@ -124,11 +137,12 @@ is_chinese(uint32_t c)
 /* Cleaned, and with spaces around Chinese characters. */
 static void
 bert_clean(const struct tok_classes *classes, const struct norm_stage *stage,
-           struct slice text, struct buf *out)
+           struct slice text, bool *first, struct buf *out)
 {
     for (size_t at = 0; at < text.len; at += utf8_len((uint8_t)text.ptr[at])) {
         uint32_t c = utf8_read(text.ptr + at);
         if (stage->clean && bert_drops(c)) {
+            *first = *first && at > 0;
             continue;
         }
         if (stage->clean && (tok_class(classes, c) & TOK_SPACE) != 0) {
@@ -143,19 +157,18 @@ bert_clean(const struct tok_classes *classes, const struct norm_stage *stage,
 
 static void
 bert(struct tokenizer_scratch *s, const struct norm_stage *stage,
-     struct slice text, struct buf *out)
+     struct slice text, bool *first, struct buf *out)
 {
     struct buf *a = &s->pre[0]; /* free while a text is normalised */
     struct buf *b = &s->pre[1];
-    bool first = true;
 
     buf_clear(a);
-    bert_clean(s->tokenizer->classes, stage, text, a);
+    bert_clean(s->tokenizer->classes, stage, text, first, a);
     if (stage->accents) {
         buf_clear(b);
         norm_unicode(s, buf_slice(a), NORM_NFD, b);
         buf_clear(a);
-        filter(buf_slice(b), bert_is_nonspacing, &first, a);
+        filter(buf_slice(b), bert_is_nonspacing, first, a);
     }
     if (stage->lowercase) {
         lowercase(buf_slice(a), out);
@@ -243,9 +256,9 @@ run_stage(struct tokenizer_scratch *s, const struct norm_stage *stage,
         break;
     case NORM_REPLACE:
         if (stage->regex != NULL) {
-            replace_regex(s, stage, text, out);
+            replace_regex(s, stage, text, first, out);
         } else {
-            replace_text(stage, text, out);
+            replace_text(stage, text, first, out);
         }
         break;
     case NORM_LOWERCASE:
@@ -255,7 +268,7 @@ run_stage(struct tokenizer_scratch *s, const struct norm_stage *stage,
         filter(text, norm_is_mark, first, out);
         break;
     case NORM_BERT:
-        bert(s, stage, text, out);
+        bert(s, stage, text, first, out);
         break;
     case NORM_CHARSMAP:
         norm_charsmap(stage, text, out);

@@ -4,7 +4,8 @@
  * Classes are spelled out: \s, \d, \w and \p{..} mean Unicode 16 there, and
  * PCRE2 gets the characters that it does not know yet (tok_later) beside its
  * own; its \s also holds U+180E, which has not been a space since Unicode 6.3.
- * {n,m}+ is a group repeated in Oniguruma and possessive elsewhere. A class
+ * {n,m}+ is a group repeated in Oniguruma and possessive elsewhere, {n}? a group
+ * that may be left out and lazy elsewhere. A class
  * [A&&[^B]] becomes a look-ahead. Everything else that is not known to mean the
  * same is refused.
  */
@@ -33,11 +34,14 @@ static const char not_spaces[] =
     "\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}"
     "\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"
     "\\x{3001}-\\x{10ffff}";
+/* Oniguruma's \w holds these, and its [\w] does not. */
+static const char word_numbers[] = "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 static const char word_symbols[] =
     "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
     "\\x{1f170}-\\x{1f189}";
 /* The script's characters since Unicode 14. */
-static const char later_han[] = "\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}";
+static const char later_han[] =
+    "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}";
 
 struct property {
     const char *name;
@@ -152,6 +156,9 @@ put_shorthand(struct translation *tr, char c, bool in_class)
         } else {
             put_property(tr,
                          property_of(kind == 'd' ? SLICE("Nd") : SLICE("w")));
+        }
+        if (kind == 'w' && !in_class && tr->dialect == PATTERN_ONIGURUMA) {
+            buf_add_text(tr->out, word_numbers);
         }
         buf_add_text(tr->out, in_class ? "" : "]");
     }
@@ -338,10 +345,12 @@ put_interval(struct translation *tr)
     size_t left = tr->in.len - tr->at;
     size_t len = 1;
     bool digits = false;
+    bool comma = false;
 
     while (len < left &&
            (open[len] == ',' || (open[len] >= '0' && open[len] <= '9'))) {
         digits = digits || open[len] != ',';
+        comma = comma || open[len] == ',';
         len++;
     }
     if (len == left || open[len] != '}' || !digits || tr->atom == SIZE_MAX) {
@@ -350,8 +359,11 @@ put_interval(struct translation *tr)
     buf_add_text(tr->out, open[1] == ',' ? "{0" : "{");
     buf_add(tr->out, open + 1, len);
     tr->at += len + 1;
-    if (tr->at < tr->in.len && tr->in.ptr[tr->at] == '+' &&
-        tr->dialect == PATTERN_ONIGURUMA) {
+    char next = '\0';
+    if (tr->at < tr->in.len && tr->dialect == PATTERN_ONIGURUMA) {
+        next = tr->in.ptr[tr->at];
+    }
+    if (next == '+' || (next == '?' && !comma)) {
         insert(tr->out, tr->atom, "(?:");
         buf_add_text(tr->out, ")");
     }

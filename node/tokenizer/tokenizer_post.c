@@ -4,6 +4,7 @@
 #include "node/tokenizer/tokenizer_internal.h"
 
 #define AROUND_MAX 64 /* special tokens on one side */
+#define PARTS_MAX  32 /* of a template; some have no ids */
 
 /* Puts ids on the outside, before or after all that is there. */
 static bool
@@ -100,6 +101,7 @@ template_load(struct tok_load *load, struct slice object)
     uint32_t ids[2][AROUND_MAX];
     size_t counts[2] = {0, 0};
     unsigned side = 0;
+    unsigned parts = 0;
 
     if (!json_member(object, "single", &single) ||
         !json_member(object, "special_tokens", &specials) ||
@@ -108,6 +110,9 @@ template_load(struct tok_load *load, struct slice object)
     }
     while (json_walk_next(&walk, NULL, NULL, &value)) {
         struct slice name = {.ptr = NULL};
+        if (parts++ == PARTS_MAX) {
+            return tok_fail(load, "post_processor: too many parts");
+        }
         if (json_member(value, "Sequence", &inner)) {
             if (!json_member(inner, "id", &name) || side == 1 ||
                 !slice_equal(name, SLICE("\"A\""))) {

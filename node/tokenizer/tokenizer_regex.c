@@ -5,10 +5,14 @@
 
 #include "node/tokenizer/tokenizer_internal.h"
 
-#define PATTERN_MAX       8192
-#define PATTERN_STEPS_MAX 10000000
-#define STACK_MIN         ((size_t)32 << 10)
-#define STACK_MAX         ((size_t)4 << 20)
+#define PATTERN_MAX     8192
+#define STEPS_FREE      256U /* of a match; what takes more is counted */
+#define STEPS_MORE      8U   /* times as many when it is tried again */
+#define STEPS_BYTE      64U  /* for each byte of the text */
+#define STEPS_PLUS      1000000U
+#define STEPS_MATCH_MAX 10000000U
+#define STACK_MIN       ((size_t)32 << 10)
+#define STACK_MAX       ((size_t)4 << 20)
 
 struct tok_regex {
     struct tok_regex *next; /* of the same tokenizer */
@@ -21,6 +25,8 @@ struct tok_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
+    uint32_t limit; /* of a match's steps, as the context has it */
+    uint64_t left;  /* steps for the text in work */
 };
 
 struct known {
@@ -190,7 +196,7 @@ tok_matcher_new(void)
         tok_matcher_free(matcher);
         return NULL;
     }
-    (void)pcre2_set_match_limit(matcher->context, PATTERN_STEPS_MAX);
+    tok_matcher_bound(matcher, 0);
     pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
     return matcher;
 }
@@ -206,14 +212,49 @@ tok_matcher_free(struct tok_matcher *matcher)
     }
 }
 
+void
+tok_matcher_bound(struct tok_matcher *matcher, size_t len)
+{
+    matcher->left = (uint64_t)len * STEPS_BYTE + STEPS_PLUS;
+}
+
+static void
+set_limit(struct tok_matcher *matcher, uint32_t steps)
+{
+    if (matcher->limit != steps) {
+        (void)pcre2_set_match_limit(matcher->context, steps);
+        matcher->limit = steps;
+    }
+}
+
+/* One match from find->at on. PCRE2 does not tell how many steps one took: it
+ * is tried with few, and those who need more pay for the next limit. */
+static int
+match_at(const struct tok_find *find, const struct tok_regex *regex,
+         struct tok_matcher *matcher)
+{
+    uint32_t steps = STEPS_FREE;
+
+    for (;;) {
+        set_limit(matcher, steps);
+        int rc = pcre2_match(regex->code, (PCRE2_SPTR)find->text.ptr,
+                             find->text.len, find->at, PCRE2_NO_UTF_CHECK,
+                             matcher->data, matcher->context);
+        steps *= STEPS_MORE;
+        if (rc != PCRE2_ERROR_MATCHLIMIT || steps > STEPS_MATCH_MAX ||
+            steps > matcher->left) {
+            return rc;
+        }
+        matcher->left -= steps;
+    }
+}
+
 int
 tok_find_next(struct tok_find *find, const struct tok_regex *regex,
               struct tok_matcher *matcher)
 {
     while (find->at <= find->text.len) {
-        int rc = pcre2_match(regex->code, (PCRE2_SPTR)find->text.ptr,
-                             find->text.len, find->at, PCRE2_NO_UTF_CHECK,
-                             matcher->data, matcher->context);
+        int rc = match_at(find, regex, matcher);
         if (rc < 0) {
             return rc == PCRE2_ERROR_NOMATCH ? 0 : -1;
         }

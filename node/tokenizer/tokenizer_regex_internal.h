@@ -5,7 +5,7 @@
  * not known to mean the same, is refused by name.
  *
  * Role: core. Owns: tok_regex its code, tok_matcher its stack. Thread: a regex
- * any, a matcher one. Limits: PATTERN_STEPS_MAX for one match.
+ * any, a matcher one. Limits: steps for each text, tok_matcher_bound().
  */
 #ifndef NODE_TOKENIZER_REGEX_INTERNAL_H
 #define NODE_TOKENIZER_REGEX_INTERNAL_H
@@ -48,6 +48,10 @@ struct slice tok_pattern_named(struct slice name);
 
 struct tok_matcher *tok_matcher_new(void);
 void tok_matcher_free(struct tok_matcher *matcher);
+
+/* Begins with a text of so many bytes: the steps that all matches in it, by all
+ * patterns, may take are in proportion. */
+void tok_matcher_bound(struct tok_matcher *matcher, size_t len);
 
 /* Goes through all matches in a text, as Oniguruma's find_iter() does. */
 struct tok_find {

@@ -90,7 +90,11 @@ vocab_load(struct tok_load *load, struct slice object)
         good = vocab->tokens != NULL;
     }
     for (size_t i = 0; good && i < list.count; i++) {
-        vocab->tokens[list.entries[i].id] = list.entries[i].token;
+        struct slice *token = &vocab->tokens[list.entries[i].id];
+        good = token->ptr == NULL ||
+               tok_fail(load, "vocab: two tokens have the id %u",
+                        list.entries[i].id);
+        *token = list.entries[i].token;
     }
     if (good) {
         vocab->ids_end = list.ids_end;
@@ -123,6 +127,17 @@ slot_of(const struct vocab *vocab, struct slice token, uint64_t hash)
     }
 }
 
+void
+vocab_put(struct vocab *vocab, uint32_t id)
+{
+    struct slice key = vocab->keys[id];
+    uint64_t hash = tok_hash(key.ptr, key.len);
+    struct vocab_slot *slot = slot_of(vocab, key, hash);
+
+    vocab->count += slot->id == TOK_NONE;
+    *slot = (struct vocab_slot){(uint32_t)(hash >> 32), id};
+}
+
 bool
 vocab_index(struct tok_load *load, struct vocab *vocab,
             const struct slice *keys)
@@ -143,13 +158,9 @@ vocab_index(struct tok_load *load, struct vocab *vocab,
     vocab->keys = keys;
     vocab->count = 0;
     for (uint32_t id = 0; id < vocab->ids_end; id++) {
-        if (keys[id].ptr == NULL) {
-            continue;
+        if (keys[id].ptr != NULL) {
+            vocab_put(vocab, id);
         }
-        uint64_t hash = tok_hash(keys[id].ptr, keys[id].len);
-        struct vocab_slot *slot = slot_of(vocab, keys[id], hash);
-        vocab->count += slot->id == TOK_NONE;
-        *slot = (struct vocab_slot){(uint32_t)(hash >> 32), id};
     }
     return true;
 }

@@ -63,6 +63,9 @@ bool vocab_make(struct tok_load *load, struct slice *tokens, uint32_t ids_end);
 bool vocab_index(struct tok_load *load, struct vocab *vocab,
                  const struct slice *keys);
 
+/* Puts the key of an id into the table; the last id of equal keys counts. */
+void vocab_put(struct vocab *vocab, uint32_t id);
+
 /* The id of a token, or TOK_NONE. */
 uint32_t vocab_find(const struct vocab *vocab, struct slice token);
 

@@ -81,12 +81,27 @@ def wordpiece():
                  post_processor={"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]})
 
 
+def taken():
+    """A token that another one took with its spaces; \\w, which is not [\\w]; {2}?;
+    Han since Unicode 15; two tokens that are normalised to one; a start that a
+    normaliser takes away."""
+    tokens = [added(2, "<r>", rstrip=True), added(3, "\n", lstrip=True), added(4, "Q", normalized=True), added(5, "q", normalized=True, special=True),
+              added(6, "  ", lstrip=True, rstrip=True)]
+    norm = {"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"String": "*"}, "content": ""}, {"type": "Replace", "pattern": {"Regex": "~+"}, "content": ""},
+                                                {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False, "strip_accents": True, "lowercase": True}]}
+    cuts = [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Removed", "invert": False} for p in (r"\w\u00df", r"z{2}?y", r"[\w]\u00e6", r"\p{Han}")]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    letters = ["<unk>"] + list("▁ab\u00df\u00e6\u00b2zy*~w\n\u0301") + ["\U0002b739", "\U0002b738"]
+    return whole(bpe(letters, [], unk_token="<unk>"), tokens, normalizer=norm, pre_tokenizer={"type": "Sequence", "pretokenizers": [*cuts, metaspace]})
+
+
 CASES = {
     "byte_level": (byte_level(), ["hello hello", "  hello's", "he'S", "cafe\u0301 café", "123 12", "hi<|end|>hello", "a  <l> b<r>  c", "one oneone _one", "<|end|>x<|end|>",
                                   "aaaaaaa" * 10, "\r\n\n  x", "中文", "\u0000\ufffd", "'\u017f", ""]),
     "byte_fallback": (byte_fallback(), ["hello world", "hello  hello", "é中", "<s>hello</s> he", "", " ", "xello" * 20, "o hello o o▁"]),
     "unigram": (unigram(), ["hello HELLO", "hello\u0301", "xyz hello", "ＨＥllo", "w </s>w", " hello", "ééx"]),
     "unigram_ties": (unigram_ties(), ["xy", "\u0e33", "\u0e4d\u0e32", "\u0301\u0e33"]),
+    "taken": (taken(), ["<r>\n", "<r> \na\n", "    a    ", "a\n\n", "Qq", "\u00b2\u00df\u00b2\u00e6a\u00df", "zzyzyayz", "*a", "a*", "~~a", "\u0000a", "\u0301a", "\U0002b739a\U0002b738"]),
     "wordpiece": (wordpiece(), ["Hello, WORLD!", "hell o", "café中hello", "aaaaaaaaaaaaaaaaaaaa ab", "a\u00adb\tab", "[SEP] hello", "xyz", ""]),
 }
 

@@ -110,6 +110,11 @@ Test(tokenizer, wordpieces_are_the_librarys)
                COUNT(wordpiece_vectors));
 }
 
+Test(tokenizer, what_others_take_or_normalisers_drop_is_the_librarys)
+{
+    expect_all(SLICE(taken_json), taken_vectors, COUNT(taken_vectors));
+}
+
 Test(tokenizer, broken_utf8_is_replaced_before_anything_else)
 {
     struct rig rig = rig_of(SLICE(byte_level_json));
@@ -165,6 +170,9 @@ Test(tokenizer, what_is_not_understood_is_named)
          "\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
          "(?<n>a)"},
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", "score"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},"
+         "\"merges\":[]}}",
+         "two tokens have the id 0"},
         {"{\"decoder\":{\"type\":\"CTC\"},\"model\":{\"type\":\"BPE\","
          "\"vocab\":{\"a\":0},\"merges\":[]}}",
          "CTC"},
@@ -175,6 +183,101 @@ Test(tokenizer, what_is_not_understood_is_named)
         cr_assert_null(tokenizer_new(slice_of(cases[i][0]), why));
         cr_assert_not_null(strstr(why, cases[i][1]), "%s", why);
     }
+}
+
+#define LETTERS                                                              \
+    "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]," \
+    "\"unk_token\":\"b\"}}"
+
+/* `before`, `text` a number of times with its number, `after`. */
+static struct buf
+repeated(const char *before, const char *text, unsigned times,
+         const char *after)
+{
+    struct buf out;
+
+    buf_init(&out, (size_t)32 << 20);
+    buf_add_text(&out, before);
+    for (unsigned i = 0; i < times; i++) {
+        if (strchr(text, '#') == NULL) {
+            buf_add_text(&out, text);
+        } else {
+            buf_printf(&out, "%s{\"content\":\"<%u>\"}", i > 0 ? "," : "", i);
+        }
+    }
+    buf_add_text(&out, after);
+    return out;
+}
+
+/* The file is refused, and the word is told. */
+static void
+refused(struct buf *file, const char *word)
+{
+    char why[TOKENIZER_WHY_MAX];
+
+    cr_assert_null(tokenizer_new(buf_slice(file), why));
+    cr_assert_not_null(strstr(why, word), "%s", why);
+    buf_fini(file);
+}
+
+Test(tokenizer, a_file_that_would_load_for_hours_or_fill_memory_is_refused)
+{
+    struct buf file =
+        repeated("{\"added_tokens\":[{\"content\":\"a\",\"normalized\":true}],"
+                 "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"",
+                 "a", 3000, "\"}," LETTERS);
+    refused(&file, "one is too long");
+    file = repeated("{\"post_processor\":{\"type\":\"TemplateProcessing\","
+                    "\"special_tokens\":{\"x\":{\"ids\":[]}},\"single\":["
+                    "{\"Sequence\":{\"id\":\"A\"}}",
+                    ",{\"SpecialToken\":{\"id\":\"x\"}}", 100, "]}," LETTERS);
+    refused(&file, "too many parts");
+}
+
+/* As many as there may be: each is compared with those before it by a table. */
+Test(tokenizer, added_tokens_get_ids_of_the_same_text_or_the_next)
+{
+    struct buf file = repeated("{\"added_tokens\":[", "#", 262141,
+                               ",{\"content\":\"<1>\"},{\"content\":\"b\"},"
+                               "{\"content\":\"c\"}]," LETTERS);
+    struct rig rig = rig_of(buf_slice(&file));
+
+    expect(&rig, SLICE("<0>a<1>b<262140>c"), 0, SLICE("2 0 3 1 262142 262143"));
+    rig_fini(&rig);
+    buf_fini(&file);
+}
+
+/* What a text of 16 KiB costs with a file that was made to cost much. */
+static void
+expect_outcome(struct slice json, int outcome)
+{
+    struct rig rig = rig_of(json);
+    struct buf text = repeated("", "a", 16384, "");
+
+    cr_assert_eq(tokenizer_encode(rig.scratch, buf_slice(&text), 0, &rig.ids),
+                 outcome);
+    expect(&rig, SLICE("a"), 0, SLICE("0"));
+    buf_fini(&text);
+    rig_fini(&rig);
+}
+
+Test(tokenizer, what_a_file_makes_of_a_text_is_bounded)
+{
+    struct buf file =
+        repeated("{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{"
+                 "\"String\":\"aa\"},\"content\":\"",
+                 "a", 64, "\"}," LETTERS);
+
+    expect_outcome(buf_slice(&file), TOKENIZER_E_LONG);
+    buf_fini(&file);
+}
+
+Test(tokenizer, steps_of_all_matches_in_a_text_are_bounded)
+{
+    expect_outcome(SLICE("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{"
+                         "\"Regex\":\"(?=(?:a|b)+c)a|a\"},\"behavior\":"
+                         "\"Isolated\",\"invert\":false}," LETTERS),
+                   TOKENIZER_E_WORK);
 }
 
 /* All bytes and two merges, as tiktoken writes them. */
@@ -207,5 +310,18 @@ Test(tokenizer, a_tiktoken_file_merges_by_rank)
     rig.scratch = tokenizer_scratch_new(rig.tokenizer);
     expect(&rig, SLICE("abcab<|end|> a"), 0, SLICE("257 256 300 32 97"));
     rig_fini(&rig);
+    buf_fini(&file);
+}
+
+/* A number cut off at the file's end: 2 and not 257. */
+Test(tokenizer, a_tiktoken_file_with_a_rank_twice_is_refused)
+{
+    char why[TOKENIZER_WHY_MAX];
+    struct buf file = ranks();
+
+    file.len -= 3;
+    cr_assert_null(tokenizer_new_tiktoken(buf_slice(&file),
+                                          SLICE("cl100k_base"), NULL, 0, why));
+    cr_assert_not_null(strstr(why, "line 258"), "%s", why);
     buf_fini(&file);
 }

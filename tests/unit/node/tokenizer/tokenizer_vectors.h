@@ -492,6 +492,143 @@ static const struct vector unigram_ties_vectors[] = {
         "\340\270\262")},
 };
 
+static const char taken_json[] =
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens"
+    "\":[{\"id\":2,\"content\":\"<r>\",\"single_word\":false,\"lstrip\":false,"
+    "\"rstrip\":true,\"normalized\":false,\"special\":false},{\"id\":3,\"conte"
+    "nt\":\"\\n\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"nor"
+    "malized\":false,\"special\":false},{\"id\":4,\"content\":\"Q\",\"single_w"
+    "ord\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":true,\"speci"
+    "al\":false},{\"id\":5,\"content\":\"q\",\"single_word\":false,\"lstrip\":"
+    "false,\"rstrip\":false,\"normalized\":true,\"special\":true},{\"id\":6,\""
+    "content\":\"  \",\"single_word\":false,\"lstrip\":true,\"rstrip\":true,\""
+    "normalized\":false,\"special\":false}],\"normalizer\":{\"type\":\"Sequenc"
+    "e\",\"normalizers\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"*\"}"
+    ",\"content\":\"\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"~+\"},"
+    "\"content\":\"\"},{\"type\":\"BertNormalizer\",\"clean_text\":true,\"hand"
+    "le_chinese_chars\":false,\"strip_accents\":true,\"lowercase\":true}]},\"p"
+    "re_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Spli"
+    "t\",\"pattern\":{\"Regex\":\"\\\\w\\\\u00df\"},\"behavior\":\"Removed\","
+    "\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"z{2}\077y"
+    "\"},\"behavior\":\"Removed\",\"invert\":false},{\"type\":\"Split\",\"patt"
+    "ern\":{\"Regex\":\"[\\\\w]\\\\u00e6\"},\"behavior\":\"Removed\",\"invert"
+    "\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{Han}\"},\"be"
+    "havior\":\"Removed\",\"invert\":false},{\"type\":\"Metaspace\",\"replacem"
+    "ent\":\"\\u2581\",\"prepend_scheme\":\"first\",\"split\":false}]},\"post_"
+    "processor\":null,\"decoder\":null,\"model\":{\"type\":\"BPE\",\"dropout\""
+    ":null,\"unk_token\":\"<unk>\",\"continuing_subword_prefix\":null,\"end_of"
+    "_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"vocab\":"
+    "{\"<unk>\":0,\"\\u2581\":1,\"a\":2,\"b\":3,\"\\u00df\":4,\"\\u00e6\":5,\""
+    "\\u00b2\":6,\"z\":7,\"y\":8,\"*\":9,\"~\":10,\"w\":11,\"\\n\":12,\"\\u030"
+    "1\":13,\"\\ud86d\\udf39\":14,\"\\ud86d\\udf38\":15},\"merges\":[]}}";
+
+static const struct vector taken_vectors[] = {
+    {SLICE(
+        "<r>\012"),
+     SLICE(
+        "16"),
+     SLICE(
+        "16"),
+     SLICE(
+        "<r>")},
+    {SLICE(
+        "<r> \012a\012"),
+     SLICE(
+        "16 2 12"),
+     SLICE(
+        "16 2 12"),
+     SLICE(
+        "<r> a \012")},
+    {SLICE(
+        "    a    "),
+     SLICE(
+        "19 2 19"),
+     SLICE(
+        "19 2 19"),
+     SLICE(
+        "   a   ")},
+    {SLICE(
+        "a\012\012"),
+     SLICE(
+        "1 2 12 12"),
+     SLICE(
+        "1 2 12 12"),
+     SLICE(
+        "\342\226\201 a \012 \012")},
+    {SLICE(
+        "Qq"),
+     SLICE(
+        "18 18"),
+     SLICE(
+        "18 18"),
+     SLICE(
+        "")},
+    {SLICE(
+        "\302\262\303\237\302\262\303\246a\303\237"),
+     SLICE(
+        "6 5"),
+     SLICE(
+        "6 5"),
+     SLICE(
+        "\302\262 \303\246")},
+    {SLICE(
+        "zzyzyayz"),
+     SLICE(
+        "7 2 7"),
+     SLICE(
+        "7 2 7"),
+     SLICE(
+        "z a z")},
+    {SLICE(
+        "*a"),
+     SLICE(
+        "2"),
+     SLICE(
+        "2"),
+     SLICE(
+        "a")},
+    {SLICE(
+        "a*"),
+     SLICE(
+        "1 2"),
+     SLICE(
+        "1 2"),
+     SLICE(
+        "\342\226\201 a")},
+    {SLICE(
+        "~~a"),
+     SLICE(
+        "2"),
+     SLICE(
+        "2"),
+     SLICE(
+        "a")},
+    {SLICE(
+        "\000a"),
+     SLICE(
+        "2"),
+     SLICE(
+        "2"),
+     SLICE(
+        "a")},
+    {SLICE(
+        "\314\201a"),
+     SLICE(
+        "2"),
+     SLICE(
+        "2"),
+     SLICE(
+        "a")},
+    {SLICE(
+        "\360\253\234\271a\360\253\234\270"),
+     SLICE(
+        "2"),
+     SLICE(
+        "2"),
+     SLICE(
+        "a")},
+};
+
 static const char wordpiece_json[] =
     "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens"
     "\":[{\"id\":2,\"content\":\"[CLS]\",\"single_word\":false,\"lstrip\":fals"
