@@ -109,6 +109,8 @@ admit_head(struct client *client, struct admission *admission)
                         : keys_check(lane->checker, publish_get(&node->keys),
                                      key, &admission->tenant);
     if (outcome == 0) {
+        admission->priority =
+            keys_priority(publish_get(&node->keys), admission->tenant);
         admission->isolation =
             *keys_isolation(publish_get(&node->keys), admission->tenant);
         admission->residency =
@@ -130,15 +132,45 @@ admit_allows(struct client *client, const struct keys *keys, struct slice model)
 {
     const struct admission *admission = &client->framing.admission;
 
-    return !admission->keyed || keys_allows(keys, admission->tenant, model);
+    if (!admission->keyed || keys_allows(keys, admission->tenant, model)) {
+        return true;
+    }
+    /* BASE:ADAPTER of SGLang, which knows nothing else by ADAPTER's name. */
+    struct slice adapter =
+        fleet_view_adapter(fleet_view_get(client->lane->node->board), model);
+    return adapter.len != 0 && keys_allows(keys, admission->tenant, adapter);
+}
+
+/* Whether its tenant, which may use its model, may use the adapters that it names
+ * beside that. */
+static bool ON_LANE
+allows_adapters(const struct exchange *x, const struct keys *keys)
+{
+    const struct route_scratch *route = &x->client->lane->route;
+    uint32_t tenant = x->client->framing.admission.tenant;
+    char room[ROUTE_TEXT_MAX];
+
+    if (!x->dispatch.routed || !keys_is_limited(keys, tenant)) {
+        return true;
+    }
+    struct slice adapter = route_adapter(route, x->body.ptr, room);
+    return !route->scan.adapters &&
+           (adapter.len == 0 ||
+            keys_allows_adapter(keys, tenant, route->model, adapter));
 }
 
 static void ON_LANE
-refuse_model(struct client *client, const char *tenant, const char *model)
+refuse_model(struct client *client, const char *tenant, const char *model,
+             bool beside)
 {
     char message[MESSAGE_MAX];
 
-    if (model[0] == '\0') {
+    if (beside) {
+        (void)snprintf(message, sizeof(message),
+                       "the tenant %s may not use that adapter of '%s': name "
+                       "one of its own as model, or in lora_path",
+                       tenant, model);
+    } else if (model[0] == '\0') {
         (void)snprintf(message, sizeof(message),
                        "the tenant %s may use some models only, and this "
                        "request names none in a JSON body or a plain form",
@@ -186,16 +218,19 @@ admit_model(struct exchange *x, struct slice model)
         model = sole_model(x);
         allowed = model.len != 0 && admit_allows(client, keys, model);
     }
+    bool beside = allowed && !allows_adapters(x, keys);
     memcpy(name, keys_tenant_name(keys, tenant), sizeof(name));
     qsbr_offline(lane->shared->reader);
     x->dispatch.tenant = tenant;
     x->tenant = key_digest(slice_of(name));
     counter_bump(&lane->shared->tenant[tenant].requests, 1);
-    if (!allowed) {
+    if (!allowed || beside) {
         counter_bump(&lane->shared->tenant[tenant].refused, 1);
-        refuse_model(client, name, model.len != 0 ? x->dispatch.model : "");
+        refuse_model(client, name, model.len != 0 ? x->dispatch.model : "",
+                     beside);
+        return false;
     }
-    return allowed;
+    return true;
 }
 
 void

@@ -38,10 +38,15 @@ struct exchange;
 struct upstream;
 struct upstream_pool;
 
+/* A field that counts before the body's priority (vLLM 0.33). */
+#define PARTS_PRIORITY SLICE("x-vllm-priority")
+
 /* Whose request it is. */
 struct admission {
     bool keyed; /* the node wants keys: those of the client are ours alone */
     uint32_t tenant; /* 0: nobody's in particular */
+    int32_t priority;
+    bool raised; /* what the body said was before it, and gave way */
     struct keys_isolation isolation;
     struct keys_residency residency;
 };

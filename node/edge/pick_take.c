@@ -90,6 +90,10 @@ make_head(struct pick *pick, const struct extproc_message *message)
             return false;
         }
         put_field(out, header.name, header.value);
+        if (request_is_override(header.name)) {
+            buf_add_slice(&pick->names, header.name);
+            buf_add_text(&pick->names, "\n");
+        }
     }
     buf_add_text(out, "Connection: close\r\n");
     if (!message->ends) {
@@ -101,12 +105,13 @@ make_head(struct pick *pick, const struct extproc_message *message)
     return true;
 }
 
-/* Which endpoints it may be, if the gateway says. */
+/* Which endpoints it may be, if the gateway says. Its head was made. */
 static void
 note_subset(struct pick *pick, struct slice metadata)
 {
     struct extproc_texts texts;
     struct slice text;
+    size_t from = pick->names.len;
 
     pick->subset_known = extproc_texts_find(metadata, EXTPROC_SPACE_SUBSET,
                                             EXTPROC_SUBSET, &texts);
@@ -114,7 +119,9 @@ note_subset(struct pick *pick, struct slice metadata)
         buf_add_slice(&pick->names, text);
         buf_add_text(&pick->names, ",");
     }
-    pick->subset = buf_slice(&pick->names);
+    pick->overrides = (struct slice){pick->names.ptr, from};
+    pick->subset =
+        (struct slice){pick->names.ptr + from, pick->names.len - from};
 }
 
 /* False: it was refused. */

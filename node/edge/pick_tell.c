@@ -10,7 +10,7 @@
 
 #define SETS_MAX 32U
 
-#define REMOVE_MAX 12U
+#define REMOVE_MAX (8U + HTTP_HEADERS_MAX)
 
 /* Endpoints */
 
@@ -169,7 +169,7 @@ pick_elected(struct exchange *x)
 
 struct changes {
     struct extproc_header set[SETS_MAX];
-    const char *remove[REMOVE_MAX];
+    struct slice remove[REMOVE_MAX];
     struct extproc_change change;
     char key[CONFIG_SECRET_MAX + 8];
     char trace[HTTP_TRACE_TEXT];
@@ -187,7 +187,7 @@ set(struct changes *changes, struct slice name, struct slice value)
 }
 
 static void
-take_out(struct changes *changes, const char *name)
+take_out(struct changes *changes, struct slice name)
 {
     CHECK(changes->change.remove_count < REMOVE_MAX);
     changes->remove[changes->change.remove_count++] = name;
@@ -204,30 +204,20 @@ set_key(struct changes *changes, const struct exchange *x)
         (void)snprintf(changes->key, sizeof changes->key, "Bearer %s", key);
         set(changes, SLICE("authorization"), slice_of(changes->key));
     } else if (keyed) {
-        take_out(changes, "authorization");
+        take_out(changes, SLICE("authorization"));
     }
     if (keyed) {
-        take_out(changes, "x-api-key");
+        take_out(changes, ADMIT_KEY_FIELD);
+        take_out(changes, PARTS_PRIORITY);
     }
-    take_out(changes, "x-kvasir-token");
+    take_out(changes, SLICE("x-kvasir-token"));
 }
 
-/* What request.c keeps from workers by its prefix: all of them that SGLang 0.5.23
- * reads. */
 static void
-take_overrides(struct changes *changes)
+take_overrides(struct changes *changes, struct slice names)
 {
-    static const char *const names[] = {"x-override-rid",
-                                        "x-override-bootstrap-host",
-                                        "x-override-bootstrap-port",
-                                        "x-override-bootstrap-room",
-                                        "x-override-conversation-id",
-                                        "x-override-routed-dp-rank",
-                                        "x-override-disagg-prefill-dp-rank",
-                                        "x-override-priority"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        take_out(changes, names[i]);
+    while (names.len != 0) {
+        take_out(changes, slice_take_line(&names));
     }
 }
 
@@ -263,7 +253,7 @@ set_hints(struct changes *changes, const struct exchange *x)
             slice_trim(line));
     }
     if (!ranked) {
-        take_out(changes, "x-data-parallel-rank");
+        take_out(changes, SLICE("x-data-parallel-rank"));
     }
 }
 
@@ -282,7 +272,7 @@ make_changes(struct changes *changes, const struct exchange *x, bool edited,
     buf_init(&changes->path,
              x->client->lane->limits.target_bytes_max + URL_TEXT_MAX);
     set_key(changes, x);
-    take_overrides(changes);
+    take_overrides(changes, pick->overrides);
     set_path(changes, x);
     set_hints(changes, x);
     set(changes, SLICE("x-request-id"), slice_of(x->dispatch.id));
@@ -401,7 +391,8 @@ tell_worker(struct exchange *x)
     struct pick *pick = x->client->pick;
     struct edge_edits edits;
     exchange_list_edits(x, &edits);
-    bool edited = edits.count != 0 || x->naming.count != 0;
+    bool edited = edits.count != 0 || x->naming.count != 0 ||
+                  x->client->framing.admission.raised;
     size_t size = body_size(x, &edits);
     struct buf *out = h2_begin(pick->call);
     struct changes changes;

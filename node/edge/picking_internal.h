@@ -95,10 +95,11 @@ struct pick {
     bool finished;  /* nor does the node */
     bool stalled;   /* it waits until something was taken */
     bool subset_known;
-    struct slice subset; /* endpoints that it may be one of, in `names` */
-    struct buf names;
-    size_t body_at;   /* of the request's body: sent back */
-    size_t body_size; /* with duplex: all of it; 0: it need not be */
+    struct slice overrides; /* fields that no worker gets, one a line, ... */
+    struct slice subset;    /* ... and endpoints that it may be one of */
+    struct buf names;       /* both */
+    size_t body_at;         /* of the request's body: sent back */
+    size_t body_size;       /* with duplex: all of it; 0: it need not be */
     char endpoints[(CONFIG_FALLBACKS_MAX + 1) * (PICK_ENDPOINT_MAX + 1)];
     struct pick_pipe front; /* to its client */
     struct pick_pipe back;  /* to its upstream */
@@ -139,6 +140,12 @@ void pick_finish(struct pick *pick, enum grpc_status status) ON_LANE;
 
 /* It ends with an error of the gateway's, or of ours. */
 void pick_break_off(struct pick *pick, enum grpc_status status) ON_LANE;
+
+/* request.c */
+
+/* Whether it is a field with which SGLang replaces members of a chat: its rank, its
+ * priority, where its prompt's blocks come from. */
+bool request_is_override(struct slice name);
 
 /* pick_take.c */
 

@@ -6,6 +6,7 @@
 
 #include "node/edge/answer_internal.h"
 #include "node/edge/logging_internal.h"
+#include "node/edge/picking_internal.h"
 
 void
 request_refuse(struct client *client, unsigned status, const char *code,
@@ -87,10 +88,8 @@ origin_target(const struct http_head *head)
                           .len = (size_t)(end - head->path.ptr)};
 }
 
-/* Fields with which SGLang replaces members of a chat: its rank, its priority,
- * where its prompt's blocks come from. */
-static bool
-is_override(struct slice name)
+bool
+request_is_override(struct slice name)
 {
     struct slice prefix = SLICE("x-override-");
 
@@ -101,9 +100,10 @@ is_override(struct slice name)
     return slice_equal_nocase(name, prefix);
 }
 
-/* Fields that are replaced, or that a router must not let clients set. */
+/* Fields that are replaced, or that a router must not let clients set. keyed: its
+ * clients have keys of ours, and are not trusted. */
 static bool
-is_ours(const struct http_header *h, bool traced)
+is_ours(const struct http_header *h, bool traced, bool keyed)
 {
     switch (h->field) {
     case HTTP_FIELD_HOST:
@@ -119,7 +119,9 @@ is_ours(const struct http_header *h, bool traced)
         return traced;
     case HTTP_FIELD_OTHER:
         return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank")) ||
-               is_override(h->name);
+               request_is_override(h->name) ||
+               (keyed && (slice_equal_nocase(h->name, ADMIT_KEY_FIELD) ||
+                          slice_equal_nocase(h->name, PARTS_PRIORITY)));
     case HTTP_FIELD_CONNECTION:
     case HTTP_FIELD_CONTENT_TYPE:
     case HTTP_FIELD_KEEP_ALIVE:
@@ -173,14 +175,6 @@ is_unwanted(const struct exchange *x, const struct http_header *h)
            slice_equal_nocase(h->name, SLICE("accept-encoding"));
 }
 
-/* A key of ours is for nobody else. */
-static bool
-is_our_key(const struct exchange *x, const struct http_header *h)
-{
-    return x->client->framing.admission.keyed && h->field == HTTP_FIELD_OTHER &&
-           slice_equal_nocase(h->name, ADMIT_KEY_FIELD);
-}
-
 static void
 add_fields(struct exchange *x, const struct http_head *head)
 {
@@ -188,8 +182,8 @@ add_fields(struct exchange *x, const struct http_head *head)
 
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
-        if (!is_ours(h, x->traced) && !http_head_is_hop(head, h) &&
-            !is_unwanted(x, h) && !is_our_key(x, h)) {
+        if (!is_ours(h, x->traced, x->client->framing.admission.keyed) &&
+            !http_head_is_hop(head, h) && !is_unwanted(x, h)) {
             add_field(out, h);
         }
     }
@@ -330,6 +324,39 @@ request_read_again(struct exchange *x)
     set_salt(x, route);
 }
 
+/* What a tenant's client must not say to engines. False: it was refused, x is gone.
+ * A priority before the tenant's, or before that of who says none, gives way to
+ * it: there is room for it, as such a number has a sign. */
+static bool ON_LANE
+bound_members(struct exchange *x, struct scan *scan)
+{
+    struct client *client = x->client;
+    struct admission *admission = &client->framing.admission;
+    char *number = client->in + client->framing.head_bytes + scan->priority_at;
+    int32_t first = admission->priority < 0 ? admission->priority : 0;
+    char text[8];
+
+    if (!admission->keyed) {
+        return true;
+    }
+    if (scan->halved) {
+        reply_error(client, 403, "member_not_allowed",
+                    "the body has a member that is for routers: "
+                    "kv_transfer_params, bootstrap_host or their like");
+        return false;
+    }
+    if (scan->has_priority && scan->priority < first) {
+        size_t size = strspn(number, "-+.0123456789eE");
+        int len = snprintf(text, sizeof(text), "%d", (int)first);
+        CHECK(len > 0 && (size_t)len <= size);
+        memset(number, ' ', size);
+        memcpy(number, text, (size_t)len);
+        scan->priority = first;
+        admission->raised = true;
+    }
+    return true;
+}
+
 /* Reads the body for routing; false: it was refused, x is gone. */
 static bool ON_LANE
 read_body(struct exchange *x, enum route_kind kind)
@@ -358,6 +385,9 @@ read_body(struct exchange *x, enum route_kind kind)
         refuse_bad(client, "invalid_priority",
                    "priority cannot be read: send an integer, the lower the "
                    "sooner");
+        return false;
+    }
+    if (!bound_members(x, &route->scan)) {
         return false;
     }
     struct metrics_lane *m = &client->lane->shared->metrics;

@@ -106,7 +106,7 @@ bool extproc_texts_next(struct extproc_texts *texts, struct slice *text);
 struct extproc_change {
     const struct extproc_header *set; /* in place of those of the same name */
     uint32_t set_count;
-    const char *const *remove;
+    const struct slice *remove;
     uint32_t remove_count;
     struct slice endpoints; /* "": none are told */
 };

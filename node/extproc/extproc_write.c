@@ -61,7 +61,7 @@ put_change(struct buf *out, const struct extproc_change *change)
     }
     put_set(out, change->set, change->set_count);
     for (uint32_t i = 0; i < change->remove_count; i++) {
-        pb_put_bytes(out, 2, slice_of(change->remove[i]));
+        pb_put_bytes(out, 2, change->remove[i]);
     }
     pb_end(out, headers);
 }

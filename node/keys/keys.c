@@ -452,6 +452,39 @@ keys_allows(const struct keys *keys, uint32_t tenant, struct slice model)
     return false;
 }
 
+/* More of a name, of which no byte beyond those of a list's counts. */
+static void
+add_name(char room[KEYS_MODEL_MAX], size_t *len, struct slice more)
+{
+    size_t left = KEYS_MODEL_MAX - *len;
+    size_t size = more.len < left ? more.len : left;
+
+    memcpy(room + *len, more.ptr, size);
+    *len += size;
+}
+
+bool
+keys_allows_adapter(const struct keys *keys, uint32_t tenant,
+                    struct slice model, struct slice adapter)
+{
+    char room[KEYS_MODEL_MAX];
+    size_t len = 0;
+
+    CHECK(model.len != 0 && adapter.len != 0);
+    add_name(room, &len, model);
+    add_name(room, &len, SLICE(":"));
+    add_name(room, &len, adapter);
+    return keys_allows(keys, tenant, adapter) ||
+           keys_allows(keys, tenant, (struct slice){.ptr = room, .len = len});
+}
+
+bool
+keys_is_limited(const struct keys *keys, uint32_t tenant)
+{
+    CHECK(tenant < KEYS_TENANTS_MAX);
+    return keys->tenant[tenant].limited;
+}
+
 const char *
 keys_tenant_name(const struct keys *keys, uint32_t tenant)
 {

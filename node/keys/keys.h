@@ -187,6 +187,14 @@ const struct keys_entry *keys_find(const struct keys *keys, uint64_t id);
 /* Whether the tenant may use a model; "": a request that names none. */
 bool keys_allows(const struct keys *keys, uint32_t tenant, struct slice model);
 
+/* Whether it may use an adapter of a model that it may use: by its name, or as
+ * MODEL:ADAPTER. */
+bool keys_allows_adapter(const struct keys *keys, uint32_t tenant,
+                         struct slice model, struct slice adapter);
+
+/* Whether it has a list of models. */
+bool keys_is_limited(const struct keys *keys, uint32_t tenant);
+
 /* The name in a slot, good as long as keys; "": nobody's. */
 const char *keys_tenant_name(const struct keys *keys, uint32_t tenant);
 

@@ -33,6 +33,10 @@
 #define ROUTE_MODEL_MAX       256U /* bytes of a name that has escapes */
 #define ROUTE_BYTES_PER_TOKEN 4U   /* of text, about */
 
+/* Of a salt or an adapter: what vLLM takes, 1024 characters, as they are written
+ * at their longest. */
+#define ROUTE_TEXT_MAX ((size_t)12 << 10)
+
 /* The endpoints that a request path can name. */
 enum route_kind {
     ROUTE_UNKNOWN, /* 404 */
@@ -228,6 +232,11 @@ void route_read_nothing(struct route_scratch *scratch);
 /* Takes a request without a prompt: of a form (scan_form.h) the model, which is
  * borrowed from the body; no blocks. */
 void route_read_form(struct route_scratch *scratch, struct slice body);
+
+/* The adapter that the body names beside its model: as it is written where that is
+ * over ROUTE_TEXT_MAX. In room, or borrowed from the body; empty: none. */
+struct slice route_adapter(const struct route_scratch *scratch,
+                           const char *body, char room[ROUTE_TEXT_MAX]);
 
 /* The root key of the request's tokens: made of adapter and salt. */
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,

@@ -8,9 +8,6 @@
 #include "node/route/route_needs.h"
 #include "node/scan/scan_form.h"
 
-/* What vLLM takes, 1024 characters, as they are written at their longest. */
-#define TEXT_MAX ((size_t)12 << 10)
-
 /* Pictures have names where a renderer tells them, and only in chats of any API;
  * in others the text is looked up, where each picture has its own digest. Of
  * several prompts the first counts, of ids that are truncated only the engine
@@ -75,14 +72,15 @@ route_api_salts(enum scan_api api)
 /* What a string of the body stands for. One that is longer than any engine takes
  * stands for itself, as it is written: never for none. */
 static struct slice
-given_text(const struct scan_text *text, const char *body, char room[TEXT_MAX])
+given_text(const struct scan_text *text, const char *body,
+           char room[ROUTE_TEXT_MAX])
 {
     struct slice given = {.ptr = NULL, .len = 0};
 
     if (text->present) {
         given = (struct slice){.ptr = body + text->at, .len = text->len};
     }
-    if (text->escaped && given.len <= TEXT_MAX) {
+    if (text->escaped && given.len <= ROUTE_TEXT_MAX) {
         given.len = scan_unescape(given.ptr, given.len, room);
         given.ptr = room;
     }
@@ -95,13 +93,14 @@ given_text(const struct scan_text *text, const char *body, char room[TEXT_MAX])
 static void
 set_salt(struct route_scratch *scratch, const char *body)
 {
-    char room[TEXT_MAX];
+    char room[ROUTE_TEXT_MAX];
     uint64_t digest;
 
     scratch->salt[0] = '\0';
     if (scratch->isolation != NULL && scratch->isolation->strict) {
         struct slice given = given_text(&scratch->scan.salt, body, room);
-        if (given.len > TEXT_MAX) { /* HMAC is slow for what a body may hold */
+        if (given.len >
+            ROUTE_TEXT_MAX) { /* HMAC is slow for what a body may hold */
             digest = key_digest(given);
             given = (struct slice){(const char *)&digest, sizeof(digest)};
         }
@@ -247,15 +246,22 @@ route_read_form(struct route_scratch *scratch, struct slice body)
     scratch->model = scan_form_model(body);
 }
 
+struct slice
+route_adapter(const struct route_scratch *scratch, const char *body,
+              char room[ROUTE_TEXT_MAX])
+{
+    return given_text(&scratch->scan.lora, body, room);
+}
+
 uint64_t
 route_token_root(const struct route_scratch *scratch, const char *body,
                  const struct fleet_view *view)
 {
-    char rooms[2][TEXT_MAX];
+    char rooms[2][ROUTE_TEXT_MAX];
     struct slice salt = scratch->salt[0] != '\0'
                             ? slice_of(scratch->salt)
                             : given_text(&scratch->scan.salt, body, rooms[0]);
-    struct slice lora = given_text(&scratch->scan.lora, body, rooms[1]);
+    struct slice lora = route_adapter(scratch, body, rooms[1]);
     struct slice named = fleet_view_adapter(view, scratch->model);
 
     /* Only SGLang reads lora_path, and takes the adapter of BASE:ADAPTER first. */

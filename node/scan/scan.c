@@ -248,7 +248,20 @@ static bool
 sets_apart(struct slice name)
 {
     return WALK_IS(name, "extra_key") || WALK_IS(name, "lora_request") ||
-           WALK_IS(name, "input_ids") || WALK_IS(name, "session_params");
+           WALK_IS(name, "lora") || WALK_IS(name, "input_ids") ||
+           WALK_IS(name, "session_params");
+}
+
+/* vLLM's, SGLang's and TensorRT-LLM's. */
+static bool
+halves(struct slice name)
+{
+    return WALK_IS(name, "kv_transfer_params") ||
+           WALK_IS(name, "ec_transfer_params") ||
+           WALK_IS(name, "bootstrap_host") || WALK_IS(name, "bootstrap_port") ||
+           WALK_IS(name, "bootstrap_room") ||
+           WALK_IS(name, "disagg_prefill_dp_rank") ||
+           WALK_IS(name, "disaggregated_params");
 }
 
 /* Keys that say how to answer. False: it is none of them. */
@@ -269,10 +282,12 @@ option(struct top *top, struct slice name, struct token t)
     } else if (WALK_IS(name, "lora_path")) {
         scan->lora = walk_text(w, t);
         scan->apart |= t.kind == '[';
+        scan->adapters |= t.kind != '"' && t.kind != 'n';
     } else if (sets_apart(name)) {
         bool given = walk_value(w, t).len > 2 && t.kind != 'n';
         scan->apart |= given;
         scan->stateful |= given && WALK_IS(name, "session_params");
+        scan->adapters |= given && memcmp(name.ptr, "lora", 4) == 0;
     } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "max_output_tokens")) {
@@ -281,6 +296,7 @@ option(struct top *top, struct slice name, struct token t)
         top->maxes[MAX_TOKENS] = integer(w, t);
     } else if (WALK_IS(name, "priority")) {
         top->priority = integer(w, t);
+        scan->priority_at = t.at;
         scan->priority_bad = !top->priority.present && t.kind != 'n';
     } else if (WALK_IS(name, "n")) {
         top->n = integer(w, t);
@@ -356,6 +372,7 @@ other(struct top *top, struct slice name, struct token t)
 {
     const struct scan_limits *limits = top->limits;
 
+    top->scan->halved |= halves(name) && t.kind != 'n';
     for (uint32_t i = 0; i < limits->kept_count; i++) {
         if (slice_equal(name, limits->kept[i])) {
             top->scan->kept[i] = walk_text(&top->walk, t);

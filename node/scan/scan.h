@@ -141,7 +141,8 @@ struct scan {
                           of a value of any type, or as a member if there is
                           none (salt_cut 0) */
     uint32_t salt_cut;
-    struct scan_text lora;                /* lora_path, a string (SGLang) */
+    struct scan_text lora; /* lora_path, a string (SGLang) */
+    uint32_t priority_at;  /* where the number begins, if there is one */
     struct scan_text kept[SCAN_KEPT_MAX]; /* of scan_limits.kept; strings */
     /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
     struct scan_text options[SCAN_OPTIONS];
@@ -162,6 +163,11 @@ struct scan {
     bool apart;     /* its text's tokens are not its prompt's, or no event tells
                        whose cache it may use (SGLang: extra_key, input_ids,
                        session_params, lists; TensorRT-LLM: lora_request) */
+    bool adapters;  /* it names adapters in another way than by `lora`: lists
+                       and what else lora_path may be, lora_request
+                       (TensorRT-LLM), lora (llama.cpp) */
+    bool halved;    /* it says what a router says of a request that it splits:
+                       where engines find blocks of the prompt */
     bool greedy;    /* temperature is 0 */
     bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */

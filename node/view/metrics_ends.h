@@ -42,6 +42,7 @@
       "or model")                                                              \
     X(KEY, "invalid_api_key", 401, "no known key")                             \
     X(NOT_ALLOWED, "model_not_allowed", 403, "a model not of its tenant")      \
+    X(MEMBER, "member_not_allowed", 403, "a member that is for routers")       \
     X(ORIGIN, "origin_not_allowed", 403, "a browser's page that may not")      \
     X(REQUEST, "bad_request", 400, "not HTTP/1.1 as it must be")               \
     X(JSON, "invalid_json", 400, "a body that is not JSON")                    \

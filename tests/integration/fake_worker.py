@@ -118,6 +118,7 @@ class FakeWorker:
         self.models = list(models)
         self.healthy = True
         self.facts = {}  # of each model
+        self.adapters = {}  # of which model, by name
         self.metrics = b"vllm:num_requests_running 0\n"
         self.base = ""
         self.requests = []
@@ -204,7 +205,8 @@ class FakeWorker:
             peer.answer(200 if self.healthy else 503)
         elif target == "/v1/models":
             peer.json({"object": "list", "data": [
-                {"id": name, "object": "model", "created": 1, "owned_by": "vllm", **self.facts}
+                {"id": name, "object": "model", "created": 1, "owned_by": "vllm", **self.facts,
+                 **({"parent": self.adapters[name]} if name in self.adapters else {})}
                 for name in self.models]})
         elif target == "/metrics":
             peer.answer(200, self.metrics)

@@ -288,12 +288,18 @@ class Refusing(ExtprocCase):
         gateway = self.gateway(node)
         for bad in ({}, {"authorization": "Bearer no"}):
             self.refused(gateway.ask(self.body("m"), headers=bad), 401, "invalid_api_key")
-        for good in ({"authorization": f"Bearer {key}"}, {"x-api-key": key}):
-            with gateway.ask(self.body("m"), headers=good) as call:
+        for good, mode in (({"authorization": f"Bearer {key}"}, DUPLEX),
+                           ({"x-api-key": key}, BUFFERED)):
+            body = self.body("m", priority=-3)
+            with gateway.ask(body, mode=mode,
+                             headers={**good, "x-override-any": "1",
+                                      "x-override-priority": "1"}) as call:
                 told = call.told()
                 self.assertEqual(len(told.endpoints), 1)
-                self.assertLessEqual({"authorization", "x-api-key", "x-kvasir-token",
-                                      "x-override-bootstrap-host"}, set(told.removed))
+                self.assertEqual(told.removed, [
+                    "authorization", "x-api-key", "x-vllm-priority", "x-kvasir-token",
+                    "x-override-any", "x-override-priority", "x-data-parallel-rank"])
+                self.assertEqual(json.loads(told.body)["priority"], 0)
                 call.answer(200, [b"{}"])
         told = self.refused(gateway.ask(self.body("m"), headers={"x-api-key": key}), 429,
                             "rate_limit_exceeded")

@@ -156,6 +156,89 @@ class Keys(Proxy):
             self.assertEqual(got.status, 200 if "other" in models else 404)
         self.assertEqual(len(self.worker.requests), 3)
 
+    def test_an_adapter_is_reached_only_as_the_list_names_it(self):
+        keys = {}
+        tenants = {"base": "['m']", "both": "['m', 'n']", "own": "['n']", "whole": "['m:n']",
+                   "begins": "['m*']", "every": None}
+        for name in tenants:
+            keys[name], line = self.make()
+            tenants[name] = (tenants[name], line)
+        self.write(**tenants)
+        self.worker.models = ["m", "n", "other"]
+        self.worker.facts = {"owned_by": "sglang"}
+        self.worker.adapters = {"n": "m"}
+        self.serve_keyed()
+        harness.wait_until(lambda: "m:n" in self.models(keys["every"]), "models are known")
+
+        def asked(tenant, model, more=""):
+            answer = self.post(f'{{"model":"{model}","messages":[]{more}}}', {
+                "authorization": f"Bearer {keys[tenant]}", "content-type": "application/json"})
+            if answer.status != 200:
+                self.refused(answer, 403, "model_not_allowed")
+            return answer.status == 200
+        beside = ',"lora_path":"n"'
+        others = (',"lora_path":["n"]', ',"lora_path":[null,"n"]', ',"lora_path":{"a":1}',
+                  ',"lora_request":{"lora_name":"n","lora_int_id":1}',
+                  ',"lora":[{"id":0,"scale":1}]')
+        hidden = (',"lor\\u0061_path":"n"', ',"lora_path":null,"lora_path":"\\u006e"')
+        for tenant, model, more in (
+                *(("base", "m", m) for m in (beside, *others, *hidden)), ("base", "m:n", ""),
+                ("both", "m", ',"lora_path":"other"'), *(("both", "m", m) for m in others),
+                ("own", "m", beside), ("own", "other:n", ""), ("whole", "m", beside),
+                ("whole", "n", "")):
+            self.assertFalse(asked(tenant, model, more), (tenant, model, more))
+        self.assertEqual(self.worker.requests, [])
+        for tenant, model, more in (
+                ("base", "m", ""), ("base", "m", ',"lora_path":null'),
+                ("base", "m", ',"lora_path":"n","lora_path":""'), ("both", "m", beside),
+                *(("both", "m", m) for m in hidden), ("both", "m:n", ""), ("own", "m:n", ""),
+                ("own", "n", ""), ("whole", "m:n", ""), ("begins", "m", ',"lora_path":"x"'),
+                ("begins", "m:n", ""), *(("every", "m", m) for m in (beside, *others))):
+            self.assertTrue(asked(tenant, model, more), (tenant, model, more))
+        listed = {name: self.models(key) for name, key in keys.items()}
+        self.assertEqual(listed["own"], ["m:n", "n"])
+        self.assertEqual(listed["base"], ["m"])
+
+    def test_no_client_comes_before_its_tenants_priority_at_an_engine(self):
+        (plain, plain_line), (first, first_line) = self.make(), self.make()
+        self.write(plain=(None, plain_line), first=(None, first_line))
+        text = self.file.read_text()
+        self.file.write_text(text.replace("  first:\n", "  first:\n    priority: -2\n"))
+        self.serve_keyed()
+        for key, said, told in (
+                (plain, "-5", "0 "), (plain, "-1", "0 "), (plain, "-9e18}", "0    }"),
+                (plain, "7", "7"), (plain, "0", "0"), (plain, "null", "null"), (first, "-1", "-1"),
+                (first, "-2", "-2"), (first, "-3", "-2"), (first, "-4.0", "-2  "),
+                (plain, '1,"priority":-3', '1,"priority":0 '),
+                (plain, '-3,"prior\\u0069ty":-3', '-3,"prior\\u0069ty":0 ')):
+            body = '{"model":"m","messages":[],"priority":%s' % said
+            body += "" if body.endswith("}") else "}"
+            answer = self.post(body, {"authorization": f"Bearer {key}", "x-vllm-priority": "-9",
+                                      "content-type": "application/json"})
+            self.assertEqual(answer.status, 200, answer.text)
+            seen = self.worker.requests[-1]
+            want = '{"model":"m","messages":[],"priority":%s' % told
+            self.assertEqual(seen.body.decode(), want + ("" if want.endswith("}") else "}"))
+            self.assertNotIn("x-vllm-priority", seen.headers)
+
+    def test_a_tenants_client_splits_no_request(self):
+        key, line = self.make()
+        self.write(shop=(None, line))
+        self.serve_keyed()
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        for member in ('"kv_transfer_params":{"do_remote_prefill":true}',
+                       '"kv_transf\\u0065r_params":{"a":1}', '"ec_transfer_params":{"a":1}',
+                       '"bootstrap_host":"10.9.9.9"', '"bootstrap_port":[1]',
+                       '"bootstrap_room":0', '"disagg_prefill_dp_rank":1',
+                       '"disaggregated_params":{"a":1}',
+                       '"bootstrap_room":1,"bootstrap_room":null'):
+            body = '{"model":"m","messages":[],%s}' % member
+            self.refused(self.post(body, headers), 403, "member_not_allowed")
+        self.assertEqual(self.worker.requests, [])
+        body = '{"model":"m","messages":[{"role":"user","bootstrap_room":1}],' \
+            '"kv_transfer_params":null}'
+        self.assertEqual(self.post(body, headers).status, 200)
+
     def test_keys_are_read_again_with_the_configuration(self):
         (one, one_line), (two, two_line) = self.make(), self.make()
         self.write(research=(None, one_line))

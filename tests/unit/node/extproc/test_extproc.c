@@ -170,7 +170,7 @@ assert_out(struct buf *out, struct slice wanted)
 Test(node_extproc, answers_are_as_protobuf_writes_them)
 {
     const struct extproc_header set[] = {{SLICE("a"), SLICE("b")}};
-    static const char *const remove[] = {"c"};
+    static const struct slice remove[] = {{"c", 1}};
     const struct extproc_change change = {
         .set = set,
         .set_count = 1,
