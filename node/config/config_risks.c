@@ -28,7 +28,7 @@ add_isolation(const struct config *config, struct buf *out)
         buf_printf(out, "keys.file: isolation: strict is kept by engines that "
                         "know cache_salt (vLLM, SGLang, TensorRT-LLM), in "
                         "chats, completions and Responses, by vLLM in "
-                        "/v1/messages and embeddings, too; in others tenants "
+                        "all prompts but those of forms; in others tenants "
                         "share a cache, and only what this node knows of it "
                         "is kept apart\n");
     }

@@ -274,8 +274,8 @@ set_salt(struct exchange *x, const struct route_scratch *route)
 {
     struct edge_salt *salt = &x->salt;
 
-    if (route->salt[0] == '\0' || !route_api_salts(route->scan.api) ||
-        route->scan.shape == SCAN_NO_PROMPT) {
+    if (route->salt[0] == '\0' || (route->scan.api != SCAN_API_OTHER &&
+                                   route->scan.shape == SCAN_NO_PROMPT)) {
         return;
     }
     salt->possible = true;
@@ -343,6 +343,12 @@ bound_members(struct exchange *x, struct scan *scan)
         reply_error(client, 403, "member_not_allowed",
                     "the body has a member that is for routers: "
                     "kv_transfer_params, bootstrap_host or their like");
+        return false;
+    }
+    if (scan->media_named && admission->isolation.strict) {
+        reply_error(client, 403, "member_not_allowed",
+                    "engines keep pictures by uuid for all tenants alike, and "
+                    "this one is isolated: send them without");
         return false;
     }
     if (scan->has_priority && scan->priority < first) {

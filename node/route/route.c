@@ -246,6 +246,9 @@ is_vllms_own(enum scan_api api)
 bool
 route_salts(enum scan_api api, enum engine_kind kind)
 {
+    if (api == SCAN_API_OTHER) {
+        return kind == ENGINE_VLLM;
+    }
     return engine_kind_salts(kind) &&
            !(is_vllms_own(api) && kind == ENGINE_TRTLLM);
 }

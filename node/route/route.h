@@ -218,12 +218,10 @@ bool route_ahead_more(struct route_ahead *ahead, size_t bytes) MUST_CHECK;
 void route_ahead_take(struct route_ahead *ahead, struct route_scratch *scratch,
                       struct slice body);
 
-/* Whether some engine takes a cache_salt in such bodies. */
-bool route_api_salts(enum scan_api api);
-
-/* Whether an engine of that kind does, or may: messages and embeddings are vLLM's (0.32),
- * others pass a member over that they do not know, and TensorRT-LLM refuses
- * it. */
+/* Whether an engine of that kind takes a cache_salt in such bodies, or may: messages
+ * and embeddings are vLLM's (0.32), others pass a member over that they do not know,
+ * and TensorRT-LLM refuses it. Of further bodies vLLM reads it in those that score,
+ * rank, classify or decide, and passes it over in the rest. */
 bool route_salts(enum scan_api api, enum engine_kind kind);
 
 /* Takes a request without a prompt: no model, no blocks. */

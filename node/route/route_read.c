@@ -61,14 +61,6 @@ find_model(struct route_scratch *scratch, const char *body)
     }
 }
 
-bool
-route_api_salts(enum scan_api api)
-{
-    return api == SCAN_API_CHAT || api == SCAN_API_TEXT ||
-           api == SCAN_API_RESPONSES || api == SCAN_API_MESSAGES ||
-           api == SCAN_API_EMBEDDINGS;
-}
-
 /* What a string of the body stands for. One that is longer than any engine takes
  * stands for itself, as it is written: never for none. */
 static struct slice
@@ -88,8 +80,7 @@ given_text(const struct scan_text *text, const char *body,
 }
 
 /* An isolated tenant's prompts have its salt in their keys, whatever engine gets
- * them. Engines' events tell of it where bodies can: for others only the text is
- * looked up. */
+ * them. */
 static void
 set_salt(struct route_scratch *scratch, const char *body)
 {
@@ -105,8 +96,6 @@ set_salt(struct route_scratch *scratch, const char *body)
             given = (struct slice){(const char *)&digest, sizeof(digest)};
         }
         keys_cache_salt(scratch->isolation, given, scratch->salt);
-        scratch->by_tokens =
-            scratch->by_tokens && route_api_salts(scratch->scan.api);
     }
     scratch->blocks.salt = slice_of(scratch->salt);
 }

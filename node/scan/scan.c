@@ -505,6 +505,7 @@ conclude(struct top *top)
     scan->spans_count = top->walk.spans_count;
     scan->spans_truncated = top->walk.spans_truncated;
     scan->media = top->walk.media;
+    scan->media_named = top->walk.media_named;
     scan->rescored = top->scores.prompt || top->scores.ids ||
                      (top->scores.echo &&
                       (scan->shape == SCAN_MESSAGES ? !top->scores.not_chat
@@ -575,6 +576,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     top.walk.spans_count = 0;
     top.walk.spans_truncated = false;
     top.walk.media = false;
+    top.walk.media_named = false;
     walk_init(&top.walk, body, 0, limits->depth_max);
     if (!walk_top(&top)) {
         return refuse(body, limits, scan);

@@ -207,8 +207,10 @@ struct scan {
     uint32_t spans_count;
     bool
         spans_truncated; /* spans_max was reached: the first spans_count are right */
-    bool media; /* some part is SCAN_MEDIA or cannot be read: tokens alone
+    bool media;       /* some part is SCAN_MEDIA or cannot be read: tokens alone
                        do not name the prompt */
+    bool media_named; /* some of these have a uuid, under which vLLM keeps them
+                         for whoever says it, whatever the salt */
 
     const char *fault; /* static text; NULL when there is none */
     size_t fault_at;   /* offset of the first byte with which no JSON could go

@@ -125,6 +125,7 @@ part(struct walk *w, uint32_t at)
     struct scan_text uuid = {.present = false};
     struct scan_name room;
     struct token t = walk_token(w);
+    bool named = false;
 
     CHECK_SLOW(w->body[at] == '{');
     for (; t.kind == '"'; t = walk_token(w)) {
@@ -136,6 +137,7 @@ part(struct walk *w, uint32_t at)
         }
         if (WALK_IS(name, "uuid")) {
             uuid = walk_text(w, value);
+            named = value.kind != 'n';
             continue;
         }
         size_t key = find(name, part_keys, PART_KEYS);
@@ -145,9 +147,11 @@ part(struct walk *w, uint32_t at)
     enum part_key key =
         type.present ? key_of_type(walk_name(w, type, &room)) : PART_TEXT;
     struct slice raw = {w->body + at, t.at + 1 - at};
-    w->media |=
+    bool is_media =
         key > PART_REFUSAL && !(key == PART_KEYS && type.present &&
                                 is_plain_block(walk_name(w, type, &room), raw));
+    w->media |= is_media;
+    w->media_named |= is_media && named;
     if (key > PART_REFUSAL && key < PART_KEYS && uuid.present &&
         uuid.len != 0) {
         values[key] = uuid;

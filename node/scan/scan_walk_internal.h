@@ -39,6 +39,7 @@ struct walk {
     uint32_t spans_count;
     bool spans_truncated; /* one did not fit; none is written any more */
     bool media;           /* a part was no text */
+    bool media_named;     /* ... and had a uuid */
 
     struct scan_blocks blocks;
 };

@@ -97,9 +97,44 @@ class Bodies(IsolationCase):
             self.assertEqual(got, {**json.loads(body), "stream_options": options,
                                    "cache_salt": salt_of("a", given)})
 
-    def test_bodies_that_engines_read_no_salt_in_stay_as_they_are(self):
+    def test_bodies_without_a_prompt_get_the_salt_where_a_vllm_reads_them(self):
+        body = b'{"model":"m","query":"x","documents":["y"]}'
+        harness.wait_until(lambda: "worker_recognised" in self.node.log(), "it is a vLLM")
+        for path in ("/v1/rerank", "/score", "/v1/classify", "/pooling", "/v1/decisions"):
+            salted = b'{"cache_salt":"' + salt_of("a").encode() + b'",' + body[1:]
+            self.assertEqual(self.sent("a", body, path), salted, path)
+            self.assertEqual(self.sent("c", body, path), body, path)
+            given = body.replace(b'{"model"', b'{"cache_salt":"' + salt_of("b").encode() +
+                                 b'","model"')
+            self.assertNotIn(salt_of("b").encode(), self.sent("a", given, path))
+
+    def test_an_sglang_gets_no_salt_where_it_reads_none(self):
+        worker = FakeWorker(self, self.answer)
+        worker.metrics = b"sglang:num_running_reqs 0\n"
+        worker.facts = {"owned_by": "sglang"}
+        self.node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
+                               "127.0.0.1:0", "--keys.file", self.file, "--worker", worker.url)
+        harness.wait_until(lambda: "worker_recognised" in self.node.log(), "it is recognised")
         body = b'{"model":"m","query":"x","documents":["y"]}'
         self.assertEqual(self.sent("a", body, "/v1/rerank"), body)
+
+    def test_an_isolated_tenants_media_have_no_names_that_others_could_say(self):
+        def status(tenant, part):
+            body = b'{"model":"m","messages":[{"role":"user","content":[%s]}]}' % part
+            answer = harness.request(
+                self.node.at("serve"), "POST", "/v1/chat/completions", body,
+                {**self.headers(tenant), "content-type": "application/json"})
+            if answer.status != 200:
+                self.assertEqual(answer.json()["error"]["code"], "member_not_allowed")
+            return answer.status
+        for part in (b'{"type":"image_url","image_url":null,"uuid":"logo"}',
+                     b'{"uuid":"x","type":"audio_url","audio_url":{"url":"http://h/a"}}',
+                     b'{"type":"image_embeds","image_embeds":null,"\\u0075uid":"x"}'):
+            self.assertEqual((status("a", part), status("c", part)), (403, 200), part)
+        for part in (b'{"type":"image_url","image_url":{"url":"http://h/i"},"uuid":null}',
+                     b'{"type":"tool_use","id":"1","name":"n","input":{},"uuid":"x"}',
+                     b'{"type":"text","text":"x","uuid":"x"}'):
+            self.assertEqual(status("a", part), 200, part)
 
     def test_messages_and_embeddings_get_the_salt_too(self):
         salt = b'{"cache_salt":"' + salt_of("a").encode() + b'",'
