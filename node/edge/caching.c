@@ -45,8 +45,9 @@ begins_with(struct slice name, struct slice prefix)
            slice_equal_nocase((struct slice){name.ptr, prefix.len}, prefix);
 }
 
-/* Fields that say who asks, or of which version, organisation or trial. A key
- * of the node's own is a tenant, which counts already. */
+/* Fields that say who asks, or of which version, organisation or trial, or what
+ * SGLang (0.5.23) puts into its answers. A key of the node's own is a tenant, which
+ * counts already. */
 static bool
 counts_field(const struct exchange *x, const struct http_header *h)
 {
@@ -56,6 +57,7 @@ counts_field(const struct exchange *x, const struct http_header *h)
     }
     return begins_with(h->name, SLICE("anthropic-")) ||
            begins_with(h->name, SLICE("openai-")) ||
+           begins_with(h->name, SLICE("x-sglext-")) ||
            slice_equal_nocase(h->name, SLICE("api-key"));
 }
 

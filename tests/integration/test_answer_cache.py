@@ -105,7 +105,8 @@ class AnswerCache(Proxy):
         for body in others:
             self.assertEqual(self.ask(body)[0], "HIT", body)
         for headers in ({"authorization": "Bearer a"}, {"authorization": "Bearer b"},
-                        {"openai-organization": "o"}, {"anthropic-beta": "x"}):
+                        {"openai-organization": "o"}, {"anthropic-beta": "x"},
+                        {"x-sglext-return-input-ids": "1"}):
             self.assertEqual(self.ask(headers=headers)[0], "MISS", headers)
             self.assertEqual(self.ask(headers=headers)[0], "HIT", headers)
         self.assertEqual(self.ask(headers={"user-agent": "u", "x-request-id": "r"})[0], "HIT")
