@@ -363,9 +363,9 @@ tell(struct decoder *decoder, const struct kv_out *out,
 }
 
 /*
- * The ledger holds something that cannot be emitted, or there is no ledger: it
- * forgets everything, and so do all readers. What the stream says from here on
- * is true, but incomplete.
+ * The ledger holds something that cannot be emitted or may be gone, or there is
+ * no ledger: it forgets everything, and so do all readers. What the stream says
+ * from here on is true, but incomplete.
  */
 static void
 start_over(struct decoder *decoder, const struct kv_out *out,
@@ -415,7 +415,7 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
             break;
         }
     }
-    if (words->failed || !decoder->has_ledger) {
+    if (words->failed || outcome == KV_APPLY_E_GONE || !decoder->has_ledger) {
         start_over(decoder, out, words);
         return;
     }

@@ -7,8 +7,9 @@
  * fit although everything before it is known is read again. If it still does
  * not fit, the engine claims something that cannot be true, and the reading
  * continues as an incomplete one; as it does behind a batch that cannot be begun
- * (DECODER_UNREADABLE). A batch that cannot be emitted, because of
- * its length or because the ledger has no stream left, empties both sides.
+ * (DECODER_UNREADABLE). A batch that cannot be emitted, because of its length or
+ * because the ledger has no stream left, empties both sides; so does one with a
+ * removal that cannot be read.
  *
  * Items are written into the sink's memory: reserve() gives room for one and
  * may wait for it; NULL means that the item is lost (the reader ends). commit()
@@ -86,7 +87,8 @@ struct decoder_position {
 enum decoder_note {
     DECODER_LEDGER_FULL, /* no stream of it is free */
     DECODER_DO_NOT_FIT,  /* seq: batches make no sense, read twice */
-    DECODER_TOO_LONG,    /* seq: a batch that was too long to emit */
+    DECODER_TOO_LONG,    /* seq: a batch that was too long to emit, or to read
+                            what it removes */
     DECODER_UNREADABLE,  /* seq: a batch that could not be begun */
 };
 

@@ -90,7 +90,8 @@ note(void *context, enum decoder_note what, uint64_t seq)
         LOG_WARNING("events_batch_too_long", KV("worker", id),
                     KV("rank", number), KV("seq", seq),
                     KV("hint", "the engine stored or removed more at once than "
-                               "a node takes; its stream is read anew"));
+                               "a node takes, or what it removed cannot be "
+                               "read; none of its blocks is claimed"));
         break;
     case DECODER_UNREADABLE:
         LOG_WARNING(

@@ -428,6 +428,7 @@ note_skipped(struct kv_apply_batch *b, const struct kv_event *event,
     struct kv_counters *counters = b->counters;
     enum tier tier;
 
+    b->gone = b->gone || event->kind == KV_REMOVED;
     switch (fault) {
     case KV_FAULT_UNKNOWN_TYPE:
         counter_bump(&counters->drop_unknown_type, 1);
@@ -503,7 +504,9 @@ step(struct kv_apply_batch *b, int *outcome)
             b->damaged = true;
         }
         note_end(b);
-        *outcome = b->damaged || b->out->failed ? KV_APPLY_E_DAMAGED : 0;
+        *outcome = b->gone                        ? KV_APPLY_E_GONE
+                   : b->damaged || b->out->failed ? KV_APPLY_E_DAMAGED
+                                                  : 0;
         return false;
     }
     counter_bump(&b->counters->events, 1);

@@ -164,6 +164,8 @@ enum {
                                again with the same reader */
     KV_APPLY_E_DAMAGED,     /* done, but events were lost before (an unknown
                                parent, a payload that breaks off): re-read */
+    KV_APPLY_E_GONE,        /* done, but a removal could not be read: any of the
+                               blocks may be gone */
 };
 
 /* Words of room that `out` needs for the rest of a payload of this many

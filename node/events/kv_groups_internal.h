@@ -30,6 +30,7 @@ struct kv_apply_batch {
     uint32_t waiting; /* blocks, in the reader's memory */
     uint32_t told;    /* blocks that the last event was about */
     bool damaged;
+    bool gone; /* a removal could not be read */
 };
 
 /* Makes room for everything that an event of this many hashes can say. False:

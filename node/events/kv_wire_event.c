@@ -507,13 +507,15 @@ finish_removed(struct kv_decode *d)
 static enum kv_fault
 finish(struct kv_decode *d)
 {
-    if (d->deep) {
-        return KV_FAULT_MALFORMED;
+    bool typed = (d->good & KV_FIELD_BIT(KV_FIELD_TYPE)) != 0;
+
+    if (typed && d->tag == KV_TAG_REMOVED) {
+        d->event->kind = KV_REMOVED; /* also of one that is dropped */
     }
-    if (d->no_memory) {
+    if (d->no_memory && !d->deep) {
         return KV_FAULT_MEMORY;
     }
-    if ((d->good & KV_FIELD_BIT(KV_FIELD_TYPE)) == 0) {
+    if (d->deep || !typed) {
         return KV_FAULT_MALFORMED;
     }
     d->event->has_parent = (d->good & KV_FIELD_BIT(KV_FIELD_PARENT)) != 0;

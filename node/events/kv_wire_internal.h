@@ -143,8 +143,8 @@ int kv_reader_begin(struct kv_reader *reader, struct slice payload) MUST_CHECK;
 /*
  * The next event: 0 and *event, or one of the outcomes above; the last two
  * repeat themselves. An event skipped as UNALIGNED or REPEATED is still
- * described in *event. *at (may be NULL): the event's offset in the payload,
- * for error messages.
+ * described in *event, and of one that removes its kind. *at (may be NULL): the
+ * event's offset in the payload, for error messages.
  */
 int kv_reader_next(struct kv_reader *reader, struct kv_event *event,
                    enum kv_fault *fault, size_t *at) MUST_CHECK;

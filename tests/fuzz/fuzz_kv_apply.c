@@ -74,7 +74,7 @@ apply_batch(struct kv_apply *apply, struct slice payload)
             *apply = (struct kv_apply){.rank = apply->rank};
         }
     } while (rc == KV_APPLY_E_CLEARED);
-    CHECK(rc == 0 || rc == KV_APPLY_E_DAMAGED);
+    CHECK(rc == 0 || rc == KV_APPLY_E_DAMAGED || rc == KV_APPLY_E_GONE);
     count_words(&out, &stored, &removed);
     CHECK(counter_read(&counters.blocks_stored) == stored);
     CHECK(counter_read(&counters.blocks_removed) == removed);

@@ -242,6 +242,49 @@ Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
     cr_assert_eq(counter_read(&rig.rank->numbers.kv.rereads), 0U);
 }
 
+/* Any of the blocks may be gone. */
+static void
+remove_unreadably(void (*put_hashes)(struct kv_batch *b))
+{
+    static struct kv_batch b;
+
+    store(1, 3);
+    put_envelope(&b, 2);
+    put_array(&b, 2);
+    put_text(&b, "BlockRemoved");
+    put_hashes(&b);
+    put_store(&b, 4, 2);
+    publish(&b);
+    cr_assert_eq(told(), 0);
+    cr_assert_eq(
+        ledger_blocks(rig.intake.tools.ledger, rig.rank->decoder.ledger_stream),
+        0);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_PARTIAL);
+    store(1, 3);
+    cr_assert_eq(told(), 3);
+}
+
+static void
+put_text_for_hashes(struct kv_batch *b)
+{
+    put_text(b, "1");
+}
+
+static void
+put_deep_hashes(struct kv_batch *b)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        put_array(b, 1);
+    }
+    put_uint(b, 1);
+}
+
+Test(node_intake_emit, a_removal_that_cannot_be_read_empties_both_sides)
+{
+    remove_unreadably(put_text_for_hashes);
+    remove_unreadably(put_deep_hashes);
+}
+
 /* Its bytes would be the same, so it is not read again. */
 Test(node_intake_emit, a_batch_that_cannot_be_begun_is_passed_over)
 {
