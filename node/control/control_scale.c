@@ -400,7 +400,9 @@ look_at_all(struct control *control, uint64_t now_us)
     fleet_view_kin(view, kin);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         struct worker_set set = worker_set_and(&kin[i], &stays);
-        struct slice model = model_of(view, &set);
+        /* A model whose last engine drains has too few. */
+        struct slice model =
+            model_of(view, worker_set_empty(&set) ? &kin[i] : &set);
         struct control_scale_group *group =
             model.len != 0 ? group_of(scale, model) : NULL;
         if (group == NULL || group->seen) {

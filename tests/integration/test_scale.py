@@ -169,6 +169,18 @@ class Scale(Proxy):
         group = self.judged(node, lambda g: g["desired"] == 1, "one is enough")
         self.assertEqual(group["victim"], workers[0].id)
 
+    def test_the_last_engine_that_is_drained_leaves_too_few(self):
+        worker = self.workers(1)[0]
+        node = self.serve(worker, options=("--scale.mode", "dry_run", *FAST))
+        self.judged(node, lambda g: g["engines"] == 1, "it is judged")
+        answer = harness.request(node.at("admin"), "POST", f"/admin/workers/{worker.id}/drain", {})
+        self.assertEqual(answer.status, 200, answer.text)
+        group = self.judged(node, lambda g: g["engines"] == 0, "it counts no more")
+        self.assertEqual((group["desired"], group["why"], group["victim"]), (1, "least", ""))
+        harness.request(node.at("admin"), "DELETE", f"/admin/workers/{worker.id}")
+        harness.wait_until(lambda: not harness.request(
+            node.at("admin"), "GET", "/admin/scale").json()["groups"], "it is not wanted any more")
+
     def test_it_is_off_unless_it_is_asked_for(self):
         node = self.serve(*self.workers(1))
         told = harness.request(node.at("admin"), "GET", "/admin/scale").json()
