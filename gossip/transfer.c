@@ -1,5 +1,6 @@
 /* Transfer of a stream's whole state, page by page, on both sides. */
 #include "gossip/gossip_internal.h"
+#include "index/base/mutant.h"
 
 enum page_status {
     PAGE_OK,
@@ -332,7 +333,7 @@ end_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     }
     gossip_transfer_stop(g, s);
     g->stats.transfers_done++;
-    s->settle = page->pos;
+    s->settle = MUTANT(UNSETTLED) ? 0 : page->pos;
     s->torn_us = 0;
     gossip_stream_known(g, s, page->pos);
     gossip_wake_at(g, g->now_us); /* the names are missing now */

@@ -269,6 +269,9 @@ draw(struct sim_world *w)
     w->bulk_frames = 8 + sim_below(rng, 120);
     w->request_ms = 30 + sim_below(rng, 200);
     w->engine_blocks = 24 + sim_below(rng, 100);
+    /* No engine here fills a page of a real node's. */
+    w->page_words = rng_mix(w->options.seed ^ 0x70) % 2 == 0 ? GOSSIP_PAGE_WORDS
+                                                             : MIRROR_PAGE_MIN;
     w->same_names = sim_below(rng, 2) == 0;
     w->config = cluster_config_default();
     w->config.replicas = 1 + sim_below(rng, 3);

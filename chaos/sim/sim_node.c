@@ -334,6 +334,7 @@ open_cluster(struct sim_world *w, uint32_t node)
     n->ingest->writer = n->writer;
     n->ingest->mirror = n->mirror;
     ingest_streams_init(n->ingest, &sink);
+    n->ingest->page_words = w->page_words;
 }
 
 static void

@@ -274,7 +274,8 @@ struct sim_world {
     uint32_t hole_permille;
     uint32_t request_ms;
     uint32_t engine_blocks;
-    bool same_names; /* engines name blocks alike, over restarts, too */
+    uint32_t page_words; /* of states that are transferred */
+    bool same_names;     /* engines name blocks alike, over restarts, too */
     uint64_t chaos_end_us;
     uint64_t traffic_end_us;
     struct sim_stores *stores; /* NULL: nodes have no disks */

@@ -59,7 +59,8 @@
     X(MINORITY, minority, "a node acts on engines without a quorum")           \
     X(NOT_KEPT, not_kept, "an engine is asked for before others know it")      \
     X(NOT_SEEN, not_seen, "an engine ends that a node has not seen drain")     \
-    X(SEES_ALONE, sees_alone, "an engine is lost that other nodes reach")
+    X(SEES_ALONE, sees_alone, "an engine is lost that other nodes reach")      \
+    X(UNSETTLED, unsettled, "a state is whole without what came meanwhile")
 
 enum mutant {
     MUTANT_NONE,

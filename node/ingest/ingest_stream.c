@@ -278,7 +278,7 @@ static void ON_CONTROL export(struct ingest_streams *s,
                               const struct ingest_rank *rank,
                               const struct gossip_out *out, uint64_t now_us)
 {
-    struct event_words page = {.words = s->page, .max = GOSSIP_PAGE_WORDS};
+    struct event_words page = {.words = s->page, .max = s->page_words};
     uint32_t slot = whole_slot(s, rank);
     uint64_t next = GOSSIP_CURSOR_END;
 
@@ -400,6 +400,7 @@ ingest_streams_init(struct ingest_streams *s, const struct ingest_sink *sink)
     CHECK(s->gossip != NULL);
     s->caught_up = false;
     s->handed = NULL;
+    s->page_words = GOSSIP_PAGE_WORDS;
     names_twin_init(&s->twin);
     memset(s->workers, 0, sizeof s->workers);
     index_workers(s);

@@ -99,6 +99,8 @@ struct ingest_streams {
     struct names_twin twin;     /* ... into this */
     struct ingest_source workers[WORKERS_MAX]; /* by slot of the fleet */
     uint16_t by_identity[INGEST_HASH];         /* slot + 1; 0: none */
+    uint32_t
+        page_words; /* of a page that a peer gets; the simulator has less */
     uint64_t page[GOSSIP_PAGE_WORDS];
 };
 
