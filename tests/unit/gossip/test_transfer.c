@@ -1,5 +1,7 @@
 #include <criterion/criterion.h>
 
+#include "gossip/codec_internal.h"
+#include "gossip/gossip_internal.h"
 #include "lab.h"
 
 static struct lab lab;
@@ -238,6 +240,47 @@ Test(gossip_transfer, a_torn_state_is_given_to_nobody)
     lab.nodes[0].halts = false;
     lab_run(&lab, 5000);
     cr_assert(lab_same(&lab, 0, 2));
+}
+
+/* The page on its way becomes one of 2^14 positions before. */
+static void
+make_older(void)
+{
+    struct codec_ask ask;
+    bool found = false;
+
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < lab.frames_count; i++) {
+        const struct lab_frame *frame = &lab.frames[i];
+        struct codec_in in = {.at = frame->bytes + 2,
+                              .end = frame->bytes + frame->len};
+        if (frame->bytes[0] != GOSSIP_FRAME_PAGE) {
+            continue;
+        }
+        cr_assert(codec_get_ask(&in, &ask));
+        (void)codec_get_u8(&in);
+        (void)codec_get_u64(&in);
+        frame->bytes[in.at + 2 - frame->bytes] -= 1; /* of the varint */
+        found = true;
+    }
+    cr_assert(found);
+}
+
+Test(gossip_transfer, a_page_of_an_older_state_ends_it)
+{
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 1);
+    lab_carry(&lab);
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[1].stale);
+    lab_export(&lab, 0);
+    make_older();
+    lab_carry(&lab);
+    cr_assert_eq(lab_stats(&lab, 1).transfers_failed, 1);
+    lab.nodes[0].halts = false;
+    lab_run(&lab, 5000);
+    cr_assert(lab_same(&lab, 0, 1));
 }
 
 Test(gossip_transfer, an_old_answer_is_not_one_to_a_new_question)
