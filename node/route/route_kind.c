@@ -56,6 +56,18 @@ is_local(struct slice path)
 }
 
 static bool
+ends_with(struct slice s, struct slice end)
+{
+    if (s.len < end.len) {
+        return false;
+    }
+    return slice_equal_nocase((struct slice){s.ptr + s.len - end.len, end.len},
+                              end);
+}
+
+/* An engine may read JSON whatever its type is said to be (llama.cpp), or of any
+ * such type (FastAPI): where only JSON makes sense, all but forms is taken for it. */
+static bool
 is_json(const struct http_head *head)
 {
     const struct http_header *type =
@@ -70,8 +82,12 @@ is_json(const struct http_head *head)
         media.len = (size_t)(end - media.ptr);
     }
     media = slice_trim(media);
-    /* The second is what curl -d sends with every body. */
+    if (route_api(head) != SCAN_API_OTHER) {
+        return !slice_equal_nocase(media, SLICE("multipart/form-data"));
+    }
+    /* The last is what curl -d sends with every body. */
     return slice_equal_nocase(media, SLICE("application/json")) ||
+           ends_with(media, SLICE("+json")) ||
            slice_equal_nocase(media,
                               SLICE("application/x-www-form-urlencoded"));
 }

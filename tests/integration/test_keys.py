@@ -134,9 +134,12 @@ class Keys(Proxy):
                              path=path)
         for answer in (upload(form("other")), upload(form("m", "other")), upload(form("m"), "c"),
                        upload(form("m", name="mo\\del")), upload("x"),
-                       self.post(form("m"), {"authorization": f"Bearer {some}",
-                                             "content-type": "application/vnd.any+json"})):
+                       self.post('{"model":"other"}', {"authorization": f"Bearer {some}",
+                                                       "content-type": "text/plain"})):
             self.refused(answer, 403, "model_not_allowed")
+        self.refused(self.post(form("m"), {"authorization": f"Bearer {some}",
+                                           "content-type": "application/vnd.any+json"}),
+                     400, "invalid_json")
         self.assertEqual(upload(form("m")).status, 200)
         # Of two boundaries an engine may take the second, whose form is a file of the first.
         body = ('--b\r\ncontent-disposition: form-data; name="model"\r\n\r\nm\r\n'
@@ -226,6 +229,9 @@ class Keys(Proxy):
         self.write(shop=(None, line))
         self.serve_keyed()
         headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        self.refused(self.post('{"model":"m","messages":[],"bootstrap_host":"h"}',
+                               {**headers, "content-type": "application/vnd.x+json"}),
+                     403, "member_not_allowed")
         for member in ('"kv_transfer_params":{"do_remote_prefill":true}',
                        '"kv_transf\\u0065r_params":{"a":1}', '"ec_transfer_params":{"a":1}',
                        '"bootstrap_host":"10.9.9.9"', '"bootstrap_port":[1]',

@@ -244,14 +244,15 @@ class Limits(Proxy):
         limit = "oth*=requests:2/h,tokens:5000/h"
         self.serve_limited("--keys.file", self.keys, "--limits.models", limit)
 
-        def ask(key, model="other"):
+        def ask(key, model="other", kind="application/json"):
             return self.post({**chat(max_tokens=10), "model": model},
-                             {"authorization": f"Bearer {key}"})
+                             {"authorization": f"Bearer {key}", "content-type": kind})
         self.assertEqual([ask(shop).status, ask(lab).status], [200, 200])
         for key in (shop, lab):
             got = ask(key)
             self.refused(got, "for this model and all its clients: limit 2, used 2")
             self.assertEqual(got.headers["x-ratelimit-remaining-requests"], "0")
+            self.assertEqual(ask(key, kind="text/plain").status, 429, "llama.cpp reads it, too")
         self.assertEqual([ask(lab, "m").status for _ in range(4)], [200] * 4)
         # What the model's limit refused took nothing of the tenant's.
         self.assertEqual([ask(shop, "m").status for _ in range(3)], [200, 200, 429])
@@ -260,7 +261,7 @@ class Limits(Proxy):
         labels = '{tenant="",model="oth*",of="requests"}'
         found = harness.metrics(self.node.at("admin"))
         self.assertEqual([found[name + labels] for name in (
-            "kvasir_limit", "kvasir_limit_used", "kvasir_limit_refused_total")], [2, 2, 2])
+            "kvasir_limit", "kvasir_limit_used", "kvasir_limit_refused_total")], [2, 2, 4])
         explained = harness.request(self.node.at("admin"), "POST", "/admin/explain",
                                     {**chat(), "model": "other"}, {"x-kvasir-tenant": "lab"}).json()
         self.assertEqual([(r["of"], r["model"], r["of_all_tenants"], r["verdict"])
@@ -268,7 +269,7 @@ class Limits(Proxy):
                          [("requests", "oth*", True, "over the limit"),
                           ("tokens", "oth*", True, "passes")])
         shown = self.run_once("kvasir", "status", "--admin", "%s:%d" % self.node.at("admin"))
-        self.assertRegex(shown.stdout, r"(?m)^\(all\) +oth\* +requests +2 +2 +2$")
+        self.assertRegex(shown.stdout, r"(?m)^\(all\) +oth\* +requests +2 +2 +4$")
         decided = harness.wait_until(lambda: {
             d["reason"] for d in harness.request(self.node.at("admin"), "GET",
                                                  "/admin/decisions").json()

@@ -44,6 +44,12 @@ Test(node_route, prompts_are_posts_of_json)
                  ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /tokenize", "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/completions", "Content-Type: text/plain\r\n"
+                                                 "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /rerank", "Content-Type: text/x+JSON; a=b\r\n"
+                                         "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
 }
 
 Test(node_route, other_bodies_and_lookups_go_by_load_alone)
@@ -52,10 +58,13 @@ Test(node_route, other_bodies_and_lookups_go_by_load_alone)
                          "Content-Type: multipart/form-data; boundary=x\r\n"
                          "Content-Length: 2\r\n"),
                  ROUTE_PLAIN);
-    cr_assert_eq(
-        kind_of("POST /v1/completions", "Content-Type: application/jsonl\r\n"
-                                        "Content-Length: 2\r\n"),
-        ROUTE_PLAIN);
+    cr_assert_eq(kind_of("POST /v1/completions",
+                         "Content-Type: multipart/form-data; boundary=x\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PLAIN);
+    cr_assert_eq(kind_of("POST /rerank", "Content-Type: application/jsonl\r\n"
+                                         "Content-Length: 2\r\n"),
+                 ROUTE_PLAIN);
     cr_assert_eq(kind_of("GET /v1/responses/abc", ""), ROUTE_PLAIN);
     cr_assert_eq(kind_of("POST /v1/responses/abc/cancel", ""), ROUTE_PLAIN);
 }
