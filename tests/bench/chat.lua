@@ -52,8 +52,9 @@ local function template(conversation, turn, content_type, key)
    if key ~= "" then
       headers["Authorization"] = "Bearer " .. key
    end
-   local request = wrk.format("POST", "/v1/chat/completions", headers,
-      body(conversation, turn))
+   -- On a path for chats a node reads what is no form.
+   local path = content_type == "text/plain" and "/v1/rerank" or "/v1/chat/completions"
+   local request = wrk.format("POST", path, headers, body(conversation, turn))
    local id_at = request:find("ID" .. ID, 1, true) + 2
    return { head = request:sub(1, id_at - 1), tail = request:sub(id_at + #ID) }
 end

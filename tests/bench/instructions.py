@@ -95,10 +95,10 @@ def send(args, port, size, numbers, events=None):
         for number in numbers:
             last = number == numbers[-1]
             body = body_of(args, size, number, None if events is None else events if last else 0)
-            s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\n"
-                      b"Content-Type: %s\r\n"
-                      b"Content-Length: %d\r\n\r\n" % (
-                          b"text/plain" if args.unread else b"application/json", len(body)) + body)
+            path, kind = ((b"/v1/rerank", b"text/plain") if args.unread else
+                          (b"/v1/chat/completions", b"application/json"))
+            s.sendall(b"POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: %s\r\n"
+                      b"Content-Length: %d\r\n\r\n" % (path, kind, len(body)) + body)
             answer = http.client.HTTPResponse(s)
             answer.begin()
             said = answer.read()
