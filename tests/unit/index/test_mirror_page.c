@@ -4,8 +4,11 @@
 
 #include "index/base/rng.h"
 #include "index/mirror.h"
+#include "index/mirror_internal.h"
 
 #define BLOCKS 20000
+#define FEW    60000  /* enough for strips of a shard */
+#define MANY   500000 /* 2,000 for each shard */
 
 static struct qsbr qsbr;
 static struct mirror *mirror;
@@ -133,7 +136,7 @@ Test(index_mirror_page, a_block_is_told_in_each_of_its_tiers)
     say(slot, EVENT_STORE, TIER_DEVICE, 7);
     say(slot, EVENT_STORE, TIER_DISK, 7);
     say(slot, EVENT_STORE, TIER_HOST, 8);
-    struct event_words page = {.words = words, .max = 100};
+    struct event_words page = {.words = words, .max = MIRROR_PAGE_MIN};
     uint32_t seen[TIERS] = {0};
 
     cr_assert_eq(mirror_page(mirror, slot, 0, &page), MIRROR_PAGE_END);
@@ -153,20 +156,19 @@ Test(index_mirror_page, what_stays_is_on_a_page_though_tables_grow_meanwhile)
     struct mirror_stats before;
     struct mirror_stats after;
 
-    store(slot, 0, 2000);
+    store(slot, 0, FEW);
     mirror_stats(mirror, &before);
     uint64_t digest = mirror_slot_digest(mirror, slot);
     uint32_t other;
     cr_assert_eq(mirror_open(mirror, &other), 0);
-    for (uint64_t more = BLOCKS; heard.cursor != MIRROR_PAGE_END;
-         more += 1000) {
-        hear(&heard, slot, 64);
+    for (uint64_t more = FEW; heard.cursor != MIRROR_PAGE_END; more += 1000) {
+        hear(&heard, slot, 2048);
         store(other, more, 1000);
         (void)mirror_work(mirror, 10000);
     }
     mirror_stats(mirror, &after);
     cr_assert_gt(after.grown, before.grown);
-    cr_assert_eq(heard.count, 2000);
+    cr_assert_eq(heard.count, FEW);
     cr_assert_eq(heard.digest, digest);
 }
 
@@ -175,11 +177,11 @@ Test(index_mirror_page, any_number_serves_as_a_cursor)
     store(slot, 0, BLOCKS);
     for (uint64_t i = 0; i < 64; i++) {
         struct heard heard = {.cursor = UINT64_MAX - i};
-        hear(&heard, slot, 100);
+        hear(&heard, slot, MIRROR_PAGE_MIN);
         cr_assert_eq(heard.cursor, MIRROR_PAGE_END);
         uint64_t from = (UINT64_MAX >> i) - i;
         heard.cursor = from;
-        hear(&heard, slot, 100);
+        hear(&heard, slot, MIRROR_PAGE_MIN);
         cr_assert(heard.cursor > from || from == MIRROR_PAGE_END);
     }
 }
@@ -193,4 +195,47 @@ Test(index_mirror_page, one_page_looks_at_a_bounded_part_of_the_tables)
     struct heard heard = hear_all(slot, 8192);
     cr_assert_eq(heard.count, 0);
     cr_assert_gt(heard.pages, 1);
+}
+
+/* The most entries that came by one line and lie further on. */
+static uint32_t
+most_past(const struct mirror *of)
+{
+    uint32_t most = 0;
+
+    for (uint32_t shard = 0; shard < MIRROR_SHARDS; shard++) {
+        const char *handle = mirror_handle_get(of, MIRROR_HOLDERS, shard);
+        uint32_t lines = handle == NULL ? 0 : mirror_lines(of, shard, handle);
+        for (uint32_t i = 0; i < lines; i++) {
+            uint32_t past = line_past(&mirror_handle_lines(handle)[i]);
+            most = past > most ? past : most;
+        }
+    }
+    return most;
+}
+
+/* A peer enters the keys as they come. If they came in the order of hashes, they
+ * would lie ever further from their places, and a large state take minutes. */
+Test(index_mirror_page, who_enters_pages_does_not_push_blocks_far)
+{
+    struct mirror_limits limits = {.bytes_max = 64 << 20};
+    struct mirror *peer = NULL;
+    uint64_t cursor = 0;
+    uint32_t pages = 0;
+    uint32_t most = 0;
+
+    store(slot, 0, MANY);
+    cr_assert_eq(mirror_new(&peer, &limits, &qsbr), 0);
+    cr_assert_eq(mirror_open_at(peer, slot), 0);
+    while (cursor != MIRROR_PAGE_END) {
+        struct event_words page = {.words = words, .max = 8192};
+        uint32_t past = pages++ % 16 == 0 ? most_past(peer) : 0;
+        most = past > most ? past : most;
+        cursor = mirror_page(mirror, slot, cursor, &page);
+        cr_assert_eq(mirror_apply(peer, slot, page.words, page.count, 0), 0);
+    }
+    cr_assert_eq(mirror_slot_digest(peer, slot),
+                 mirror_slot_digest(mirror, slot));
+    cr_assert_lt(most, 300, "%u", most);
+    mirror_free(peer);
 }
