@@ -38,7 +38,7 @@ dump_char(struct dump *dump, struct slice text, size_t from, size_t *at)
         buf_add(dump->out, escape, 2);
     } else if (c < 0x20) {
         dump_unit(dump, c);
-    } else if (c < 0x80 || !dump->ascii) {
+    } else if (c < 0x7f || !dump->ascii) { /* DEL is escaped, too */
         buf_add(dump->out, text.ptr + from, *at - from);
     } else if (c < 0x10000) {
         dump_unit(dump, c);
@@ -57,7 +57,7 @@ dump_text(struct dump *dump, struct slice text)
     buf_add_text(dump->out, "\"");
     for (size_t at = 0; at < text.len;) {
         unsigned char c = (unsigned char)text.ptr[at];
-        if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x80 || !dump->ascii)) {
+        if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !dump->ascii)) {
             at++;
             continue;
         }
