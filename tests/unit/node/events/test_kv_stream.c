@@ -552,6 +552,22 @@ Test(node_kv_stream, a_question_during_a_reading_makes_it_begin_once_more)
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
 
+Test(node_kv_stream, a_reading_that_began_before_a_question_is_no_answer)
+{
+    rig_settle(4);
+    rig_wait(RETRY_MS * MS);
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    kv_stream_reread(rig.stream, "asked for", 2, rig.now_us);
+    rig_pull();
+    rig_reply('a', 0);
+    cr_assert_eq(rig.ask, 1);
+    rig_wait(10 * RETRY_MS * MS);
+    rig_answer('a', 0, 4);
+    cr_assert_eq(rig.ask, 2);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
 /* A replay is about to be asked anyway, as the process may be another one. */
 Test(node_kv_stream, a_question_of_a_process_in_doubt_is_answered_by_the_same)
 {
