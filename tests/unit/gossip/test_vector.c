@@ -72,6 +72,19 @@ Test(gossip_vector, unequal_digests_are_counted_and_healed_by_transfer)
     cr_assert_eq(lab.nodes[0].rereads, 0);
 }
 
+Test(gossip_vector, as_many_other_blocks_are_healed_too)
+{
+    struct gossip_status status = lab_status(&lab, 2);
+
+    lab.nodes[2].held[3] = false;
+    lab.nodes[2].held[1000] = true;
+    gossip_digest(
+        lab.nodes[2].g, lab_stream, status.count,
+        status.xor_keys ^ rng_mix(rng_mix(4)) ^ rng_mix(rng_mix(1001)));
+    lab_run(&lab, 2000);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
 /* What a partial reading makes of a batch depends on the names it knows. */
 Test(gossip_vector, unequal_digests_of_incomplete_states_are_healed_uncounted)
 {
