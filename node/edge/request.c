@@ -274,8 +274,11 @@ set_salt(struct exchange *x, const struct route_scratch *route)
 {
     struct edge_salt *salt = &x->salt;
 
-    if (route->salt[0] == '\0' || (route->scan.api != SCAN_API_OTHER &&
-                                   route->scan.shape == SCAN_NO_PROMPT)) {
+    /* Where no prompt is read here an engine may read one, but not in {}. */
+    if (route->salt[0] == '\0' ||
+        (route->scan.shape == SCAN_NO_PROMPT &&
+         (route->scan.api != SCAN_API_OTHER ||
+          memchr(x->body.ptr, '"', x->body.len) == NULL))) {
         return;
     }
     salt->possible = true;

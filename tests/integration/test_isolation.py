@@ -107,6 +107,7 @@ class Bodies(IsolationCase):
             given = body.replace(b'{"model"', b'{"cache_salt":"' + salt_of("b").encode() +
                                  b'","model"')
             self.assertNotIn(salt_of("b").encode(), self.sent("a", given, path))
+            self.assertEqual(self.sent("a", b"{ }", path), b"{ }", "there is nothing to go before")
 
     def test_an_sglang_gets_no_salt_where_it_reads_none(self):
         worker = FakeWorker(self, self.answer)
