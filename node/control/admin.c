@@ -100,7 +100,7 @@ admin_query(const struct http_head *head, struct slice name,
     }
     *value = rest;
     struct slice said = slice_take(value, '=');
-    return slice_equal(said, name) && said.len != rest.len && value->len != 0;
+    return rest.len == 0 || (slice_equal(said, name) && value->len != 0);
 }
 
 /* ?count=N; the default when there is no query, 0 when it is bad. */

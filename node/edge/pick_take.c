@@ -119,9 +119,11 @@ note_subset(struct pick *pick, struct slice metadata)
         buf_add_slice(&pick->names, text);
         buf_add_text(&pick->names, ",");
     }
-    pick->overrides = (struct slice){pick->names.ptr, from};
-    pick->subset =
-        (struct slice){pick->names.ptr + from, pick->names.len - from};
+    struct slice names = buf_slice(&pick->names);
+    pick->overrides = (struct slice){names.ptr, from};
+    pick->subset = names.len != from
+                       ? (struct slice){names.ptr + from, names.len - from}
+                       : SLICE("");
 }
 
 /* False: it was refused. */

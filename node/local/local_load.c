@@ -21,6 +21,7 @@ struct files {
     struct buf ranks;
     struct buf config;
     struct buf template;
+    char unread[LOCAL_NAME_MAX]; /* the one that is there but gives nothing */
 };
 
 static void
@@ -30,6 +31,7 @@ init_files(struct files *files)
     buf_init(&files->ranks, TOKENIZER_FILE_MAX + 65536);
     buf_init(&files->config, CONFIG_MAX);
     buf_init(&files->template, TEMPLATE_SOURCE_MAX + 65536);
+    files->unread[0] = '\0';
 }
 
 static void
@@ -50,11 +52,12 @@ join(char out[LOCAL_PATH_MAX], const char *folder, const char *name)
     return n > 0 && n < LOCAL_PATH_MAX;
 }
 
-/* A file that is not there, or cannot be read, is empty. */
-static void
+/* False: it is there, but cannot be read, is empty or too large. */
+static bool
 read_path(const char *path, struct buf *to)
 {
     FILE *file = fopen(path, "re");
+    bool there = file != NULL || (errno != ENOENT && errno != ENOTDIR);
 
     while (file != NULL && !feof(file) && !ferror(file)) {
         char *room = buf_reserve(to, 65536);
@@ -69,15 +72,18 @@ read_path(const char *path, struct buf *to)
         }
         (void)fclose(file);
     }
+    return !there || to->len != 0;
 }
 
+/* One of a folder's, which need not be there. */
 static void
-read_file(const char *folder, const char *name, struct buf *to)
+read_file(const char *folder, const char *name, struct files *files,
+          struct buf *to)
 {
     char path[LOCAL_PATH_MAX];
 
-    if (join(path, folder, name)) {
-        read_path(path, to);
+    if (join(path, folder, name) && !read_path(path, to)) {
+        (void)snprintf(files->unread, sizeof files->unread, "%s", name);
     }
 }
 
@@ -241,9 +247,9 @@ read_tokenizer(const char *folder, const char *file, struct files *files,
 {
     ranks[0] = '\0';
     if (file[0] == '\0') {
-        read_file(folder, "tokenizer.json", &files->json);
+        read_file(folder, "tokenizer.json", files, &files->json);
     } else if (!ends_in(file, ".tiktoken")) {
-        read_file(folder, file, &files->json);
+        read_file(folder, file, files, &files->json);
     } else if (strlen(file) < LOCAL_NAME_MAX) {
         memcpy(ranks, file, strlen(file) + 1);
     }
@@ -251,7 +257,7 @@ read_tokenizer(const char *folder, const char *file, struct files *files,
         find_ranks(folder, ranks);
     }
     if (ranks[0] != '\0') {
-        read_file(folder, ranks, &files->ranks);
+        read_file(folder, ranks, files, &files->ranks);
         ranks[strlen(ranks) - 9] = '\0';
     }
 }
@@ -274,17 +280,20 @@ add_folder_as(struct loading *l, const char *folder, const char *file,
     CHECK(file[0] == '\0' || said != NULL);
     init_files(&files);
     read_tokenizer(folder, file, &files, ranks);
-    read_file(folder, "tokenizer_config.json", &files.config);
+    read_file(folder, "tokenizer_config.json", &files, &files.config);
     if (said != NULL && said->template[0] != '\0') {
-        read_path(said->template, &files.template);
-        if (files.template.len == 0) {
+        if (!read_path(said->template, &files.template) ||
+            files.template.len == 0) {
             unread = slice_of(said->template);
         }
     } else {
-        read_file(folder, "chat_template.jinja", &files.template);
+        read_file(folder, "chat_template.jinja", &files, &files.template);
     }
     if (file[0] != '\0' && files.json.len + files.ranks.len == 0) {
         unread = slice_of(said->path);
+    }
+    if (unread.len == 0) {
+        unread = slice_of(files.unread);
     }
     error = add(l, &(struct local_parts){
                        .name = slice_of(name),
@@ -357,7 +366,9 @@ add_hub(struct loading *l, const char *folder, const char *name)
     int error = 0;
 
     buf_init(&hash, 65536);
-    read_file(folder, "refs/main", &hash);
+    if (join(path, folder, "refs/main")) {
+        (void)read_path(path, &hash);
+    }
     if (!join(snapshots, folder, "snapshots") || list(snapshots, &names) != 0) {
         buf_fini(&hash);
         return 0;

@@ -191,7 +191,7 @@ local_model_new(const struct local_parts *parts)
     model->version = local_parts_digest(parts);
     if (parts->unread.len != 0) {
         (void)snprintf(model->why, sizeof model->why,
-                       "%.*s: cannot be read, or is empty",
+                       "%.*s: cannot be read, is empty or too large",
                        (int)parts->unread.len, parts->unread.ptr);
     } else {
         make_tokenizer(model, parts);

@@ -70,8 +70,8 @@ struct local_parts {
     struct slice pattern;
     struct slice config;   /* tokenizer_config.json, or empty */
     struct slice template; /* chat_template.jinja, or empty */
-    struct slice unread;   /* a file that was asked for by name and cannot be
-                              read, or empty: nothing is answered then */
+    struct slice unread; /* a file that is there, or was asked for by name, and
+                              gave nothing: nothing is answered then */
     enum local_format format;
 };
 

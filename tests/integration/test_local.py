@@ -332,6 +332,14 @@ class Told(LocalCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"model tiny: tokens are made here, by {place}/tiny\n", done.stderr)
         self.assertIn("warning: model house/other: ", done.stderr)
+        # What is there and gives nothing is not taken for absent.
+        for name in ("tokenizer.json", "chat_template.jinja", "tokenizer_config.json"):
+            shutil.copytree(place / "tiny", place / "empty", dirs_exist_ok=True)
+            (place / "empty" / name).write_text("")
+            done = self.run_once("kvasir", "check", "--tokens.dir", place)
+            self.assertIn(f"warning: model empty: {place}/empty: {name}: cannot be read, is empty",
+                          done.stderr)
+            shutil.rmtree(place / "empty")
         done = self.run_once("kvasir", "check", "--tokens.dir", place / "nothing")
         self.assertIn("warning: tokens.dir: ", done.stderr)
 

@@ -559,9 +559,9 @@ Test(local_tokens, a_named_file_that_is_missing_is_told_by_name)
 
     cr_assert_eq(named->count, 2);
     cr_expect_str_eq(local_model_why(named->model[0]),
-                     "/no/template: cannot be read, or is empty");
+                     "/no/template: cannot be read, is empty or too large");
     cr_expect_str_eq(local_model_why(named->model[1]),
-                     "/no/file.json: cannot be read, or is empty");
+                     "/no/file.json: cannot be read, is empty or too large");
     cr_expect_not(local_model_can(named->model[0], LOCAL_TEXT));
     local_table_free(named, NULL);
 }
