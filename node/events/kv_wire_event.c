@@ -403,6 +403,7 @@ read_stored(struct kv_decode *d, const uint8_t *at, uint64_t items)
     return at;
 }
 
+/* What is no string behind the group is a publisher's own. */
 static const uint8_t *
 read_removed_slot(struct kv_decode *d, const uint8_t *at, uint64_t slot)
 {
@@ -412,10 +413,17 @@ read_removed_slot(struct kv_decode *d, const uint8_t *at, uint64_t slot)
         [3] = KV_FIELD_GROUP,
         [4] = KV_FIELD_LOCALITY,
     };
+    enum kv_field field =
+        slot < sizeof fields ? (enum kv_field)fields[slot] : KV_FIELD_NONE;
+    struct token token;
 
-    return read_field(
-        d, at,
-        slot < sizeof fields ? (enum kv_field)fields[slot] : KV_FIELD_NONE);
+    if (field == KV_FIELD_LOCALITY) {
+        if (token_read(at, d->end, &token) == NULL) {
+            return NULL;
+        }
+        field = token.kind == TOKEN_STR ? field : KV_FIELD_NONE;
+    }
+    return read_field(d, at, field);
 }
 
 static const uint8_t *

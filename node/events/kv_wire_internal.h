@@ -37,7 +37,8 @@
  *     the place of extra_keys), remaining_copy_counts (of removals),
  *     lookahead_token_ids (vLLM since 0.33, where EAGLE or MTP drafts: for each
  *     block the tokens behind it that its hash covers, as many for each)
- *   BlockRemoved: 1 block_hashes, 2 medium, 3 group_idx
+ *   BlockRemoved: 1 block_hashes, 2 medium, 3 group_idx, 4 locality, or what is
+ *     no string and of no interest (a fork of SGLang has a number there)
  *   AllBlocksCleared
  *
  * A required field that is missing, or any known one of the wrong type, makes

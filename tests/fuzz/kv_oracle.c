@@ -224,7 +224,8 @@ set_by_slot(struct fields *f, const msgpack_object_array *a)
     f->type = not_nil(&a->ptr[0]);
     for (uint32_t i = 1; i < a->size; i++) {
         const msgpack_object *o = &a->ptr[i];
-        if (is_removed && i < 5) {
+        if (is_removed &&
+            (i < 4 || (i == 4 && o->type == MSGPACK_OBJECT_STR))) {
             *removed[i] = not_nil(o);
         } else if (is_stored && i == 7) {
             set_slot_7(f, o);

@@ -346,6 +346,33 @@ Test(node_kv_wire_event, remaining_copies_are_told_where_they_align)
     expect_end(-1);
 }
 
+/* As a fork of SGLang has: kind, component, the snapshot's version, medium. */
+Test(node_kv_wire_event, a_removal_s_fourth_element_is_a_locality_or_nothing)
+{
+    put_envelope(&batch, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        put_array(&batch, 6);
+        put_text(&batch, "BlockRemoved");
+        put_uints(&batch, 5, 2);
+        put_text(&batch, "full");
+        put_uint(&batch, 0);
+        if (i == 0) {
+            put_text(&batch, "REMOTE");
+        } else {
+            put_uint(&batch, 7);
+        }
+        put_text(&batch, "GPU");
+    }
+    begin();
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(next(), 0);
+        cr_assert_eq(event.kind, KV_REMOVED);
+        cr_assert_eq(event.hashes_count, 2);
+        expect_text(event.locality, i == 0 ? "REMOTE" : "");
+    }
+    expect_end(-1);
+}
+
 Test(node_kv_wire_event, a_removal_tells_nothing_that_only_stores_have)
 {
     put_envelope(&batch, 1);
