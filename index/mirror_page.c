@@ -21,7 +21,7 @@
 #define PAGE_LINES  32768U /* for one page, approximately */
 #define STRIP_HELD  128U   /* blocks of the slot in one strip, at the most */
 #define BITS_MAX    10U
-#define KEY_WORDS   (2U * TIERS)
+#define KEY_WORDS   (UINT64_C(2) * TIERS)
 #define GRAIN       UINT64_C(16) /* so few hashes fit into any page */
 #define SHARD_SHIFT 56
 
