@@ -170,7 +170,7 @@ uint64_t mirror_score(const struct mirror *mirror, uint32_t slot,
  * their depth. Wait-free. */
 struct worker_set mirror_tiered(const struct mirror *mirror);
 
-#define MIRROR_PAGE_MIN 128U       /* words of a page, at least */
+#define MIRROR_PAGE_MIN 32U        /* words of a page, at least */
 #define MIRROR_PAGE_END UINT64_MAX /* no page after this one */
 
 /*

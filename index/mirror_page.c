@@ -13,20 +13,21 @@
  * into 1 << bits strips of few blocks. One strip of all shards comes after
  * another: the first, that from the middle on, those from the quarters on. This
  * order is that of places, and a cursor is a place, a multiple of GRAIN, plus
- * the bits, as which those of the first page stay.
+ * the step of the bits, as which that of the first page stays.
  */
 #include "index/mirror_internal.h"
 
 #define SPAN_LINES  64U    /* of one range, approximately */
 #define PAGE_LINES  32768U /* for one page, approximately */
 #define STRIP_HELD  128U   /* blocks of the slot in one strip, at the most */
-#define BITS_MAX    10U
+#define BITS_STEP   5U
+#define STEPS_MAX   2U
 #define KEY_WORDS   (UINT64_C(2) * TIERS)
-#define GRAIN       UINT64_C(16) /* so few hashes fit into any page */
+#define GRAIN       UINT64_C(4) /* so few hashes fit into any page */
 #define SHARD_SHIFT 56
 
 _Static_assert(GRAIN *KEY_WORDS <= MIRROR_PAGE_MIN, "a page gets on");
-_Static_assert(BITS_MAX < GRAIN - 1, "no cursor is that of the end");
+_Static_assert(STEPS_MAX < GRAIN - 1, "no cursor is that of the end");
 
 /* Places of one strip of one shard. */
 struct range {
@@ -44,7 +45,7 @@ hash_at(uint64_t place, uint32_t bits)
     uint64_t hash =
         (place / strip % MIRROR_SHARDS) << SHARD_SHIFT | place % strip;
 
-    CHECK_SLOW(bits <= BITS_MAX);
+    CHECK_SLOW(bits <= STEPS_MAX * BITS_STEP);
     for (uint32_t i = 0; i < bits; i++) {
         hash += (place >> (63 - i) & 1) * (strip << i);
     }
@@ -103,21 +104,21 @@ put_range(const struct mirror *mirror, uint32_t slot, struct range range,
     return lines + 1;
 }
 
-/* The bits of a cursor; at the beginning, as many as the slot wants. */
+/* The step of a cursor; at the beginning, as many strips as the slot wants. */
 static uint32_t
-bits_of(const struct mirror *mirror, uint32_t slot, uint64_t cursor)
+step_of(const struct mirror *mirror, uint32_t slot, uint64_t cursor)
 {
     uint64_t held = mirror->slot[slot].held / MIRROR_SHARDS;
-    uint32_t bits = (uint32_t)(cursor % GRAIN);
+    uint32_t step = (uint32_t)(cursor % GRAIN);
 
     CHECK_SLOW(slot < WORKERS_MAX);
     if (cursor != 0) {
-        return bits < BITS_MAX ? bits : BITS_MAX;
+        return step < STEPS_MAX ? step : STEPS_MAX;
     }
-    while (bits < BITS_MAX && held >> bits > STRIP_HELD) {
-        bits++;
+    while (step < STEPS_MAX && held >> (step * BITS_STEP) > STRIP_HELD) {
+        step++;
     }
-    return bits;
+    return step;
 }
 
 /* The range from here on whose hashes lie in SPAN_LINES lines of one strip. */
@@ -154,7 +155,8 @@ mirror_page(const struct mirror *mirror, uint32_t slot, uint64_t cursor,
             struct event_words *out)
 {
     CHECK(slot < WORKERS_MAX);
-    uint32_t bits = bits_of(mirror, slot, cursor);
+    uint32_t step = step_of(mirror, slot, cursor);
+    uint32_t bits = step * BITS_STEP;
     struct range range = range_at(mirror, cursor / GRAIN * GRAIN, bits);
     uint32_t looked = 0;
 
@@ -179,5 +181,5 @@ mirror_page(const struct mirror *mirror, uint32_t slot, uint64_t cursor,
         }
         range = range_at(mirror, range.to + 1, bits);
     }
-    return range.from + bits;
+    return range.from + step;
 }
