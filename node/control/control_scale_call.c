@@ -44,6 +44,18 @@ read_worker(const struct control *control, const char *text,
                : NULL;
 }
 
+/* One engine that two are said to be would count once, and `max` bound
+ * nothing. */
+static bool ON_CONTROL
+is_of_another(struct control *control, const struct scale_job *job,
+              const struct config_worker *worker)
+{
+    const struct scale_job *other =
+        scale_seat_find_worker(&control->scale.act.seat, worker->id);
+
+    return other != NULL && other != job;
+}
+
 /* NULL: it is a good one; else why not. */
 static const char *ON_CONTROL
 take(const struct scale_call *call, const struct scale_job *job,
@@ -56,6 +68,9 @@ take(const struct scale_call *call, const struct scale_job *job,
 
     if (why == NULL && named) {
         why = read_worker(control, said->worker, &call->pool, &worker);
+    }
+    if (why == NULL && named && is_of_another(control, job, &worker)) {
+        why = "its worker is that of another key";
     }
     if (why != NULL) {
         return why;

@@ -382,6 +382,20 @@ class ScaleAct(harness.Case):
         self.assertNotIn(job["key"], hook.engines)
         self.assertIn("scale_lost", node.log())
 
+    def test_one_worker_is_no_two_engines(self):
+        first, same = (FakeWorker(self, lambda peer, _request: peer.answer(200), models=(MODEL,))
+                       for _ in range(2))
+        made = types.SimpleNamespace(ready=True, url=lambda _kind: same.url, kill=lambda: None)
+        hook = Provisioner(types.SimpleNamespace(spawn=lambda *_args: made,
+                                                 addCleanup=self.addCleanup))
+        hook.free.set()
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url,
+                          *self.options(self.by_hook(hook), "--scale.min", "3",
+                                        "--scale.provision", "10m"))
+        harness.wait_until(lambda: "that of another key" in node.log(), "the second one is refused")
+        harness.wait_until(lambda: self.states(node) == ["asked", "works"], "the first one works")
+        self.assertEqual(len(hook.keys()), 2)
+
     def test_engines_of_a_pool_that_is_taken_out_stay_until_it_is_back(self):
         hook, file = Provisioner(self, options=ENGINE), self.folder / "kvasir.yaml"
         token = self.folder / "token"
