@@ -377,6 +377,24 @@ find_staying(struct scale_seat *seat, const struct fleet_view *view)
     return stays;
 }
 
+/* Engines that were asked for and did not tell this node their models, because
+ * it has only just begun. */
+static void ON_CONTROL
+add_untold(const struct control_scale_world *world, const char *model,
+           struct worker_set *set)
+{
+    const struct fleet_view *view = fleet_view_get(world->board);
+    struct worker_set untold = worker_set_and(&view->any_model, world->stays);
+
+    WORKER_SET_EACH (slot, &untold) {
+        const struct scale_job *job =
+            scale_seat_find_worker(world->seat, view->worker[slot]->id);
+        if (job != NULL && strcmp(job->record.model, model) == 0) {
+            worker_set_add(set, slot);
+        }
+    }
+}
+
 static void ON_CONTROL
 look_at_all(struct control *control, uint64_t now_us)
 {
@@ -408,6 +426,7 @@ look_at_all(struct control *control, uint64_t now_us)
         if (group == NULL || group->seen) {
             continue;
         }
+        add_untold(&world, group->model, &set);
         group->signals = measure(scale, node->board, view, &set);
         group->signals.engines +=
             scale_seat_coming(&scale->act.seat, group->model);

@@ -3,6 +3,7 @@
 node dies, what becomes of those that do not come, and that no request notices."""
 import os
 import pathlib
+import signal
 import sys
 import threading
 import types
@@ -395,6 +396,25 @@ class ScaleAct(harness.Case):
         harness.wait_until(lambda: "that of another key" in node.log(), "the second one is refused")
         harness.wait_until(lambda: self.states(node) == ["asked", "works"], "the first one works")
         self.assertEqual(len(hook.keys()), 2)
+
+    def test_who_has_just_begun_counts_an_engine_that_does_not_answer_it(self):
+        hook = Provisioner(self, options=ENGINE)
+        hook.free.set()
+        first = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        how = ("--name", "n", "--worker", first.url("http"), "--data", self.folder / "data",
+               *self.options(self.by_hook(hook), "--scale.min", "2", "--scale.provision", "10m"))
+        node = self.start("kvasir", "serve", *how)
+        harness.wait_until(lambda: self.states(node) == ["works"], "one came")
+        node.stop()
+        engine = hook.engines[hook.keys()[0]]
+        os.kill(engine.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, engine.pid, signal.SIGCONT)
+        node = self.start("kvasir", "serve", *how)
+
+        told = harness.wait_until(
+            lambda: (told := self.told(node))["acts"] and told["groups"] and told, "it acts")
+        self.assertEqual([job["state"] for job in told["jobs"]], ["works"])
+        self.assertEqual([(g["engines"], g["ready"]) for g in told["groups"]], [(2, 1)])
 
     def test_engines_of_a_pool_that_is_taken_out_stay_until_it_is_back(self):
         hook, file = Provisioner(self, options=ENGINE), self.folder / "kvasir.yaml"
