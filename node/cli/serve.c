@@ -409,6 +409,8 @@ open_own_handles(struct serve *serve)
     (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
     (void)uv_signal_start(&serve->hang_up, on_hang_up, SIGHUP);
+    /* Who started us may leave its children to the kernel; we wait for ours. */
+    (void)signal(SIGCHLD, SIG_DFL);
     if (serve->notify.period_ms != 0) {
         uint64_t ms = (serve->notify.period_ms + 1) / 2;
         (void)uv_timer_start(&serve->alive, on_alive_look, ms, ms);

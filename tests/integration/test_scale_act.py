@@ -462,7 +462,10 @@ class ScaleAct(harness.Case):
         node = self.start("kvasir", "serve", "--name", "n", "--worker", first.url("http"),
                           *self.options(("--scale.command", program), "--scale.max", "2",
                                         "--scale.provision", "2m"),
-                          env={"ENGINE_KEY": "of another time", "ENGINE_ROOM": "kept"})
+                          env={"ENGINE_KEY": "of another time", "ENGINE_ROOM": "kept"},
+                          before=(sys.executable, "-c", "import os, signal, sys;"
+                                  "signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+                                  "os.execv(sys.argv[1], sys.argv[1:])"))
         load.nodes.append(node)
         hook.deaf = True
         load.want(8)
