@@ -107,10 +107,15 @@ read_tier(struct json_pull *pull, struct members *m)
     return true;
 }
 
-/* The value of a key just read. */
+/* The value of a key just read; null: as if it were absent. */
 static bool
 read_member(struct json_pull *pull, struct members *m)
 {
+    struct json_pull ahead = *pull;
+
+    if (json_pull_next(&ahead) == PULL_NULL) {
+        return json_pull_skip(pull);
+    }
     if (json_pull_is(pull, SLICE("prefix_hash"))) {
         return read_key(pull, m);
     }

@@ -279,6 +279,20 @@ Test(node_kv_sse, a_purge_of_one_block_leaves_the_others)
            "rank0: clear.device;rank1: clear.device;");
 }
 
+Test(node_kv_sse, null_is_as_good_as_nothing)
+{
+    kv_sse_init(&sse, 77, 2, 1);
+    connect_it();
+    event("4", "cache_created",
+          "{\"prefix_hash\":9,\"token_count\":null,\"block_tokens\":null,"
+          "\"rank\":null,\"tier\":null}");
+    cr_assert_eq(sse.block_tokens, 16);
+    buf_clear(&out);
+    event("5", "cache_purged", "{\"prefix_hash\":null,\"rank\":null}");
+    EXPECT("rank0: clear.device;rank1: clear.device;");
+    cr_assert_eq(sse.stats.drop_malformed, 0);
+}
+
 Test(node_kv_sse, ranks_are_told_apart_and_purged_together)
 {
     kv_sse_init(&sse, 77, 3, 1);
