@@ -81,7 +81,7 @@ bool dialect_request(enum dialect api, struct slice body, struct slice salt,
                      bool each, struct buf *out, const char **why) MUST_CHECK;
 
 /* Adds the answer for a whole chat completion, or for a count. False: it is
- * none, or out is full. */
+ * none, its engine gave it up, or out is full. */
 bool dialect_answer(enum dialect api, struct slice chat, struct buf *out)
     MUST_CHECK;
 

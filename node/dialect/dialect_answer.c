@@ -95,7 +95,7 @@ dialect_answer(enum dialect api, struct slice json, struct buf *out)
     if (api == DIALECT_COUNT) {
         return put_count(json, out);
     }
-    if (!dialect_chat_read(json, &chat) || !chat.choice) {
+    if (!dialect_chat_read_whole(json, &chat)) {
         return false;
     }
     buf_add_text(out, "{");

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "node/text/finish.h"
+
 #define COUNT(names) (sizeof(names) / sizeof(*(names)))
 
 static bool
@@ -88,6 +90,13 @@ dialect_chat_read(struct slice json, struct dialect_chat *chat)
         return false;
     }
     return !chat->told || read_usage(&v[4], &chat->usage);
+}
+
+bool
+dialect_chat_read_whole(struct slice json, struct dialect_chat *chat)
+{
+    return dialect_chat_read(json, chat) && chat->choice &&
+           !finish_gives_up(chat->finish.text);
 }
 
 bool

@@ -28,6 +28,11 @@ struct dialect_chat {
 /* False: it is no JSON object, or of another form. */
 bool dialect_chat_read(struct slice json, struct dialect_chat *chat) MUST_CHECK;
 
+/* The same of a whole answer. False also: it has no choice, or its engine gave
+ * it up. */
+bool dialect_chat_read_whole(struct slice json, struct dialect_chat *chat)
+    MUST_CHECK;
+
 struct dialect_call {
     struct dialect_value index;
     struct dialect_value id;

@@ -180,7 +180,7 @@ dialect_response_answer(struct slice json, struct buf *out)
     struct buf name;
     struct buf items;
 
-    if (!dialect_chat_read(json, &chat) || !chat.choice) {
+    if (!dialect_chat_read_whole(json, &chat)) {
         return false;
     }
     buf_init(&name, DIALECT_EVENT_MAX);

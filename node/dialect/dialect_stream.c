@@ -117,12 +117,19 @@ note_end(struct dialect_stream *s, const struct dialect_chat *chat)
     }
 }
 
-static void
-finish(struct dialect_stream *s)
+/* whole: as far as its events show. */
+static bool
+end(struct dialect_stream *s, bool whole)
 {
+    if (!whole || s->given_up) {
+        return fail(s, 502,
+                    SLICE("{\"message\":\"the worker's answer ended too "
+                          "early\"}"));
+    }
     close_block(s);
     s->writer->finish(s);
     s->done = true;
+    return true;
 }
 
 /* Events */
@@ -144,11 +151,7 @@ take_event(struct dialect_stream *s, struct slice data)
     struct dialect_value item;
 
     if (slice_equal(slice_trim(data), SLICE("[DONE]"))) {
-        if (s->started) {
-            finish(s);
-            return true;
-        }
-        return fail(s, 502, SLICE(""));
+        return end(s, s->started);
     }
     if (!dialect_chat_read(data, &chat)) {
         return fail(
@@ -207,14 +210,5 @@ dialect_stream_give(struct dialect_stream *s, struct slice piece)
 bool
 dialect_stream_end(struct dialect_stream *s)
 {
-    if (s->done) {
-        return !s->failed;
-    }
-    if (!s->finished || s->given_up) {
-        return fail(s, 502,
-                    SLICE("{\"message\":\"the worker's answer ended too "
-                          "early\"}"));
-    }
-    finish(s);
-    return true;
+    return s->done ? !s->failed : end(s, s->finished);
 }

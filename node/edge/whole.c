@@ -142,10 +142,11 @@ translate(const struct exchange *x, struct buf *out)
         return whole->status;
     }
     buf_add_slice(
-        out, reply_error_body(x->client, 502, "bad_answer",
-                              whole->over ? "the engine's answer is too large"
-                                          : "the engine's answer is no chat's",
-                              error));
+        out,
+        reply_error_body(x->client, 502, "bad_answer",
+                         whole->over ? "the engine's answer is too large"
+                                     : "the engine's answer is no whole chat's",
+                         error));
     return 502;
 }
 

@@ -256,12 +256,16 @@ class Messages(Proxy):
                 peer.chunk(f"data: {json.dumps(event)}\n\n".encode())
             raise Close
 
+        def gives_up_and_ends(peer, _):
+            say(peer, [STREAM[2], chunk({}, "abort")])
+
         def ends(peer, _):
             say(peer, STREAM[2:4], end=None)
 
         def fails(peer, _):
             say(peer, [STREAM[2], {"error": {"message": "EngineCore died", "code": 500}}])
         for handler, message in ((breaks, "ended too early"), (gives_up, "ended too early"),
+                                 (gives_up_and_ends, "ended too early"),
                                  (ends, "ended too early"), (fails, "EngineCore died")):
             node = self.serve(FakeWorker(self, without(handler)))
             got = self.send(ask(stream=True))  # it is whole: its last chunk came
@@ -275,7 +279,8 @@ class Messages(Proxy):
         def breaks(peer, _):
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
             raise Close
-        for handler in (breaks, lambda peer, _: peer.json({"choices": []}),
+        given_up = {**WHOLE, "choices": [{**WHOLE["choices"][0], "finish_reason": "abort"}]}
+        for handler in (breaks, lambda peer, _: peer.json({"choices": []}), lambda peer, _: peer.json(given_up),
                         lambda peer, _: peer.answer(200, b"no json")):
             node = self.serve(FakeWorker(self, without(handler)))
             got = self.send(ask())
