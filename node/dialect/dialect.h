@@ -29,7 +29,7 @@
  *
  *   instructions          a message of the system's
  *   input                 messages; developer: system; reasoning is left out
- *   function_call         tool_calls; those in a row are one message
+ *   function_call         tool_calls, of the assistant's message before them
  *   function_call_output  a message of the role tool
  *   tools, tool_choice    functions
  *   text.format           response_format; reasoning.effort: reasoning_effort

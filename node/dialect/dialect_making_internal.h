@@ -14,7 +14,8 @@ struct dialect_making {
     const char *why; /* NULL while all is well */
     bool each;       /* a stream tells the usage with each event */
     bool some;       /* the list being written has an item */
-    bool calls;      /* ... of tool calls is open */
+    bool speaks;     /* the assistant's message is open, ... */
+    bool calls;      /* ... and the list of its tool calls */
 };
 
 /* It cannot be made; the first reason stays. */

@@ -130,14 +130,14 @@ put_content(struct dialect_making *m, const struct dialect_value *content)
     }
 }
 
-/* Calls that follow each other are one message of the assistant's. */
+/* What the assistant says and the calls that follow it are one message. */
 static void
-end_calls(struct dialect_making *m)
+end_message(struct dialect_making *m)
 {
-    if (m->calls) {
-        buf_add_text(m->out, "]}");
-        m->calls = false;
-    }
+    buf_add_text(m->out, m->calls ? "]" : "");
+    buf_add_text(m->out, m->speaks ? "}" : "");
+    m->calls = false;
+    m->speaks = false;
 }
 
 static void
@@ -145,13 +145,12 @@ put_call(struct dialect_making *m, const struct dialect_value v[ITEM_MEMBERS])
 {
     bool text = v[ITEM_ARGUMENTS].kind == PULL_STRING;
 
-    if (!m->calls) {
+    if (!m->speaks) {
         dialect_next(m);
-        buf_add_text(m->out, "{\"role\":\"assistant\",\"content\":null,"
-                             "\"tool_calls\":[");
-    } else {
-        buf_add_text(m->out, ",");
+        buf_add_text(m->out, "{\"role\":\"assistant\",\"content\":null");
+        m->speaks = true;
     }
+    buf_add_text(m->out, m->calls ? "," : ",\"tool_calls\":[");
     m->calls = true;
     buf_add_text(m->out, "{\"id\":\"");
     buf_add_slice(m->out, v[ITEM_CALL].text);
@@ -190,7 +189,8 @@ put_message(struct dialect_making *m,
     buf_add_slice(m->out, developer ? SLICE("\"system\"") : role->raw);
     buf_add_text(m->out, ",\"content\":");
     put_content(m, &v[ITEM_CONTENT]);
-    buf_add_text(m->out, "}");
+    m->speaks = dialect_is(role, "assistant");
+    buf_add_text(m->out, m->speaks ? "" : "}");
 }
 
 static void
@@ -206,14 +206,17 @@ put_item(struct dialect_making *m, const struct dialect_value *item)
         put_call(m, v);
         return;
     }
-    end_calls(m);
+    if (dialect_is(type, "reasoning")) {
+        return;
+    }
+    end_message(m);
     if (dialect_is(type, "function_call_output")) {
         put_output(m, v);
     } else if (type->kind == PULL_END || dialect_is(type, "message")) {
         put_message(m, v);
     } else if (dialect_is(type, "item_reference")) {
         dialect_refuse(m, STORED);
-    } else if (!dialect_is(type, "reasoning")) {
+    } else {
         dialect_refuse(m, "an item of the input is no message, function call "
                           "or its output");
     }
@@ -244,7 +247,7 @@ put_input(struct dialect_making *m, const struct dialect_value *instructions,
     while (m->why == NULL && dialect_items_next(&items, &item)) {
         put_item(m, &item);
     }
-    end_calls(m);
+    end_message(m);
 }
 
 /* Tools */
