@@ -15,7 +15,7 @@
  * vLLM's own /v1/messages makes of it (vllm/entrypoints/anthropic/serving.py),
  * so its tokens, and with them its place in caches, are the same either way:
  *
- *   system                one message, its texts joined
+ *   system                one message, its texts joined; likewise of that role
  *   text, image           the message's content; a single text as a string
  *   thinking              reasoning_content; redacted_thinking is left out
  *   tool_use              tool_calls of the assistant's message

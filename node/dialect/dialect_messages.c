@@ -351,6 +351,25 @@ look(struct dialect_making *m, bool user, const struct dialect_value *content)
     return f;
 }
 
+/* A message of the system's; none where there is no text. */
+static void
+put_system(struct dialect_making *m, const struct dialect_value *content)
+{
+    bool some = m->some;
+    size_t before = m->out->len;
+
+    dialect_next(m);
+    buf_add_text(m->out, "{\"role\":\"system\",\"content\":");
+    size_t begin = m->out->len;
+    put_joined(m, content, "", true);
+    if (m->out->len - begin <= 2) { /* its quotes */
+        m->out->len = before;
+        m->some = some;
+        return;
+    }
+    buf_add_text(m->out, "}");
+}
+
 static void
 put_message(struct dialect_making *m, const struct dialect_value *message)
 {
@@ -361,13 +380,18 @@ put_message(struct dialect_making *m, const struct dialect_value *message)
         return;
     }
     bool user = dialect_is(&v[0], "user");
-    if (!user && !dialect_is(&v[0], "assistant")) {
-        dialect_refuse(m,
-                       "a message is neither the user's nor the assistant's");
+    bool system = dialect_is(&v[0], "system");
+    if (!user && !system && !dialect_is(&v[0], "assistant")) {
+        dialect_refuse(
+            m, "a message is none of the user, the assistant or the system");
         return;
     }
     if (v[1].kind != PULL_STRING && v[1].kind != PULL_ARRAY) {
         dialect_refuse(m, "a message's content is no text and no list");
+        return;
+    }
+    if (system) {
+        put_system(m, &v[1]);
         return;
     }
     struct found f = look(m, user, &v[1]);
@@ -400,12 +424,7 @@ put_messages(struct dialect_making *m, const struct dialect_value *system,
         dialect_refuse(m, "there are no messages");
         return;
     }
-    if (dialect_some(system)) {
-        dialect_next(m);
-        buf_add_text(m->out, "{\"role\":\"system\",\"content\":");
-        put_joined(m, system, "", true);
-        buf_add_text(m->out, "}");
-    }
+    put_system(m, system);
     dialect_items_init(&items, messages);
     while (m->why == NULL && dialect_items_next(&items, &item)) {
         put_message(m, &item);
