@@ -166,7 +166,8 @@ put_delta(struct dialect_stream *s, struct slice raw)
 static void
 close_item(struct dialect_stream *s)
 {
-    if (s->text.failed) {
+    if (s->text.failed) { /* the next item clears it */
+        s->items.failed = true;
         return;
     }
     struct dialect_item item = item_of(s, false);

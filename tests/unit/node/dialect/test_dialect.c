@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "node/dialect/dialect.h"
@@ -231,6 +232,40 @@ Test(node_dialect, nothing_is_taken_after_the_end)
     cr_assert_eq(out.len, len);
     dialect_stream_fini(&s);
     buf_fini(&out);
+}
+
+/* The next item begins in the event whose text had no room any more. */
+Test(node_dialect, a_text_that_is_too_long_is_told_with_a_call_behind_it)
+{
+    const size_t size = DIALECT_KEPT_MAX / 5 + 1;
+    char *text = calloc(1, size + 1);
+    struct dialect_stream s;
+    struct buf in;
+    struct buf out;
+
+    cr_assert_not_null(text);
+    memset(text, 'a', size);
+    buf_init(&in, DIALECT_EVENT_MAX);
+    buf_init(&out, DIALECT_SAID_MAX);
+    dialect_stream_init(&s, DIALECT_RESPONSES, &out);
+    for (int i = 0; i < 5; i++) {
+        buf_clear(&in);
+        buf_printf(
+            &in,
+            "data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"delta\":"
+            "{\"content\":\"%s\",\"tool_calls\":[%s]}}]}\n\n",
+            text,
+            i < 4 ? ""
+                  : "{\"index\":0,\"id\":\"t\",\"function\":{\"name\":"
+                    "\"get\",\"arguments\":\"{}\"}}");
+        cr_assert_eq(dialect_stream_give(&s, buf_slice(&in)), i < 4);
+        cr_assert(!in.failed && !out.failed);
+    }
+    cr_assert(s.failed);
+    dialect_stream_fini(&s);
+    buf_fini(&in);
+    buf_fini(&out);
+    free(text);
 }
 
 Test(node_dialect, a_full_buffer_is_told)
