@@ -436,8 +436,8 @@ take_quoted(struct guard *g)
     return opens_single(g) && take_between(g, 1, SLICE("'"), ITEM_QUOTED);
 }
 
-/* Punctuation, blanks and pictures say nothing; signs of money and arithmetic
- * do. */
+/* Punctuation and blanks say nothing; signs of money and arithmetic do, letters of
+ * formulas, and pictures: to many embedders any of these is the same unknown. */
 static void
 take_foreign(struct guard *g, size_t len)
 {
@@ -445,7 +445,7 @@ take_foreign(struct guard *g, size_t len)
     unsigned char next = byte_at(g, g->at + 1);
 
     len = len < g->text.len - g->at ? len : g->text.len - g->at;
-    if (len < 4 && c != 0xE3 && !(c == 0xE2 && next == 0x80) &&
+    if (c != 0xE3 && !(c == 0xE2 && next == 0x80) &&
         !(c == 0xC2 && next == 0xA0)) {
         add(g, ITEM_SIGN, (struct slice){g->text.ptr + g->at, len});
     }

@@ -6,7 +6,7 @@
  * Guarded are, in the order in which they come:
  *   - numbers, in digits or words ("1,000" is 1000, "two" is 2), and all that is
  *     written with a digit in it (5kg, v2, 10:30);
- *   - signs of money, arithmetic and notation, brackets among them;
+ *   - signs of money, arithmetic and notation, brackets among them, and emoji;
  *   - words that say no ("don't" is "do not"), and words that have an opposite or
  *     a place in an order (more, before, first, only, without, increase, ...), ask
  *     (who, when, ...), or say what to do with a text (summarize, compare, ...);

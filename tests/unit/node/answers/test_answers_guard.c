@@ -59,6 +59,8 @@ Test(answers_guard, what_an_answer_turns_on_is_held)
         {"2 \xC3\x97 3", "2 \xC3\xB7 3"},
         {"it is at -5", "it is at 5"},
         {"at 10:30", "at 10:40"},
+        {"what does \xF0\x9F\xA5\xBA mean", "what does \xF0\x9F\x98\x82 mean"},
+        {"solve for \xF0\x9D\x91\xA5", "solve for \xF0\x9D\x91\xA6"},
         {"apples\xE2\x80\x94three", "apples\xE2\x80\x94"
                                     "four"},
         {"Tom runs", "Ann runs"},
