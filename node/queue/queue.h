@@ -6,7 +6,8 @@
  *              starves.
  *   tenants    Of one class take turns by tokens: deficit round robin (Shreedhar
  *              and Varghese 1995), a tenant's quantum times its weight. One
- *              tenant's requests go in the order in which they came.
+ *              tenant's requests go in the order in which they came, but for
+ *              those whose workers have no room: they hold up nobody else's.
  *   home       A worker that holds a request's prefix. A place elsewhere is
  *              passed up while a home is expected to have one sooner than the
  *              prefix could be computed again, and so long at most: delay
@@ -46,9 +47,7 @@
 #define QUEUE_QUANTUM    1024U /* tokens of one turn, by weight */
 #define QUEUE_WEIGHT_MAX 1000U
 #define QUEUE_TOKENS_MAX (1U << 22) /* of one request; more counts as this */
-#define QUEUE_LOOK \
-    16U /* of one tenant's requests looked at for one that
-                                does not pass a place up */
+#define QUEUE_LOOK       16U /* of one tenant's, that pass the same places up */
 
 /* The class of a priority: 0 is the first. */
 static inline uint32_t

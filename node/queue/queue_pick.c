@@ -53,18 +53,24 @@ passes(struct queue *q, struct queue_wait *w, uint64_t now_us)
     return true;
 }
 
-/* Whether it takes a place at one of them. */
+/* Whether one of them is for it. */
+static bool
+has_one(const struct queue_wait *w, const struct worker_set *roomy)
+{
+    struct worker_set able = worker_set_and(&w->request.able, roomy);
+
+    CHECK_SLOW(w->request.id != 0);
+    return !worker_set_empty(&able);
+}
+
+/* Whether it takes a place at one of those that are. */
 static bool
 takes(struct queue *q, struct queue_wait *w, const struct worker_set *roomy,
       uint64_t now_us)
 {
-    struct worker_set able = worker_set_and(&w->request.able, roomy);
     struct worker_set home = worker_set_and(&w->request.homes, roomy);
 
-    CHECK_SLOW(w->request.id != 0);
-    if (worker_set_empty(&able)) {
-        return false;
-    }
+    CHECK_SLOW(has_one(w, roomy));
     return !worker_set_empty(&home) || !passes(q, w, now_us);
 }
 
@@ -82,9 +88,13 @@ offer_of(struct queue *q, const struct queue_flow *flow, uint32_t tenant,
          const struct worker_set *roomy, uint64_t now_us)
 {
     struct offer offer = {.at = QUEUE_NONE, .tenant = tenant};
-    uint32_t at = flow->first;
+    uint32_t passed = 0;
 
-    for (uint32_t n = 0; n < QUEUE_LOOK && at != QUEUE_NONE; n++) {
+    for (uint32_t at = flow->first; at != QUEUE_NONE && passed < QUEUE_LOOK;
+         at = q->wait[at].next) {
+        if (!has_one(&q->wait[at], roomy)) {
+            continue; /* it has no claim on what others can use */
+        }
         if (takes(q, &q->wait[at], roomy, now_us)) {
             uint64_t tokens = q->wait[at].request.tokens;
             uint64_t lacks =
@@ -94,7 +104,7 @@ offer_of(struct queue *q, const struct queue_flow *flow, uint32_t tenant,
             offer.rounds = (lacks + turn - 1) / turn;
             break;
         }
-        at = q->wait[at].next;
+        passed++;
     }
     CHECK_SLOW(flow->weight > 0);
     return offer;

@@ -150,6 +150,23 @@ class Queue(Proxy):
         harness.wait_until(lambda: self.served(other) == ["second"], "the new worker has it")
         self.finish(first, second)
 
+    def test_a_model_that_is_full_holds_up_no_other_one(self):
+        gate = threading.Semaphore(0)
+        self.addCleanup(gate.release, 2)
+
+        def answer(peer, request):
+            gate.acquire()
+            peer.json({})
+        other = FakeWorker(self, answer, models=["n"])
+        self.node = self.serve(self.worker, other, options=["--workers.max_inflight", "1"])
+        asked, early = [self.begin()], self.ask("n 1", model="n")
+        harness.wait_until(lambda: self.served(other) == ["n 1"], "both are busy")
+        asked += [self.wait(f"m {i}") for i in range(20)]
+        late = self.wait("n 2", model="n")
+        gate.release(2)
+        self.assertEqual([read_answer(s)[0] for s in (early, late)], [200, 200])
+        self.finish(*asked)
+
     def test_without_a_time_to_wait_nobody_waits(self):
         self.serve_one_at_a_time("--timeouts.queue", "0s")
         asked = [self.begin(), self.ask("second")]
