@@ -120,6 +120,30 @@ refuse(struct control_queue *cq, uint64_t id, enum wait_event why,
     tell(cq, &what);
 }
 
+/* Workers that lanes fall back to where nobody else is left; one on trial is
+ * somebody. */
+static struct worker_set
+last_resorts(const struct fleet_view *view)
+{
+    struct worker_set set = worker_set_or(&view->suspect, &view->ejected);
+
+    return worker_set_minus(&set, &view->trial);
+}
+
+/* Whether there are some of either kind that were not of it before. */
+static bool
+look_at_view(struct control_queue *cq)
+{
+    const struct fleet_view *view = fleet_view_get(cq->node->board);
+    struct worker_set last = last_resorts(view);
+    struct worker_set more = worker_set_minus(&view->eligible, &cq->eligible);
+    struct worker_set less = worker_set_minus(&last, &cq->last);
+
+    cq->eligible = view->eligible;
+    cq->last = last;
+    return !worker_set_empty(&more) || !worker_set_empty(&less);
+}
+
 static void ON_CONTROL
 take_wait(struct control_queue *cq, const struct fact_wait *fact,
           uint64_t now_us)
@@ -140,7 +164,7 @@ take_wait(struct control_queue *cq, const struct fact_wait *fact,
     };
 
     if (queue_waiting(cq->queue) == 0) {
-        cq->eligible = fleet_view_get(cq->node->board)->eligible;
+        (void)look_at_view(cq); /* it was elected by what is true now */
     }
     int outcome = queue_add(cq->queue, &request, now_us, &gone);
     CHECK(outcome != QUEUE_E_TWICE); /* a lane's ids are all different */
@@ -192,16 +216,19 @@ static void
 list_room(const struct control_queue *cq, uint32_t room[WORKERS_MAX])
 {
     const struct fleet_board *board = cq->node->board;
-    struct worker_set may = fleet_view_candidates(fleet_view_get(board), board);
+    const struct fleet_view *view = fleet_view_get(board);
+    struct worker_set may = fleet_view_candidates(view, board);
+    struct worker_set last = last_resorts(view);
 
+    may = worker_set_or(&may, &last);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         room[slot] =
             worker_set_has(&may, slot) ? fleet_board_room(board, slot) : 0;
     }
 }
 
-/* Workers came that may be for those who wait: only an election knows. They
- * keep their deadlines. */
+/* Workers came that may be for those who wait, or are for them only if nobody
+ * else is: only an election knows. They keep their deadlines. */
 static void ON_CONTROL
 start_over(struct control_queue *cq)
 {
@@ -211,18 +238,6 @@ start_over(struct control_queue *cq)
         bool left = queue_leave(cq->queue, id);
         CHECK(left);
         tell(cq, &(struct wait_told){.id = id, .event = WAIT_AGAIN});
-    }
-}
-
-static void ON_CONTROL
-look_at_view(struct control_queue *cq)
-{
-    const struct fleet_view *view = fleet_view_get(cq->node->board);
-    struct worker_set more = worker_set_minus(&view->eligible, &cq->eligible);
-
-    cq->eligible = view->eligible;
-    if (!worker_set_empty(&more)) {
-        start_over(cq);
     }
 }
 
@@ -266,7 +281,9 @@ control_queue_look(struct control_queue *cq, uint64_t now_us)
     if (queue_waiting(cq->queue) == 0 && !cq->known) {
         return cq->given_count != 0 ? now_us + GIVEN_US : UINT64_MAX;
     }
-    look_at_view(cq);
+    if (look_at_view(cq)) {
+        start_over(cq);
+    }
     list_room(cq, room);
     while (cq->given_count < CONTROL_QUEUE_GIVEN_MAX &&
            queue_next(cq->queue, room, now_us, &out)) {

@@ -34,6 +34,7 @@ struct control_queue {
     const struct speed *speed;
     struct queue *queue;
     struct worker_set eligible; /* when it was last looked at */
+    struct worker_set last;     /* the same: last resorts */
     bool known;                 /* some worker's numbers are on the board */
     uint32_t given_count;
     struct control_queue_given {

@@ -6,6 +6,20 @@ from fake_worker import FakeWorker
 from test_proxy import CHAT, Proxy, chat, read_answer, request_bytes
 
 
+class Mute(FakeWorker):
+    """Answers no check while it does not speak."""
+
+    def __init__(self, case, handler):
+        self.speaks = threading.Event()
+        self.speaks.set()
+        case.addCleanup(self.speaks.set)
+        super().__init__(case, handler)
+
+    def _own(self, peer, target):
+        self.speaks.wait(harness.IO_TIMEOUT_S)
+        return super()._own(peer, target)
+
+
 class Queue(Proxy):
     def setUp(self):
         super().setUp()
@@ -148,6 +162,15 @@ class Queue(Proxy):
                                 {"url": other.url})
         self.assertLess(added.status, 300, added.text)
         harness.wait_until(lambda: self.served(other) == ["second"], "the new worker has it")
+        self.finish(first, second)
+
+    def test_who_waits_falls_back_to_a_worker_that_answers_no_check(self):
+        self.worker = Mute(self, self.answer)
+        self.serve_one_at_a_time("--health.interval", "100ms", "--health.timeout", "100ms",
+                                 "--health.failures", "1")
+        first, second = self.begin(), self.wait("second")
+        self.worker.speaks.clear()
+        harness.wait_until(lambda: self.eligible(self.node) == 0, "it is down")
         self.finish(first, second)
 
     def test_a_model_that_is_full_holds_up_no_other_one(self):
