@@ -25,7 +25,8 @@
  *   tier          device or gpu, host or cpu, disk, external
  *
  * A member that is null is as good as absent. Other members and types are
- * skipped, so heartbeats may be events. Anything that breaks the contract is counted under its reason and skipped.
+ * skipped, so heartbeats may be events. Anything that breaks the contract is
+ * counted under its reason and skipped.
  *
  * Continuity. A source that numbers its events proves that none is missing: an
  * id ends in a decimal number that grows by one with each event, after a prefix

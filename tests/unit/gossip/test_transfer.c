@@ -132,7 +132,9 @@ Test(gossip_transfer, an_engine_that_restarts_meanwhile_ends_it)
     cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
 }
 
-Test(gossip_transfer, a_server_that_dies_leaves_nothing_half)
+/* One page of the state has come, and more are wanted. */
+static void
+begin_state(void)
 {
     lab.nodes[0].halts = true;
     lab_link(&lab, 0, 1);
@@ -140,6 +142,11 @@ Test(gossip_transfer, a_server_that_dies_leaves_nothing_half)
     lab_export(&lab, 0);
     lab_carry(&lab);
     cr_assert(lab.nodes[1].stale);
+}
+
+Test(gossip_transfer, a_server_that_dies_leaves_nothing_half)
+{
+    begin_state();
     cr_assert_gt(lab_held(&lab, 1), 0);
     lab_unlink(&lab, 0, 1);
     lab_carry(&lab);
@@ -226,12 +233,7 @@ Test(gossip_transfer, a_torn_state_is_given_to_nobody)
     for (uint32_t i = 0; i < 500; i++) {
         lab_read(&lab, 0, i, EVENT_STORE, i);
     }
-    lab.nodes[0].halts = true;
-    lab_link(&lab, 0, 1);
-    lab_carry(&lab);
-    lab_export(&lab, 0);
-    lab_carry(&lab);
-    cr_assert(lab.nodes[1].stale);
+    begin_state();
     lab_link(&lab, 1, 2);
     lab_carry(&lab);
     lab_run(&lab, 100);
@@ -268,12 +270,7 @@ make_older(void)
 
 Test(gossip_transfer, a_page_of_an_older_state_ends_it)
 {
-    lab.nodes[0].halts = true;
-    lab_link(&lab, 0, 1);
-    lab_carry(&lab);
-    lab_export(&lab, 0);
-    lab_carry(&lab);
-    cr_assert(lab.nodes[1].stale);
+    begin_state();
     lab_export(&lab, 0);
     make_older();
     lab_carry(&lab);
