@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """House limits a machine can see: file length, words left behind, sleeps in
-tests, fixtures that no test runs with, atomics outside the index, two files
-with one name, and what stands at the top level."""
+tests, fixtures that no test runs with, atomics outside the index, suffixes of
+numbers in lower case, two files with one name, and what stands at the top level."""
 import collections
 import pathlib
 import re
@@ -13,6 +13,8 @@ TOP = {"node", "mesh", "index", "gossip", "storage", "tests", "chaos", "deploy",
 LEFT_BEHIND = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 SLEEP = re.compile(r"\b(u|nano)?sleep\s*\(")
 ATOMIC = re.compile(r"<stdatomic\.h>|__atomic_|_Atomic\b")
+STRING = re.compile(r'"(\\.|[^"\\])*"')
+SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|[0-9]+)(u|l|u?ll?|ll?u)\b|\b[0-9]+\.[0-9]*f\b")
 ROOMS = ["node", "mesh", "index", "gossip", "storage", "chaos", "tests"]
 
 faults = []
@@ -33,6 +35,8 @@ for room in ROOMS:
                 faults.append(f"{path}:{n}: a test must not sleep")
             if room not in ("index", "tests") and ATOMIC.search(line):
                 faults.append(f"{path}:{n}: atomics live in index/ only")
+            if SUFFIX.search(STRING.sub("", line)):
+                faults.append(f"{path}:{n}: a number's suffix is in capitals: {line.strip()}")
 faults += [f"one name for {' and '.join(paths)}"
            for paths in named.values() if len(paths) > 1]
 for path in sorted(pathlib.Path("tests/unit").rglob("test_*.c")):
