@@ -79,6 +79,7 @@ struct engine_call {
     char event[ENGINE_EVENT_TOKENS * ENGINE_TOKEN_BYTES_MAX];
     size_t event_len;   /* text that was not sent yet, ... */
     uint32_t event_due; /* ... and goes out with this token */
+    uint32_t events;    /* of a streamed response, that were written */
     struct engine_split split;
     struct engine_server *server;
 };
@@ -282,12 +283,10 @@ void engine_reply_put(struct engine_server *server,
  * added to server->out: what a stream begins with, a token, what it ends with,
  * and a whole answer.
  */
-void engine_own_begin(struct engine_server *server,
-                      const struct engine_call *call);
-void engine_own_token(struct engine_server *server,
-                      const struct engine_call *call, struct slice text);
-void engine_own_end(struct engine_server *server,
-                    const struct engine_call *call,
+void engine_own_begin(struct engine_server *server, struct engine_call *call);
+void engine_own_token(struct engine_server *server, struct engine_call *call,
+                      struct slice text);
+void engine_own_end(struct engine_server *server, struct engine_call *call,
                     const struct engine_usage *usage);
 void engine_own_whole(struct engine_server *server,
                       const struct engine_call *call,

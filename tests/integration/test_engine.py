@@ -222,6 +222,21 @@ class Tokens(EngineCase):
         self.assertEqual(completion[0]["token_ids"],
                          self.ask({"prompt": TEXT}, "/tokenize")["tokens"])
 
+    def check_response_events(self, events, text):
+        """Clients build the answer from its items, as each is begun and done."""
+        self.assertEqual([e["sequence_number"] for e in events], list(range(len(events))))
+        self.assertEqual(
+            [e["type"].removeprefix("response.") for e in events],
+            ["created", "in_progress", "output_item.added", "content_part.added",
+             *["output_text.delta"] * 3, "output_text.done", "content_part.done",
+             "output_item.done", "completed"])
+        self.assertEqual(events[2]["item"]["content"], [])
+        self.assertEqual((events[-4]["text"], events[-3]["part"]["text"]), (text, text))
+        self.assertEqual(events[-1]["response"]["output"], [events[-2]["item"]])
+        self.assertEqual(events[-2]["item"]["content"], [events[-3]["part"]])
+        self.assertEqual({e["item_id"] for e in events if "item_id" in e},
+                         {events[-2]["item"]["id"]})
+
     def test_every_api_is_answered_and_rendered_in_its_shape(self):
         say = [{"role": "user", "content": TEXT}]
         for path, body in (("/v1/responses", {"instructions": "be kind", "input": TEXT}),
@@ -250,6 +265,8 @@ class Tokens(EngineCase):
                 self.assertEqual(len(said), 3)
                 self.assertEqual("".join(said), text)
                 self.assertIn(events[-1]["type"], ("response.completed", "message_stop"))
+                if "input" in body:
+                    self.check_response_events(events, text)
         self.assertEqual(self.ask({"messages": say}, "/v1/messages/count_tokens"), {
             "input_tokens": len(self.ask({"messages": say}, "/v1/messages/render")["token_ids"])})
         spoken = self.ask({"input": TEXT}, "/v1/responses/render")["token_ids"]
