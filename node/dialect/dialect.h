@@ -4,9 +4,9 @@
  * of theirs: so that a client gets its own API from engines that do not have it.
  *
  *   dialect_request(api, body, salt, each, &out, &why)  what the engine is sent
- *   dialect_answer(api, chat, &out)               its whole answer
+ *   dialect_answer(api, asked, chat, &out)        its whole answer
  *   dialect_error(api, status, body, &out)        its error
- *   dialect_stream_init(&s, api, &out);
+ *   dialect_stream_init(&s, api, asked, &out);
  *   dialect_stream_give(&s, piece) ...            bytes of its stream
  *   dialect_stream_end(&s)                        the stream's end
  *
@@ -28,10 +28,13 @@
  * One of Responses, without anything stored:
  *
  *   instructions          a message of the system's
- *   input                 messages; developer: system; reasoning is left out
+ *   input                 messages; developer: system
+ *   reasoning             reasoning_content, of the assistant's message
  *   function_call         tool_calls, of the assistant's message before them
  *   function_call_output  a message of the role tool
- *   tools, tool_choice    functions
+ *   tools, tool_choice    functions; of a namespace, with its name before theirs
+ *                         (SPACE__NAME, and back in the answer); the vendor's own
+ *                         are left out, and the model does not hear of them
  *   text.format           response_format; reasoning.effort: reasoning_effort
  *   max_output_tokens, temperature, top_p, parallel_tool_calls, stream, user
  *
@@ -41,7 +44,7 @@
  * messages, tools and chat_template_kwargs, and whose answer has a `count`.
  *
  * cache_control is for caches that need to be told; engines' do not. What has
- * no counterpart (documents that are no text, the vendors' own tools, what is
+ * no counterpart (documents that are no text, Anthropic's own tools, what is
  * stored) is refused by name, rather than left out.
  *
  * Role: core. Owns: nothing but a stream's buffers. Thread: one owner.
@@ -80,10 +83,10 @@ enum dialect {
 bool dialect_request(enum dialect api, struct slice body, struct slice salt,
                      bool each, struct buf *out, const char **why) MUST_CHECK;
 
-/* Adds the answer for a whole chat completion, or for a count. False: it is
- * none, its engine gave it up, or out is full. */
-bool dialect_answer(enum dialect api, struct slice chat, struct buf *out)
-    MUST_CHECK;
+/* Adds the answer for a whole chat completion, or for a count. asked: the client's
+ * body. False: it is none, its engine gave it up, or out is full. */
+bool dialect_answer(enum dialect api, struct slice asked, struct slice chat,
+                    struct buf *out) MUST_CHECK;
 
 /* Adds an engine's error of that status (400 to 599) in the API's form. */
 void dialect_error(enum dialect api, unsigned status, struct slice body,
@@ -130,18 +133,20 @@ struct dialect_stream {
     uint32_t id_len;   /* of the chat's id, at the end of name */
     uint32_t call_len; /* of a call's id, then its name, before text */
     uint32_t call_name_len;
-    struct buf name;  /* the first members of the response */
-    struct buf items; /* the whole ones */
-    struct buf text;  /* raw, of the open one */
+    struct buf name;   /* the first members of the response */
+    struct buf items;  /* the whole ones */
+    struct buf text;   /* raw, of the open one */
+    struct buf spaces; /* names of the request's namespaces */
 
     /* Of Messages. */
     uint32_t stop_len;
     char stop[DIALECT_STOP_MAX]; /* raw: the stop sequence that ended it */
 };
 
-/* Events are added to out, which is borrowed. Allocates nothing yet. */
+/* Events are added to out, which is borrowed. asked: the client's body, which is
+ * not kept. */
 void dialect_stream_init(struct dialect_stream *s, enum dialect api,
-                         struct buf *out);
+                         struct slice asked, struct buf *out);
 
 /* Frees its buffers. */
 void dialect_stream_fini(struct dialect_stream *s);

@@ -84,13 +84,14 @@ put_count(struct slice json, struct buf *out)
 }
 
 bool
-dialect_answer(enum dialect api, struct slice json, struct buf *out)
+dialect_answer(enum dialect api, struct slice asked, struct slice json,
+               struct buf *out)
 {
     struct dialect_chat chat;
     bool some = false;
 
     if (api == DIALECT_RESPONSES) {
-        return dialect_response_answer(json, out);
+        return dialect_response_answer(asked, json, out);
     }
     if (api == DIALECT_COUNT) {
         return put_count(json, out);

@@ -15,7 +15,9 @@ struct dialect_making {
     bool each;       /* a stream tells the usage with each event */
     bool some;       /* the list being written has an item */
     bool speaks;     /* the assistant's message is open, ... */
-    bool calls;      /* ... and the list of its tool calls */
+    bool thinks;     /* ... its reasoning is written, ... */
+    bool says;       /* ... its content, ... */
+    bool calls;      /* ... and the list of its tool calls is open */
 };
 
 /* It cannot be made; the first reason stays. */

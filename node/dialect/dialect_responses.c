@@ -1,5 +1,6 @@
 /* A request of /v1/responses as a chat request. */
 #include "node/dialect/dialect_making_internal.h"
+#include "node/dialect/dialect_responses_internal.h"
 
 #define STORED                                                        \
     "it goes on with what an engine has stored, and engines without " \
@@ -14,11 +15,14 @@ enum {
     ITEM_NAME,
     ITEM_ARGUMENTS,
     ITEM_OUTPUT,
+    ITEM_SPACE,
+    ITEM_SUMMARY,
     ITEM_MEMBERS
 };
 
 static const char *const item_names[ITEM_MEMBERS] = {
-    "type", "role", "content", "call_id", "name", "arguments", "output",
+    "type",      "role",   "content",   "call_id", "name",
+    "arguments", "output", "namespace", "summary",
 };
 
 enum {
@@ -130,14 +134,79 @@ put_content(struct dialect_making *m, const struct dialect_value *content)
     }
 }
 
-/* What the assistant says and the calls that follow it are one message. */
+/* What the assistant thinks and says and the calls that follow are one message. */
+static void
+begin_message(struct dialect_making *m)
+{
+    if (!m->speaks) {
+        dialect_next(m);
+        buf_add_text(m->out, "{\"role\":\"assistant\"");
+        m->speaks = true;
+    }
+}
+
 static void
 end_message(struct dialect_making *m)
 {
     buf_add_text(m->out, m->calls ? "]" : "");
+    if (m->speaks && !m->says) { /* engines want one where there are no calls */
+        buf_add_text(m->out,
+                     m->calls ? ",\"content\":null" : ",\"content\":\"\"");
+    }
     buf_add_text(m->out, m->speaks ? "}" : "");
     m->calls = false;
+    m->says = false;
+    m->thinks = false;
     m->speaks = false;
+}
+
+/* The first part of it; false: there is none. */
+static bool
+first_text(struct dialect_making *m, const struct dialect_value *parts,
+           struct slice *text)
+{
+    static const char *const names[] = {"text"};
+    struct dialect_items items;
+    struct dialect_value part;
+    struct dialect_value value;
+
+    dialect_items_init(&items, parts);
+    if (!dialect_items_next(&items, &part) ||
+        !dialect_open(m, &part, names, 1, &value)) {
+        return false;
+    }
+    *text = value.text;
+    return text->len != 0;
+}
+
+/* What is encrypted nobody here can read. */
+static void
+put_reasoning(struct dialect_making *m,
+              const struct dialect_value v[ITEM_MEMBERS])
+{
+    struct slice text;
+
+    if (!first_text(m, &v[ITEM_CONTENT], &text) &&
+        !first_text(m, &v[ITEM_SUMMARY], &text)) {
+        return;
+    }
+    if (m->calls || m->thinks) {
+        end_message(m);
+    }
+    begin_message(m);
+    buf_add_text(m->out, ",\"reasoning_content\":\"");
+    buf_add_slice(m->out, text);
+    buf_add_text(m->out, "\"");
+    m->thinks = true;
+}
+
+/* A function's name, of a namespace's with that before it, without quotes. */
+static void
+put_name(struct dialect_making *m, struct slice space, struct slice name)
+{
+    buf_add_slice(m->out, space);
+    buf_add_text(m->out, space.len != 0 ? DIALECT_SPACE_END : "");
+    buf_add_slice(m->out, name);
 }
 
 static void
@@ -145,17 +214,13 @@ put_call(struct dialect_making *m, const struct dialect_value v[ITEM_MEMBERS])
 {
     bool text = v[ITEM_ARGUMENTS].kind == PULL_STRING;
 
-    if (!m->speaks) {
-        dialect_next(m);
-        buf_add_text(m->out, "{\"role\":\"assistant\",\"content\":null");
-        m->speaks = true;
-    }
+    begin_message(m);
     buf_add_text(m->out, m->calls ? "," : ",\"tool_calls\":[");
     m->calls = true;
     buf_add_text(m->out, "{\"id\":\"");
     buf_add_slice(m->out, v[ITEM_CALL].text);
     buf_add_text(m->out, "\",\"type\":\"function\",\"function\":{\"name\":\"");
-    buf_add_slice(m->out, v[ITEM_NAME].text);
+    put_name(m, v[ITEM_SPACE].text, v[ITEM_NAME].text);
     buf_add_text(m->out, "\",\"arguments\":");
     buf_add_slice(m->out, text ? v[ITEM_ARGUMENTS].raw : SLICE("\"{}\""));
     buf_add_text(m->out, "}}");
@@ -164,6 +229,7 @@ put_call(struct dialect_making *m, const struct dialect_value v[ITEM_MEMBERS])
 static void
 put_output(struct dialect_making *m, const struct dialect_value v[ITEM_MEMBERS])
 {
+    end_message(m);
     dialect_next(m);
     buf_add_text(m->out, "{\"role\":\"tool\",\"tool_call_id\":\"");
     buf_add_slice(m->out, v[ITEM_CALL].text);
@@ -179,8 +245,19 @@ put_message(struct dialect_making *m,
     const struct dialect_value *role = &v[ITEM_ROLE];
     bool developer = dialect_is(role, "developer");
 
+    if (dialect_is(role, "assistant")) {
+        if (m->says || m->calls) {
+            end_message(m);
+        }
+        begin_message(m);
+        buf_add_text(m->out, ",\"content\":");
+        put_content(m, &v[ITEM_CONTENT]);
+        m->says = true;
+        return;
+    }
+    end_message(m);
     if (!developer && !dialect_is(role, "user") &&
-        !dialect_is(role, "assistant") && !dialect_is(role, "system")) {
+        !dialect_is(role, "system")) {
         dialect_refuse(m, "a message has no role that is known");
         return;
     }
@@ -189,8 +266,7 @@ put_message(struct dialect_making *m,
     buf_add_slice(m->out, developer ? SLICE("\"system\"") : role->raw);
     buf_add_text(m->out, ",\"content\":");
     put_content(m, &v[ITEM_CONTENT]);
-    m->speaks = dialect_is(role, "assistant");
-    buf_add_text(m->out, m->speaks ? "" : "}");
+    buf_add_text(m->out, "}");
 }
 
 static void
@@ -204,13 +280,9 @@ put_item(struct dialect_making *m, const struct dialect_value *item)
     const struct dialect_value *type = &v[ITEM_TYPE];
     if (dialect_is(type, "function_call")) {
         put_call(m, v);
-        return;
-    }
-    if (dialect_is(type, "reasoning")) {
-        return;
-    }
-    end_message(m);
-    if (dialect_is(type, "function_call_output")) {
+    } else if (dialect_is(type, "reasoning")) {
+        put_reasoning(m, v);
+    } else if (dialect_is(type, "function_call_output")) {
         put_output(m, v);
     } else if (type->kind == PULL_END || dialect_is(type, "message")) {
         put_message(m, v);
@@ -252,27 +324,79 @@ put_input(struct dialect_making *m, const struct dialect_value *instructions,
 
 /* Tools */
 
-static void
-put_tool(struct dialect_making *m, const struct dialect_value *tool)
-{
-    static const char *const names[] = {"type", "name", "description",
-                                        "parameters", "strict"};
-    struct dialect_value v[5];
+enum {
+    TOOL_TYPE,
+    TOOL_NAME,
+    TOOL_ABOUT,
+    TOOL_SCHEMA,
+    TOOL_STRICT,
+    TOOL_TOOLS,
+    TOOL_MEMBERS
+};
 
-    if (!dialect_open(m, tool, names, 5, v)) {
+static void
+put_function(struct dialect_making *m, struct slice space,
+             const struct dialect_value v[TOOL_MEMBERS])
+{
+    if (v[TOOL_NAME].kind != PULL_STRING) {
+        dialect_refuse(m, "a function has no name");
         return;
     }
-    if (!dialect_is(&v[0], "function") || v[1].kind != PULL_STRING) {
-        dialect_refuse(m, "a tool is no function");
-        return;
-    }
-    dialect_next(m);
-    buf_add_text(m->out, "{\"type\":\"function\",\"function\":{\"name\":");
-    buf_add_slice(m->out, v[1].raw);
-    dialect_put(m->out, "description", &v[2]);
-    dialect_put(m->out, "parameters", &v[3]);
-    dialect_put(m->out, "strict", &v[4]);
+    buf_add_text(m->out, m->some ? "," : ",\"tools\":[");
+    m->some = true;
+    buf_add_text(m->out, "{\"type\":\"function\",\"function\":{\"name\":\"");
+    put_name(m, space, v[TOOL_NAME].text);
+    buf_add_text(m->out, "\"");
+    dialect_put(m->out, "description", &v[TOOL_ABOUT]);
+    dialect_put(m->out, "parameters", &v[TOOL_SCHEMA]);
+    dialect_put(m->out, "strict", &v[TOOL_STRICT]);
     buf_add_text(m->out, "}}");
+}
+
+static const char *const tool_names[TOOL_MEMBERS] = {
+    "type", "name", "description", "parameters", "strict", "tools",
+};
+
+static void
+put_space(struct dialect_making *m, const struct dialect_value v[TOOL_MEMBERS])
+{
+    struct dialect_items items;
+    struct dialect_value item;
+    struct dialect_value inner[TOOL_MEMBERS];
+
+    dialect_items_init(&items, &v[TOOL_TOOLS]);
+    while (m->why == NULL && dialect_items_next(&items, &item)) {
+        if (dialect_open(m, &item, tool_names, TOOL_MEMBERS, inner) &&
+            dialect_is(&inner[TOOL_TYPE], "function")) {
+            put_function(m, v[TOOL_NAME].text, inner);
+        }
+    }
+}
+
+/* What is no function, the vendor's servers would run: the model is not told of
+ * it. */
+static void
+put_tools(struct dialect_making *m, const struct dialect_value *tools)
+{
+    struct dialect_items items;
+    struct dialect_value item;
+    struct dialect_value v[TOOL_MEMBERS];
+
+    m->some = false;
+    dialect_items_init(&items, tools);
+    while (m->why == NULL && dialect_items_next(&items, &item)) {
+        if (!dialect_open(m, &item, tool_names, TOOL_MEMBERS, v)) {
+            return;
+        }
+        if (dialect_is(&v[TOOL_TYPE], "function")) {
+            put_function(m, SLICE(""), v);
+        } else if (dialect_is(&v[TOOL_TYPE], DIALECT_SPACE)) {
+            put_space(m, v);
+        }
+    }
+    if (m->some) {
+        buf_add_text(m->out, "]");
+    }
 }
 
 static void
@@ -296,25 +420,6 @@ put_choice(struct dialect_making *m, const struct dialect_value *choice)
                          "\"function\":{\"name\":");
     buf_add_slice(m->out, v[1].raw);
     buf_add_text(m->out, "}}");
-}
-
-static void
-put_tools(struct dialect_making *m, const struct dialect_value *tools)
-{
-    struct dialect_items items;
-    struct dialect_value item;
-
-    dialect_items_init(&items, tools);
-    m->some = false;
-    while (m->why == NULL && dialect_items_next(&items, &item)) {
-        if (!m->some) {
-            buf_add_text(m->out, ",\"tools\":[");
-        }
-        put_tool(m, &item);
-    }
-    if (m->some) {
-        buf_add_text(m->out, "]");
-    }
 }
 
 /* The rest */

@@ -3,6 +3,7 @@
 #include "node/dialect/dialect_responses_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 void
 dialect_response_name(struct buf *out, const struct dialect_chat *chat)
@@ -97,14 +98,76 @@ dialect_item_put_part(struct buf *out, enum dialect_block kind,
     buf_add_text(out, "\"}");
 }
 
+/* Namespaces */
+
+void
+dialect_spaces_read(struct slice asked, struct buf *out)
+{
+    static const char *const outer[] = {"tools"};
+    static const char *const names[] = {"type", "name"};
+    struct dialect_value tools;
+    struct dialect_items items;
+    struct dialect_value item;
+    struct dialect_value v[2];
+
+    if (asked.len == 0 ||
+        memmem(asked.ptr, asked.len, DIALECT_SPACE,
+               sizeof(DIALECT_SPACE) - 1) == NULL ||
+        !dialect_members(asked, outer, 1, &tools)) {
+        return;
+    }
+    dialect_items_init(&items, &tools);
+    while (dialect_items_next(&items, &item)) {
+        if (dialect_members(item.raw, names, 2, v) &&
+            dialect_is(&v[0], DIALECT_SPACE) && v[1].text.len != 0) {
+            buf_add_slice(out, v[1].text);
+            buf_add_text(out, "\"");
+        }
+    }
+}
+
+/* Cuts its namespace off a function's name: the longest that fits. */
+static struct slice
+cut_space(struct slice spaces, struct slice *name)
+{
+    struct slice best = SLICE("");
+    size_t cut = 0;
+
+    while (spaces.len != 0) {
+        const char *quote = memchr(spaces.ptr, '"', spaces.len);
+        CHECK(quote != NULL);
+        struct slice space = {spaces.ptr, (size_t)(quote - spaces.ptr)};
+        spaces.len -= space.len + 1;
+        spaces.ptr += space.len + 1;
+        size_t len = space.len + sizeof(DIALECT_SPACE_END) - 1;
+        if (len < name->len && len > cut &&
+            memcmp(name->ptr, space.ptr, space.len) == 0 &&
+            memcmp(name->ptr + space.len, DIALECT_SPACE_END, len - space.len) ==
+                0) {
+            best = space;
+            cut = len;
+        }
+    }
+    name->ptr += cut;
+    name->len -= cut;
+    return best;
+}
+
 /* A call's members, which are there from its begin. */
 static void
 put_call(struct buf *out, const struct dialect_item *item)
 {
+    struct slice name = item->name;
+    struct slice space = cut_space(item->spaces, &name);
+
     buf_add_text(out, ",\"type\":\"function_call\",\"call_id\":\"");
     buf_add_slice(out, item->call_id);
+    if (space.len != 0) {
+        buf_add_text(out, "\",\"namespace\":\"");
+        buf_add_slice(out, space);
+    }
     buf_add_text(out, "\",\"name\":\"");
-    buf_add_slice(out, item->name);
+    buf_add_slice(out, name);
     buf_add_text(out, "\",\"arguments\":\"");
     buf_add_slice(out, item->text);
     buf_add_text(out, "\"");
@@ -148,9 +211,9 @@ add_item(struct buf *out, struct dialect_item *item, enum dialect_block kind,
 }
 
 static bool
-put_items(struct buf *out, const struct dialect_chat *chat)
+put_items(struct buf *out, const struct dialect_chat *chat, struct slice spaces)
 {
-    struct dialect_item item = {.id = chat->id.text};
+    struct dialect_item item = {.id = chat->id.text, .spaces = spaces};
     struct dialect_items items;
     struct dialect_value value;
     struct dialect_call call;
@@ -174,26 +237,31 @@ put_items(struct buf *out, const struct dialect_chat *chat)
 }
 
 bool
-dialect_response_answer(struct slice json, struct buf *out)
+dialect_response_answer(struct slice asked, struct slice json, struct buf *out)
 {
     struct dialect_chat chat;
+    struct buf spaces;
     struct buf name;
     struct buf items;
 
     if (!dialect_chat_read_whole(json, &chat)) {
         return false;
     }
+    buf_init(&spaces, DIALECT_EVENT_MAX);
     buf_init(&name, DIALECT_EVENT_MAX);
     buf_init(&items, out->max_bytes);
+    dialect_spaces_read(asked, &spaces);
     dialect_response_name(&name, &chat);
-    bool good = put_items(&items, &chat);
+    bool good = put_items(&items, &chat, buf_slice(&spaces));
     const struct dialect_response whole = {
         .items = buf_slice(&items),
         .reason = dialect_response_reason(&chat.finish),
         .usage = &chat.usage,
     };
     dialect_response_put(out, buf_slice(&name), &whole);
-    good = good && !name.failed && !items.failed && !out->failed;
+    good =
+        good && !spaces.failed && !name.failed && !items.failed && !out->failed;
+    buf_fini(&spaces);
     buf_fini(&name);
     buf_fini(&items);
     return good;

@@ -8,6 +8,11 @@
 
 #include "node/dialect/dialect_chat_internal.h"
 
+/* A tool of this type is a list of functions. A chat's have its name before theirs,
+ * with that between them, as in vLLM. */
+#define DIALECT_SPACE     "namespace"
+#define DIALECT_SPACE_END "__"
+
 /* Slices are raw, as between the quotes of JSON. */
 struct dialect_item {
     enum dialect_block kind;
@@ -16,7 +21,8 @@ struct dialect_item {
     struct slice id; /* of the chat */
     struct slice call_id;
     struct slice name;
-    struct slice text; /* or a call's arguments */
+    struct slice text;   /* or a call's arguments */
+    struct slice spaces; /* of the request: dialect_spaces_read() */
 };
 
 struct dialect_response {
@@ -25,6 +31,9 @@ struct dialect_response {
                            has just begun */
     const struct dialect_usage *usage; /* NULL: not known */
 };
+
+/* Adds the names of a request's namespaces, with a quote behind each. */
+void dialect_spaces_read(struct slice asked, struct buf *out);
 
 /* Adds "id":"resp_...","object":... up to the model. */
 void dialect_response_name(struct buf *out, const struct dialect_chat *chat);
@@ -48,6 +57,7 @@ void dialect_item_put_part(struct buf *out, enum dialect_block kind,
 void dialect_item_put(struct buf *out, const struct dialect_item *item);
 
 /* As dialect_answer(). */
-bool dialect_response_answer(struct slice json, struct buf *out) MUST_CHECK;
+bool dialect_response_answer(struct slice asked, struct slice json,
+                             struct buf *out) MUST_CHECK;
 
 #endif

@@ -72,6 +72,7 @@ item_of(const struct dialect_stream *s, bool open)
         .call_id = {text, s->call_len},
         .name = {text + s->call_len, s->call_name_len},
         .text = {text + before, s->text.len - before},
+        .spaces = buf_slice(&s->spaces),
     };
 }
 

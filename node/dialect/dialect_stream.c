@@ -1,4 +1,5 @@
 /* A chat's stream as that of another API: which block is open, when it ends. */
+#include "node/dialect/dialect_responses_internal.h"
 #include "node/dialect/dialect_stream_internal.h"
 
 #include <string.h>
@@ -6,13 +7,18 @@
 #include "node/text/finish.h"
 
 void
-dialect_stream_init(struct dialect_stream *s, enum dialect api, struct buf *out)
+dialect_stream_init(struct dialect_stream *s, enum dialect api,
+                    struct slice asked, struct buf *out)
 {
     memset(s, 0, sizeof(*s));
     sse_read_init(&s->sse, DIALECT_EVENT_MAX);
     buf_init(&s->name, DIALECT_EVENT_MAX);
     buf_init(&s->items, DIALECT_KEPT_MAX);
     buf_init(&s->text, DIALECT_KEPT_MAX);
+    buf_init(&s->spaces, DIALECT_EVENT_MAX);
+    if (api == DIALECT_RESPONSES) {
+        dialect_spaces_read(asked, &s->spaces);
+    }
     s->out = out;
     s->writer = api == DIALECT_RESPONSES ? &dialect_responses_writer
                                          : &dialect_messages_writer;
@@ -26,6 +32,7 @@ dialect_stream_fini(struct dialect_stream *s)
     buf_fini(&s->name);
     buf_fini(&s->items);
     buf_fini(&s->text);
+    buf_fini(&s->spaces);
 }
 
 static bool

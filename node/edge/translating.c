@@ -263,7 +263,8 @@ translating_begin(struct exchange *x)
     x->dialect.saying = saying;
     x->dialect.streams = true;
     buf_init(&saying->said, DIALECT_SAID_MAX);
-    dialect_stream_init(&saying->stream, x->dialect.api, &saying->said);
+    dialect_stream_init(&saying->stream, x->dialect.api, x->body,
+                        &saying->said);
     return true;
 }
 

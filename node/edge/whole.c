@@ -122,7 +122,7 @@ translate(const struct exchange *x, struct buf *out)
     struct slice body = {whole->ptr, whole->len};
     char error[HTTP_ERROR_ROOM];
     bool good = whole->status < 400 && !whole->over &&
-                dialect_answer(x->dialect.api, body, out);
+                dialect_answer(x->dialect.api, x->body, body, out);
 
     if (good) {
         return 200;

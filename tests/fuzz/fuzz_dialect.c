@@ -47,7 +47,7 @@ play(enum dialect api, struct slice in, size_t piece, struct buf *out)
     struct dialect_stream s;
     bool good = true;
 
-    dialect_stream_init(&s, api, out);
+    dialect_stream_init(&s, api, in, out);
     for (size_t at = 0; at < in.len && good; at += piece) {
         size_t len = in.len - at < piece ? in.len - at : piece;
         good = dialect_stream_give(&s, (struct slice){in.ptr + at, len});
@@ -73,7 +73,7 @@ try_all(enum dialect api, struct slice in)
         CHECK(why != NULL || out.failed);
     }
     buf_clear(&out);
-    if (dialect_answer(api, in, &out)) {
+    if (dialect_answer(api, in, in, &out)) {
         check_json(buf_slice(&out));
     }
     buf_clear(&out);

@@ -85,7 +85,7 @@ class Responses(Proxy):
         self.assertEqual(self.send(ask()).status, 200)  # it is known now
         for body, word in ((ask(previous_response_id="resp_1"), "stored"),
                            (ask(store=True), "store"), (ask(background=True), "store"),
-                           (ask(tools=[{"type": "web_search"}]), "no function")):
+                           (ask(input=[{"type": "computer_call"}]), "no message")):
             got = self.send(body)
             self.assertEqual((got.status, got.json()["error"]["code"]), (400, "not_translatable"))
             self.assertIn(word, got.json()["error"]["message"])

@@ -323,7 +323,8 @@ translate(struct slice chat, struct buf *out)
         return;
     }
     dialect_stream_init(
-        &s, w.way == WAY_MESSAGES ? DIALECT_MESSAGES : DIALECT_RESPONSES, out);
+        &s, w.way == WAY_MESSAGES ? DIALECT_MESSAGES : DIALECT_RESPONSES,
+        SLICE(""), out);
     if (!dialect_stream_give(&s, chat) || !dialect_stream_end(&s)) {
         fail("its translation is an error");
     }

@@ -60,6 +60,15 @@ compare(const json_t *vector, struct slice got)
     json_decref(read);
 }
 
+/* The request that it answers, as far as that matters. */
+static char *
+asked_of(const json_t *vector)
+{
+    const json_t *asked = json_object_get(vector, "asked");
+
+    return asked != NULL ? json_dumps(asked, 0) : strdup("");
+}
+
 Test(node_dialect, a_request_becomes_a_chat)
 {
     size_t i;
@@ -99,8 +108,11 @@ Test(node_dialect, a_chat_becomes_an_answer)
     json_array_foreach(json_object_get(vectors, "answers"), i, vector)
     {
         char *body = json_dumps(json_object_get(vector, "in"), 0);
+        char *asked = asked_of(vector);
         buf_clear(&out);
-        bool good = dialect_answer(api_of(vector), slice_of(body), &out);
+        bool good = dialect_answer(api_of(vector), slice_of(asked),
+                                   slice_of(body), &out);
+        free(asked);
         cr_assert_eq(good, json_object_get(vector, "out") != NULL, "%s",
                      text_of(vector, "name"));
         if (good) {
@@ -182,9 +194,11 @@ play(const json_t *vector, struct slice in, size_t piece)
     struct dialect_stream s;
     struct buf out;
     bool good = true;
+    char *asked = asked_of(vector);
 
     buf_init(&out, ROOM);
-    dialect_stream_init(&s, api_of(vector), &out);
+    dialect_stream_init(&s, api_of(vector), slice_of(asked), &out);
+    free(asked);
     for (size_t at = 0; at < in.len && good; at += piece) {
         size_t len = in.len - at < piece ? in.len - at : piece;
         good = dialect_stream_give(&s, (struct slice){in.ptr + at, len});
@@ -224,7 +238,7 @@ Test(node_dialect, nothing_is_taken_after_the_end)
     struct buf out;
 
     buf_init(&out, ROOM);
-    dialect_stream_init(&s, DIALECT_MESSAGES, &out);
+    dialect_stream_init(&s, DIALECT_MESSAGES, SLICE(""), &out);
     cr_assert_not(dialect_stream_give(&s, SLICE("data: [DONE]\n\n")));
     size_t len = out.len;
     cr_assert_not(dialect_stream_give(&s, SLICE("data: {}\n\n")));
@@ -247,7 +261,7 @@ Test(node_dialect, a_text_that_is_too_long_is_told_with_a_call_behind_it)
     memset(text, 'a', size);
     buf_init(&in, DIALECT_EVENT_MAX);
     buf_init(&out, DIALECT_SAID_MAX);
-    dialect_stream_init(&s, DIALECT_RESPONSES, &out);
+    dialect_stream_init(&s, DIALECT_RESPONSES, SLICE(""), &out);
     for (int i = 0; i < 5; i++) {
         buf_clear(&in);
         buf_printf(
