@@ -83,6 +83,9 @@ enum dialect {
 bool dialect_request(enum dialect api, struct slice body, struct slice salt,
                      bool each, struct buf *out, const char **why) MUST_CHECK;
 
+/* Why, where it names what only the engine that made it can have. */
+extern const char dialect_stored[];
+
 /* Adds the answer for a whole chat completion, or for a count. asked: the client's
  * body. False: it is none, its engine gave it up, or out is full. */
 bool dialect_answer(enum dialect api, struct slice asked, struct slice chat,

@@ -2,9 +2,9 @@
 #include "node/dialect/dialect_making_internal.h"
 #include "node/dialect/dialect_responses_internal.h"
 
-#define STORED                                                        \
-    "it goes on with what an engine has stored, and engines without " \
-    "/v1/responses store nothing"
+const char dialect_stored[] =
+    "it goes on with what an engine has stored, and engines without "
+    "/v1/responses store nothing";
 
 /* What stands where in an item, and in a part of its content. */
 enum {
@@ -287,7 +287,7 @@ put_item(struct dialect_making *m, const struct dialect_value *item)
     } else if (type->kind == PULL_END || dialect_is(type, "message")) {
         put_message(m, v);
     } else if (dialect_is(type, "item_reference")) {
-        dialect_refuse(m, STORED);
+        dialect_refuse(m, dialect_stored);
     } else {
         dialect_refuse(m, "an item of the input is no message, function call "
                           "or its output");
@@ -541,7 +541,7 @@ refusal(const struct dialect_value v[IN_MEMBERS])
 {
     if (v[IN_PREVIOUS].kind != PULL_END ||
         v[IN_CONVERSATION].kind != PULL_END || v[IN_PROMPT].kind != PULL_END) {
-        return STORED;
+        return dialect_stored;
     }
     if (v[IN_STORE].kind == PULL_TRUE || v[IN_BACKGROUND].kind == PULL_TRUE) {
         return "it asks to store its answer (store, background), and engines "

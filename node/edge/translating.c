@@ -224,14 +224,14 @@ translating_elect(struct exchange *x)
                                        x->pool->slot, lane_now_us(lane)));
 }
 
-/* A response that an engine does not keep (any more) is a 404, too: where there
- * is no chat for the request, it has the last word. */
+/* A response that an engine does not keep (any more) is a 404, too: of what is
+ * stored it has the last word. */
 bool
 translating_unknown(struct exchange *x, unsigned status)
 {
     return x->dialect.possible && !x->dialect.on && says_unknown(status) &&
            (x->dialect.api != DIALECT_RESPONSES || translating_prepare(x) ||
-            x->dialect.why == no_room);
+            x->dialect.why != dialect_stored);
 }
 
 void

@@ -91,6 +91,13 @@ class Responses(Proxy):
             self.assertIn(word, got.json()["error"]["message"])
         self.assertEqual(self.targets(worker), [RESPONSES, CHAT])
 
+    def test_what_cannot_be_a_chat_is_told_from_the_first(self):
+        worker = FakeWorker(self, without(chats))
+        self.serve(worker)
+        got = self.send(ask(input=[{"type": "computer_call"}]))
+        self.assertEqual((got.status, got.json()["error"]["code"]), (400, "not_translatable"))
+        self.assertIn("no message", got.json()["error"]["message"])
+
     def test_an_engine_that_keeps_responses_has_the_last_word(self):
         def gone(peer, _):
             peer.json({"error": {"message": "no such response", "code": 404}}, 404)
