@@ -148,8 +148,10 @@ cut_space(struct slice spaces, struct slice *name)
             cut = len;
         }
     }
-    name->ptr += cut;
-    name->len -= cut;
+    if (cut != 0) {
+        name->ptr += cut;
+        name->len -= cut;
+    }
     return best;
 }
 
