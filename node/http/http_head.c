@@ -361,12 +361,13 @@ http_head_is_hop(const struct http_head *head, const struct http_header *header)
     case HTTP_FIELD_TRANSFER_ENCODING:
     case HTTP_FIELD_UPGRADE:
         return true;
-    /* Where the message goes and ends: not a sender's to take away. */
+    /* Where the message goes and ends, and as what it is read: not a sender's
+     * to take away. */
     case HTTP_FIELD_HOST:
     case HTTP_FIELD_CONTENT_LENGTH:
+    case HTTP_FIELD_CONTENT_TYPE:
         return false;
     case HTTP_FIELD_OTHER:
-    case HTTP_FIELD_CONTENT_TYPE:
     case HTTP_FIELD_EXPECT:
     case HTTP_FIELD_TRAILER:
     case HTTP_FIELD_AUTHORIZATION:

@@ -160,8 +160,9 @@ const struct http_header *http_head_find_name(const struct http_head *head,
 /*
  * True when a proxy must not pass this header on: the hop-by-hop fields of
  * RFC 9110 section 7.6.1, and those named by the message's own Connection.
- * Host and Content-Length are never among them, whatever Connection names;
- * Transfer-Encoding always is, so a forwarded chunked body needs its own.
+ * Host, Content-Length and Content-Type are never among them, whatever
+ * Connection names; Transfer-Encoding always is, so a forwarded chunked body
+ * needs its own.
  */
 bool http_head_is_hop(const struct http_head *head,
                       const struct http_header *header);

@@ -42,6 +42,7 @@ class Bodies(IsolationCase):
     def setUp(self):
         super().setUp()
         self.bodies = []
+        self.types = []
         worker = FakeWorker(self, self.answer)
         self.node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0",
                                "--admin", "127.0.0.1:0", "--keys.file", self.file,
@@ -50,6 +51,7 @@ class Bodies(IsolationCase):
 
     def answer(self, peer, request):
         self.bodies.append(request.body)
+        self.types.append(request.headers.get("content-type"))
         if not request.json().get("stream"):
             peer.json({"id": "x", "choices": []})
             return
@@ -85,6 +87,15 @@ class Bodies(IsolationCase):
                 body = {"prompt": "x", **({"cache_salt": given} if given else {})}
                 seen.add(json.loads(self.sent(tenant, body))["cache_salt"])
         self.assertEqual(len(seen), 8)
+
+    def test_what_a_body_is_read_as_here_it_is_read_as_by_the_engine(self):
+        body = b'{"prompt":"x","cache_salt":"mine"}'
+        form = "multipart/form-data; boundary=b"
+        answer = harness.request(self.node.at("serve"), "POST", "/v1/completions", body,
+                                 {**self.headers("a"), "content-type": form,
+                                  "connection": "content-type"})
+        self.assertEqual(answer.status, 200, answer.text)
+        self.assertEqual(self.types[-1], form)
 
     def test_a_stream_that_asks_for_usage_has_the_salt_too(self):
         for more in (b'"cache_salt":"s","stream":true', b'"stream":true,"cache_salt":1',
