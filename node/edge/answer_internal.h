@@ -66,6 +66,8 @@ void response_send(struct upstream *up, const struct iovec *parts,
 bool rewriting_is_on(const struct exchange *x);
 /* Whether it goes out in chunks of our own. */
 bool rewriting_rechunks(const struct exchange *x);
+/* Whether its client sees where it ends; else the connection's end says so. */
+bool rewriting_is_framed(const struct exchange *x);
 /* Adds the size line of a chunk. */
 void rewriting_put_size(struct buf *out, size_t size);
 /* Adds some of the body. */

@@ -256,10 +256,7 @@ static void ON_LANE
 sever(struct exchange *x)
 {
     struct client *client = x->client;
-    /* As the client sees it. */
-    bool length_unknown = rewriting_is_on(x)
-                              ? x->minor_0
-                              : x->body_kind == HTTP_BODY_CLOSE || x->unchunk;
+    bool framed = rewriting_is_framed(x);
 
     if (is_told_by_event(x)) { /* nobody went on with it */
         refuse_rest(x);
@@ -267,11 +264,11 @@ sever(struct exchange *x)
     }
     end(x, DISPATCH_SEVERED, 0);
     /* Where the framing cannot show that bytes are missing, a reset does. */
-    if (length_unknown) {
-        client_close(client, true);
-    } else {
+    if (framed) {
         form_cut(client);
         client_end(client);
+    } else {
+        client_close(client, true);
     }
 }
 

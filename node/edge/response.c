@@ -157,8 +157,7 @@ begin(struct upstream *up, const struct http_head *head)
     } else if ((x->alive.told || x->dialect.on) && !stream) {
         whole_begin(x, head);
     }
-    if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
-        client->framing.missing != 0 || (rewriting_is_on(x) && x->minor_0) ||
+    if (!rewriting_is_framed(x) || client->framing.missing != 0 ||
         up->lane->leaving) {
         client->close_after = true;
     }

@@ -18,6 +18,13 @@ rewriting_rechunks(const struct exchange *x)
     return rewriting_is_on(x) && !x->minor_0;
 }
 
+bool
+rewriting_is_framed(const struct exchange *x)
+{
+    return rewriting_is_on(x) ? !x->minor_0
+                              : x->body_kind != HTTP_BODY_CLOSE && !x->unchunk;
+}
+
 /* For each event of a stream: printf() takes more instructions for it than all
  * else here. */
 void

@@ -114,6 +114,20 @@ class Alive(Proxy):
             self.assertEqual(reader.data.count(b"HTTP/1.1"), 1)
             node.stop()
 
+    def test_an_engines_close_ends_its_answer_and_not_the_clients_connection(self):
+        def closes(peer, _):
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + DELTA + DONE)
+            raise Close
+        self.serve(FakeWorker(self, self.slowly(closes)), options=SOON)
+        reader = Reader(self, self.ask())
+        reader.until(COMMENT)
+        self.assertNotIn("Connection", reader.head())
+        self.go.set()
+        self.assertTrue(reader.body().endswith(COMMENT + DELTA + DONE))
+        reader.sock.sendall(request_bytes(self.ask()))
+        reader.data = b""
+        reader.until(DELTA + DONE)
+
     def test_no_comment_lands_inside_an_event(self):
         worker = FakeWorker(self, self.stream(DELTA[:20], None, DELTA[20:], DONE))
         node = self.serve(worker, options=SOON)
