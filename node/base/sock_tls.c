@@ -17,7 +17,8 @@ struct sock_tls {
     SSL *ssl;
     int wanted;                 /* SOCK_* of the owner */
     bool read_writes;           /* reading waits until it can be written */
-    bool broken;                /* nothing may be said any more */
+    bool broken;                /* nothing may be said any more ... */
+    bool hears;                 /* ... but what came before can be read */
     const char *why;            /* static text; "" unless TLS itself failed */
     struct sock_tls_kept *kept; /* where its sessions go, or NULL */
 };
@@ -238,6 +239,7 @@ fault_of(struct sock_tls *tls, int rc)
         return 0;
     }
     tls->broken = true;
+    tls->hears = false;
     if (error == SSL_ERROR_SYSCALL) {
         return number > 0 ? -number : -ECONNRESET;
     }
@@ -278,7 +280,7 @@ ssize_t
 sock_tls_recv(struct sock_tls *tls, void *at, size_t size)
 {
     CHECK(size != 0);
-    if (tls->broken) {
+    if (tls->broken && !tls->hears) {
         return -EPROTO;
     }
     ERR_clear_error();
@@ -344,6 +346,8 @@ sock_tls_send(struct sock_tls *tls, const struct iovec *parts, unsigned count)
             if (full) {
                 return (ssize_t)sent;
             }
+            /* The peer may have said why it takes no more. */
+            tls->hears = tls->broken && fault != -EPROTO;
             return fault == -EAGAIN || fault == 0 ? -EPROTO : fault;
         }
         sent += (size_t)rc;

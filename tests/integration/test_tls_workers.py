@@ -1,14 +1,16 @@
 """Workers with https: who they are is checked, and what is wrong is told."""
+import concurrent.futures
 import http.client
 import json
 import shutil
+import signal
 import socket
 import threading
 import unittest
 
 import certs
 import harness
-from fake_worker import FakeWorker
+from fake_worker import Close, FakeWorker
 from test_proxy import Proxy, chat, echo
 
 
@@ -76,6 +78,28 @@ class TlsWorkers(Proxy):
         cut.set()
         with self.assertRaises((http.client.HTTPException, OSError)):
             self.post(chat(stream=True))
+
+    def test_who_refuses_a_body_and_closes_is_heard(self):
+        head, frozen, closed = threading.Event(), threading.Event(), threading.Event()
+
+        def refuse(peer, _):
+            head.set()
+            frozen.wait(harness.IO_TIMEOUT_S)
+            peer.answer(413, b"too large")
+            peer.close()  # on bytes that were not read: a reset follows
+            closed.set()
+            raise Close
+        refuse.reads_body = True
+        node = self.serve(self.worker(handler=refuse), options=self.trust())
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            answer = threads.submit(self.post, b"x" * (24 << 20), path="/v1/audio/speech",
+                                    headers={"Content-Type": "application/octet-stream"})
+            self.assertTrue(head.wait(harness.IO_TIMEOUT_S))
+            node.freeze()
+            frozen.set()
+            self.assertTrue(closed.wait(harness.IO_TIMEOUT_S))
+            node.signal(signal.SIGCONT)
+            self.assertEqual((answer.result().status, answer.result().text), (413, "too large"))
 
     def test_a_wrong_certificate_is_named_and_gets_no_request(self):
         for cert, why in (("elsewhere", "its certificate is for another name"),
