@@ -55,13 +55,15 @@ set_client(struct fact_origin *origin, const struct client *client)
     memcpy(origin->client, client->peer, sizeof origin->client);
 }
 
-/* As it goes to workers; before there is such a head, as it came. */
-static void
+/* As it goes to workers; before there is such a head, as it came: it may have
+ * waited, and others have used the lane's head since. */
+static void ON_LANE
 set_request(struct fact_origin *origin, const struct exchange *x)
 {
     const struct http_head *head = &x->client->lane->head;
 
     if (x->fields_end == 0) {
+        client_read_head(x->client);
         set_method(origin, head->method);
         set_path(origin, head->path);
         return;

@@ -237,6 +237,29 @@ class Like(Rig):
         self.assertEqual(got["failed"], 1)
         self.assertGreaterEqual(got["late"], 3)
 
+    def test_who_leaves_while_he_waits_is_told_of_as_he_came(self):
+        asked, go, waits = threading.Event(), threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+
+        def embed(peer, _):
+            if waits.is_set():
+                asked.set()
+                go.wait(harness.IO_TIMEOUT_S)
+            peer.json({"data": [{"embedding": [1, 2]}]})
+        self.workers["e"] = FakeWorker(self, embed, models=["e"])
+        node = self.ready(self.node(*self.NEAR, "--log.requests", "errors", "--lanes", "1"))
+        waits.set()
+        body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": TRIP}]})
+        leaver = socket.create_connection(node.at("serve"), harness.IO_TIMEOUT_S)
+        leaver.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+                       .encode())
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        harness.request(node.at("serve"), "GET", "/v1/models", b"x" * (4 << 20))
+        leaver.close()
+        harness.wait_until(lambda: "end=cancelled" in node.log(), "it is told of")
+        line = next(line for line in node.log().splitlines() if "end=cancelled" in line)
+        self.assertIn(f"path={CHAT} ", line)
+
     def test_until_the_examples_have_vectors_no_rule_with_some_fits(self):
         node = self.node(*self.NEAR)
         self.assertEqual(self.served(node, TRIP), "small")
