@@ -77,9 +77,14 @@ client_flush(struct client *client)
         client_close(client, true);
         return;
     }
+    size_t part = client->out_at / EDGE_SCRATCH_BYTES;
     client->out_at += (size_t)n;
     if (client->out_at < client->out_len) {
-        return; /* the time runs on, or a trickle would keep it for ever */
+        /* Else the time runs on, or a trickle would keep it for ever. */
+        if (client->out_at / EDGE_SCRATCH_BYTES != part) {
+            lane_time(client->lane, &client->deadline, LANE_TIMEOUT_WRITE);
+        }
+        return;
     }
     client_give_out(client);
     deadline_clear(&client->deadline);

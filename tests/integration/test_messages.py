@@ -1,12 +1,13 @@
 """/v1/messages in front of engines that do not have it: they get chats, and their answers come
 back as messages."""
 import json
+import socket
 import threading
 
 import harness
 from fake_worker import Close, FakeWorker
 from test_alive import COMMENT, Reader
-from test_proxy import Proxy
+from test_proxy import Proxy, request_bytes
 
 MESSAGES = "/v1/messages"
 CHAT = "/v1/chat/completions"
@@ -86,6 +87,31 @@ class Messages(Proxy):
 
     def targets(self, worker):
         return [r.target for r in worker.requests]
+
+    def test_a_large_answer_may_take_as_long_as_its_parts(self):
+        text = "x" * (15 << 20)
+        worker = FakeWorker(self, without(lambda peer, _: peer.json(
+            {**WHOLE, "choices": [{**WHOLE["choices"][0], "message": {"content": text}}]})))
+        node = self.serve(worker, options=["--timeouts.write", "4s"])
+        ticks = "kvasir_loop_ticks_total"
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.settimeout(harness.IO_TIMEOUT_S)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        s.connect(self.address)
+        s.sendall(request_bytes({"model": "m", "max_tokens": 9,
+                                 "messages": [{"role": "user", "content": "hi"}]},
+                                "Connection: close\r\n", MESSAGES))
+        data = bytearray(s.recv(1 << 16))
+        begun = harness.metric(node.at("admin"), ticks)
+        for part in range(1, 11):  # each in an eighth of its time, and all in more than that
+            while len(data) < part << 20 and (more := s.recv(1 << 16)):
+                data += more
+            harness.wait_until(
+                lambda n=part: harness.metric(node.at("admin"), ticks) >= begun + 10 * n, "time passes")
+        while more := s.recv(1 << 16):
+            data += more
+        self.assertEqual(json.loads(data.partition(b"\r\n\r\n")[2])["content"][0]["text"], text)
 
     def test_a_whole_answer(self):
         worker = FakeWorker(self, without(chats))
