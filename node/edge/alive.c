@@ -34,6 +34,14 @@ alive_begin(struct exchange *x)
     }
 }
 
+bool
+alive_waits(const struct exchange *x)
+{
+    const struct deadline_list *list = x->alive.deadline.list;
+
+    return list != NULL && list->timeout_us != 0;
+}
+
 /* Whether bytes may go out that the answer's head did not announce: it says no
  * length of its body, and what has passed of it ends where an event ends. */
 static bool

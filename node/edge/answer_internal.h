@@ -163,6 +163,8 @@ void translating_fini(struct exchange *x) ON_LANE;
 /* x, which was just read, waits for an answer: its client is told so now and
  * then, if it has asked for a stream. Again when another worker goes on. */
 void alive_begin(struct exchange *x) ON_LANE;
+/* Whether it will be. */
+bool alive_waits(const struct exchange *x);
 /* The time for a comment has come. May free x. */
 void alive_expired(struct exchange *x) ON_LANE;
 /* Something of the answer passes, or x ends. Repeating it is harmless. */

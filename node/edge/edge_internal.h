@@ -15,8 +15,7 @@
  *   waiting.c   requests that wait for a worker with room
  *   naming.c    requests whose name stands for models
  *   caching.c   answers that are kept for requests that repeat
- *   resembling.c  ... and for those that say the same in other words
- *   sharing.c   ... and shared by all nodes
+ *   resembling.c, sharing.c  ... that say the same in other words, of all nodes
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   refusing.c  what clients of refused requests are told
  *   upstream.c  connections to workers and their pools
@@ -392,9 +391,10 @@ struct upstream {
     bool picked;   /* a gateway asks the worker: nothing is sent there */
     bool reused;   /* has answered before */
     bool answered; /* bytes of the current answer have arrived */
-    bool held; /* its head was held back: it is in `partial` until it goes */
-    bool reusable;        /* after the current answer */
-    size_t sent;          /* bytes of the current request */
+    bool held;     /* its head is held back, in `partial`, until it goes, ... */
+    bool thinks;   /* ... which is with the first byte behind it */
+    bool reusable; /* after the current answer */
+    size_t sent;   /* bytes of the current request */
     uint64_t sent_before; /* ... of those before it */
     char *partial;        /* the beginning of a head; or NULL */
     size_t partial_size;

@@ -59,6 +59,14 @@ char *lane_memory_take_out(struct lane_memory *memory,
                            struct quota_bucket *owner, size_t size, size_t *got)
     ON_LANE;
 
+/* Whether what could be given back may be kept: half of the memory is for requests
+ * that are still to be served. */
+static inline bool
+lane_memory_is_free(const struct lane_memory *memory)
+{
+    return counter_read(memory->held) < memory->held_max_bytes / 2;
+}
+
 /* Whom a buffer of that size is charged to: a small one to nobody. There are only
  * so many connections and exchanges, each with one of a kind, and so what is
  * small is served however much is held. */

@@ -530,14 +530,26 @@ refuses_ask(const struct http_head *head)
     return head->status == 400 || head->status == 422;
 }
 
+/* Whether the head may wait for the first event: another worker can be asked for
+ * as long, and the request is kept for it. */
+static bool ON_LANE
+may_think(const struct upstream *up)
+{
+    const struct lane *lane = up->lane;
+
+    return alive_waits(up->exchange) && lane->head.status == 200 &&
+           is_event_stream(&lane->head) && lane_memory_is_free(&lane->memory);
+}
+
 /*
  * Once its head has gone out, an answer cannot be given up for another worker's.
  * So a head that came alone waits for the first bytes of its body, whose framing
- * may be broken, or which may never come because the engine ends. But an engine
- * may send the head and then think for seconds, and who waits for it must see
- * that it answers: the head waits for LANE_TIMEOUT_HOLD and no longer. Nothing
- * is lost by it where the body follows at once: both then leave in one write.
- * True: it waits; end is where the head ends.
+ * may be broken, or which may never come because the engine ends: vLLM sends the
+ * head of a stream before it computes the prompt. A client that will be told to
+ * wait (alive.c) needs no head until then, so there it waits as long as the first
+ * event does. Who else waits must see that the engine answers: the head waits for
+ * LANE_TIMEOUT_HOLD and no longer. Nothing is lost by it where the body follows at
+ * once: both then leave in one write. True: it waits; end is where the head ends.
  */
 static bool ON_LANE
 hold(struct upstream *up, const char *end)
@@ -556,7 +568,10 @@ hold(struct upstream *up, const char *end)
         return false;
     }
     up->held = true;
-    lane_time(up->lane, &up->deadline, LANE_TIMEOUT_HOLD);
+    up->thinks = may_think(up);
+    if (!up->thinks) { /* else the answer is as late as it was */
+        lane_time(up->lane, &up->deadline, LANE_TIMEOUT_HOLD);
+    }
     return true;
 }
 

@@ -49,13 +49,6 @@ resuming_strip(struct exchange *x)
     }
 }
 
-/* Half of the memory is for requests that are still to be served. */
-static bool
-is_room(const struct lane_memory *memory)
-{
-    return counter_read(memory->held) < memory->held_max_bytes / 2;
-}
-
 /* False: no memory. */
 static bool ON_LANE
 take_part(struct exchange *x)
@@ -76,7 +69,8 @@ resuming_begin(struct exchange *x)
     bool ours = api == SCAN_API_CHAT || api == SCAN_API_TEXT;
 
     x->resuming.framed = x->resuming.possible && ours &&
-                         is_room(&x->client->lane->memory) && take_part(x);
+                         lane_memory_is_free(&x->client->lane->memory) &&
+                         take_part(x);
     if (x->resuming.possible && !x->resuming.framed) {
         x->resuming.why = ours ? "memory" : resume_pass_name(RESUME_OWN_PATH);
     }
@@ -107,7 +101,8 @@ grow_room(struct exchange *x, size_t need)
     size_t size;
     char *room;
 
-    if (need > RESUME_BYTES_MAX || !is_room(&x->client->lane->memory)) {
+    if (need > RESUME_BYTES_MAX ||
+        !lane_memory_is_free(&x->client->lane->memory)) {
         return false;
     }
     room = lane_memory_take(&x->client->lane->memory, x->client->quota, need,

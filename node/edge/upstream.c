@@ -279,7 +279,8 @@ upstream_expired(struct upstream *up)
         return;
     }
 
-    if (x != NULL && up->held && x->dispatch.state == DISPATCH_WAITING) {
+    if (x != NULL && up->held && !up->thinks &&
+        x->dispatch.state == DISPATCH_WAITING) {
         response_bytes(up, "", 0);
         return;
     }
@@ -509,6 +510,7 @@ attach(struct upstream *up, struct exchange *x, bool prefills)
     up->sent = 0;
     up->answered = false;
     up->held = false;
+    up->thinks = false;
     up->reusable = false;
 }
 

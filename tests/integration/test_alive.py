@@ -66,6 +66,37 @@ class Alive(Proxy):
             peer.end_stream()
         return answer
 
+    def test_an_engine_that_dies_before_its_first_event_is_replaced(self):
+        """Its head came at once, as vLLM's, and it thinks: at any temperature another one is asked."""
+        asked = threading.Event()
+
+        def dies(peer, _):
+            if asked.is_set():
+                return self.stream(DELTA, DONE)(peer, _)
+            peer.begin_stream()
+            asked.set()
+            self.wait()
+            raise Close
+        node = self.serve(FakeWorker(self, dies), FakeWorker(self, dies))
+        reader = Reader(self, self.ask())
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        self.pass_ticks(node)
+        self.go.set()
+        self.assertEqual(reader.body(), DELTA + DONE)
+
+    def test_who_waits_for_an_engine_that_thinks_is_told_so(self):
+        self.serve(FakeWorker(self, self.stream(None, DELTA, DONE)), options=SOON)
+        reader = Reader(self, self.ask())
+        reader.until(COMMENT, 2)
+        self.go.set()
+        self.assertEqual(reader.body().replace(COMMENT, b""), DELTA + DONE)
+
+    def test_an_engine_that_thinks_for_too_long_is_given_up(self):
+        self.serve(FakeWorker(self, self.stream(None)),
+                   options=["--timeouts.first_byte", "60ms", "--retries.after_send", "0"])
+        got = harness.request(self.address, "POST", CHAT, self.ask())
+        self.assertEqual((got.status, got.json()["error"]["code"]), (502, "all_attempts_failed"))
+
     def slowly(self, answer):
         def handler(peer, request):
             self.wait()

@@ -437,7 +437,7 @@ class Streaming(Proxy):
             peer.chunk(b"data: [DONE]\n\n")
             peer.send(b"0\r\n\r\n")
 
-        node = self.serve(FakeWorker(self, handler))
+        node = self.serve(FakeWorker(self, handler), options=["--timeouts.keep_alive", "0"])
 
         def timed(what):
             return harness.metric(node.at("admin"), f"kvasir_time_to_first_{what}_seconds_count")
@@ -752,7 +752,8 @@ class Retries(Proxy):
             seen.wait(harness.IO_TIMEOUT_S)
             peer.chunk(b"data: 1\n\n")
             peer.end_stream()
-        self.serve(FakeWorker(self, thinks))
+        # Else the client would be told to wait before long.
+        self.serve(FakeWorker(self, thinks), options=["--timeouts.keep_alive", "0"])
         s = self.connect()
         s.sendall(request_bytes(chat(stream=True)))
         head = b""
