@@ -1,6 +1,8 @@
 /* `kvasir`: finds the command and hands over the rest of the arguments. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "index/base/slice.h"
 #include "node/cli/cmd_internal.h"
@@ -61,7 +63,8 @@ print_version(void)
     bool known = commit[0] != '\0';
 
     return printf("kvasir " KVASIR_VERSION "%s%s%s\n", known ? " (" : "",
-                  commit, known ? ")" : "") > 0
+                  commit, known ? ")" : "") > 0 &&
+                   fflush(stdout) == 0
                ? CMD_FINE
                : CMD_FAILED;
 }
@@ -82,9 +85,23 @@ unknown(const char *name)
     return CMD_USAGE;
 }
 
+/* A number of these that was closed would be the next file's or connection's,
+ * and lines of the log would go there. What is opened in its place fails when
+ * it is used, as a closed one does. */
+static void
+hold_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        }
+    }
+}
+
 int
 main(int argc, char *argv[])
 {
+    hold_standard_descriptors();
     if (argc < 2) {
         return print_help(stderr, CMD_USAGE);
     }

@@ -99,6 +99,33 @@ class Manual(unittest.TestCase):
                     '"65"\nkvasir serve: 1 error in the configuration\n'))
 
 
+class Closed(unittest.TestCase):
+    """Descriptors 0 to 2 are not taken for files or connections of its own."""
+
+    def test_commands_end_by_their_codes_without_them(self):
+        for closed in "<&-", ">&-", "2>&-", "<&- >&- 2>&-":
+            told = subprocess.run(
+                ["sh", "-c", f'exec "$0" status --admin 127.0.0.1:1 {closed}', KVASIR],
+                timeout=60, check=False, capture_output=True)
+            self.assertEqual(told.returncode, 1, (closed, told.stderr))
+
+    def test_a_node_without_a_place_for_its_log_serves_and_stops(self):
+        node = subprocess.Popen(
+            ["sh", "-c", 'exec "$0" serve --listen 127.0.0.1:0 --admin 127.0.0.1:0'
+             " --timeouts.lame_duck 0 <&- 2>&-", KVASIR], stdout=subprocess.PIPE, text=True)
+        with node:
+            self.addCleanup(node.kill)
+            self.assertTrue(node.stdout.readline().startswith("ready serve="))
+            node.terminate()
+            self.assertEqual(node.wait(60), 0)
+
+    def test_what_cannot_be_written_is_a_failure(self):
+        for command in "--version", "--help", "key":
+            told = subprocess.run(["sh", "-c", f'exec "$0" {command} >/dev/full', KVASIR],
+                                  timeout=60, check=False, capture_output=True)
+            self.assertEqual(told.returncode, 1, command)
+
+
 class Check(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
