@@ -340,6 +340,21 @@ fail:
     return rc;
 }
 
+int
+mesh_link_read_files(const struct mesh_link_tls *tls, const char *secret_path,
+                     const char **why)
+{
+    struct tls_files *files = NULL;
+    struct secrets secrets = {.count = 0};
+
+    *why = NULL;
+    int rc = tls != NULL ? tls_files_new(&files, tls, why)
+                         : secrets_read(&secrets, secret_path, why);
+    tls_files_free(files);
+    secrets_forget(&secrets);
+    return rc;
+}
+
 void
 mesh_link_free(struct mesh_link *link)
 {

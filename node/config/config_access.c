@@ -174,16 +174,37 @@ config_check_file(const char *key, const char *path,
     }
 }
 
-/* As a node reads them. */
+/* As a node reads them; what has no path is not read. */
+static void
+read_tls(const char *keys, const struct sock_tls_files *files, bool client,
+         struct config_errors *errors)
+{
+    struct config_place place = {.source = keys};
+    struct sock_tls_context *context = NULL;
+    const char *why = "out of memory";
+
+    if (files->cert[0] == '\0' && (!client || files->ca[0] == '\0')) {
+        return;
+    }
+    int rc = client ? sock_tls_context_new_client(&context, files, &why)
+                    : sock_tls_context_new(&context, files, &why);
+    if (rc != 0) {
+        config_error(errors, &place, "%s", why);
+    }
+    sock_tls_context_free(context);
+}
+
 static void
 check_tls_files(const struct config_tls *tls, struct config_errors *errors)
 {
-    struct config_place place = {.source = "tls.cert_file, tls.key_file"};
-    struct sock_tls_files files = {.cert = tls->cert_file,
-                                   .key = tls->key_file,
-                                   .ca = tls->client_ca_file};
-    struct sock_tls_context *context;
-    const char *why = "out of memory";
+    const struct sock_tls_files clients = {.cert = tls->cert_file,
+                                           .key = tls->key_file,
+                                           .ca = tls->client_ca_file};
+    const struct sock_tls_files admin = {
+        .cert = tls->admin_cert_file, .key = tls->admin_key_file, .ca = ""};
+    const struct sock_tls_files workers = {.cert = tls->workers_cert_file,
+                                           .key = tls->workers_key_file,
+                                           .ca = tls->workers_ca_file};
     uint32_t before = errors->count;
 
     config_check_file("tls.cert_file", tls->cert_file, errors);
@@ -194,13 +215,13 @@ check_tls_files(const struct config_tls *tls, struct config_errors *errors)
     config_check_file("tls.workers_ca_file", tls->workers_ca_file, errors);
     config_check_file("tls.workers_cert_file", tls->workers_cert_file, errors);
     config_check_file("tls.workers_key_file", tls->workers_key_file, errors);
-    if (tls->cert_file[0] == '\0' || errors->count != before) {
-        return;
+    if (errors->count == before) {
+        read_tls("tls.cert_file, tls.key_file", &clients, false, errors);
+        read_tls("tls.admin_cert_file, tls.admin_key_file", &admin, false,
+                 errors);
+        read_tls("tls.workers_ca_file, tls.workers_cert_file", &workers, true,
+                 errors);
     }
-    if (sock_tls_context_new(&context, &files, &why) != 0) {
-        config_error(errors, &place, "%s", why);
-    }
-    sock_tls_context_free(context);
 }
 
 static void

@@ -134,14 +134,41 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
+/* As a node reads them when it opens its port. */
+static void
+check_contents(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    bool tls = config_mesh_tls(mesh);
+    const struct mesh_link_tls files = {.ca = mesh->tls_ca,
+                                        .cert = mesh->tls_cert,
+                                        .key = mesh->tls_key,
+                                        .server_name = mesh->tls_server_name};
+    const char *why;
+
+    if (!tls && mesh->secret_file[0] == '\0') {
+        return;
+    }
+    int rc = mesh_link_read_files(tls ? &files : NULL, mesh->secret_file, &why);
+    if (rc != 0) {
+        fault(errors,
+              tls ? "mesh.tls_ca, mesh.tls_cert, mesh.tls_key"
+                  : "mesh.secret_file",
+              why != NULL ? why : "out of memory");
+    }
+}
+
 void
 config_mesh_files(const struct config_mesh *mesh, struct config_errors *errors)
 {
     struct tls_key keys[TLS_KEYS];
+    uint32_t before = errors->count;
 
     list_tls(mesh, keys);
     for (uint32_t i = 0; i < TLS_FILES; i++) {
         config_check_file(keys[i].name, keys[i].value, errors);
     }
     config_check_file("mesh.secret_file", mesh->secret_file, errors);
+    if (errors->count == before) {
+        check_contents(mesh, errors);
+    }
 }

@@ -21,7 +21,7 @@ void config_mesh_complete(struct config_mesh *mesh);
 void config_mesh_check(const struct config_mesh *mesh,
                        struct config_errors *errors);
 
-/* Adds a line for each file of TLS that cannot be read. */
+/* Adds a line for each file of TLS or of a secret that a node cannot use. */
 void config_mesh_files(const struct config_mesh *mesh,
                        struct config_errors *errors);
 

@@ -294,9 +294,9 @@ class Tls(MeshCase):
         bad.write_text("no certificate\n")
         flags = self.authority.flags("a")
         told = self.run_once("kvasir", *self.flags("a", "--mesh.tls_ca", bad, *flags[2:]))
-        self.assertEqual(told.returncode, 1)
-        self.assertIn("mesh_listen_failed", told.stderr)
-        self.assertIn("CA", told.stderr)
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("mesh.tls_ca, mesh.tls_cert, mesh.tls_key: the CA's file has no certificate",
+                      told.stderr)
         told = self.run_once("kvasir", "check", "--mesh.tls_ca", bad)
         self.assertEqual(told.returncode, 2)
         self.assertIn("mesh.tls_key", told.stderr)

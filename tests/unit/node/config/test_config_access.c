@@ -147,3 +147,16 @@ Test(node_config_access, tls_needs_a_certificate_and_its_key)
                      "tls.client_ca_file: needs tls.cert_file and "
                      "tls.key_file\n");
 }
+
+Test(node_config_access, files_of_tls_that_a_node_could_not_use_are_told)
+{
+    cr_assert_str_eq(
+        faults("tls: {admin: on, admin_cert_file: /dev/null, "
+               "admin_key_file: /dev/null, workers_ca_file: /dev/null}"),
+        "");
+    config_access_files(&config, &errors);
+    cr_assert_str_eq(told(), "tls.admin_cert_file, tls.admin_key_file: the "
+                             "certificate cannot be read\n"
+                             "tls.workers_ca_file, tls.workers_cert_file: the "
+                             "authorities cannot be read\n");
+}

@@ -209,6 +209,22 @@ Test(node_config_mesh, files_that_cannot_be_read_are_told)
                              "read: no such file or directory\n");
 }
 
+Test(node_config_mesh, files_that_a_node_could_not_use_are_told)
+{
+    struct config_mesh secret = {.secret_file = "/dev/null"};
+    struct config_mesh tls = {.tls_ca = "/dev/null",
+                              .tls_cert = "/dev/null",
+                              .tls_key = "/dev/null",
+                              .tls_server_name = "mesh"};
+
+    config_mesh_files(&secret, &errors);
+    config_mesh_files(&tls, &errors);
+    cr_assert_str_eq(told(),
+                     "mesh.secret_file: the secret's file is empty\n"
+                     "mesh.tls_ca, mesh.tls_cert, mesh.tls_key: the CA's file "
+                     "has no certificate that can be read\n");
+}
+
 Test(node_config_mesh, variables_of_a_kubernetes_service_are_not_ours)
 {
     static char host[] = "KVASIR_MESH_SERVICE_HOST=10.0.0.1";
