@@ -255,6 +255,11 @@ config_yaml_read(struct config_yaml *yaml, const char *file, struct slice bytes,
         yaml->whole = false;
         return;
     }
+    /* libyaml takes a byte order mark for none once the encoding is set. */
+    if (bytes.len >= 3 && memcmp(bytes.ptr, "\xEF\xBB\xBF", 3) == 0) {
+        bytes = (struct slice){bytes.ptr + 3, bytes.len - 3};
+        r.bytes = bytes;
+    }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes.ptr,
                                  bytes.len);

@@ -28,6 +28,9 @@ static const struct bad_file bad_files[] = {
     {"\"a\\nb\\e\": 1\n", "f:1:1: unknown key \"a\\nb\\u001b\"\n"},
     {"? [a, b]\n: 1\n", "f:1:3: expected a key, not a list\n"},
     {"~: 1\n", "f:1:1: expected a key, not nothing\n"},
+    {"\xEF\xBB\xBF"
+     "lanes: 1\nlisen: 1\n", /* behind a byte order mark */
+     "f:2:1: unknown key \"lisen\", did you mean listen?\n"},
 
     /* Models. */
     {"models: tiny\n",
