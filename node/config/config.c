@@ -106,6 +106,39 @@ find_environment(struct slice name)
     return NULL;
 }
 
+/* Flags that are short for a key. */
+static const char *const shorts[][2] = {
+    {"policy", "policy.name"}, {"placement-headers", "placement_headers"},
+    {"mesh", "mesh.listen"},   {"join", "mesh.join"},
+    {"data", "data.dir"},
+};
+
+#define SHORTS (sizeof shorts / sizeof shorts[0])
+
+/* The key of a flag: by its name, or by a short one. NULL: none. */
+static const struct config_key *
+find_flag(const char *name)
+{
+    for (size_t i = 0; i < SHORTS; i++) {
+        if (strcmp(name, shorts[i][0]) == 0) {
+            name = shorts[i][1];
+        }
+    }
+    return config_schema_find(&config_schema_node, slice_of(name));
+}
+
+/* A variable that is called as a flag is, and means nothing. */
+static const char *
+meant_by(struct slice name, char text[CONFIG_KEY_NAME_MAX + 8])
+{
+    for (size_t i = 0; i < SHORTS; i++) {
+        if (slice_equal_nocase(name, slice_of(shorts[i][0]))) {
+            return config_key_environment(find_flag(shorts[i][0]), text);
+        }
+    }
+    return slice_equal(name, SLICE("WORKER")) ? "KVASIR_WORKERS" : NULL;
+}
+
 static void
 apply_variable(struct config *config, struct slice name, const char *value,
                struct config_errors *errors)
@@ -114,6 +147,7 @@ apply_variable(struct config *config, struct slice name, const char *value,
     char source[CONFIG_KEY_NAME_MAX + 8];
     struct config_place place = {.source = source};
     struct slice rest = {name.ptr + 7, name.len - 7};
+    char meant[CONFIG_KEY_NAME_MAX + 8];
 
     CHECK(name.len >= 7); /* KVASIR_ */
     (void)snprintf(source, sizeof source, "%.*s", (int)name.len, name.ptr);
@@ -124,6 +158,9 @@ apply_variable(struct config *config, struct slice name, const char *value,
         config_apply_value(key, slice_of(value), &place, config, errors);
     } else if (slice_equal(rest, SLICE("WORKERS"))) {
         apply_worker_list(config, value, &place, errors);
+    } else if (meant_by(rest, meant) != NULL) {
+        config_error(errors, &place, "no key has this name, did you mean %s?",
+                     meant_by(rest, meant));
     } else if (is_ours(rest)) {
         config_error(errors, &place, "no key has this name");
     }
@@ -141,24 +178,6 @@ config_apply_environment(struct config *config, char *const *environment,
             apply_variable(config, name, equals + 1, errors);
         }
     }
-}
-
-/* The key of a flag: by its name, or by a short one. NULL: none. */
-static const struct config_key *
-find_flag(const char *name)
-{
-    static const char *const shorts[][2] = {
-        {"policy", "policy.name"}, {"placement-headers", "placement_headers"},
-        {"mesh", "mesh.listen"},   {"join", "mesh.join"},
-        {"data", "data.dir"},
-    };
-
-    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
-        if (strcmp(name, shorts[i][0]) == 0) {
-            name = shorts[i][1];
-        }
-    }
-    return config_schema_find(&config_schema_node, slice_of(name));
 }
 
 static void

@@ -153,6 +153,24 @@ Test(node_config, the_environment_is_strict_only_under_our_sections)
                      "not \"many\"\n");
 }
 
+Test(node_config, a_variable_that_is_called_as_a_flag_is_told_its_name)
+{
+    static char policy[] = "KVASIR_POLICY=random";
+    static char join[] = "KVASIR_JOIN=10.0.0.1:7946";
+    static char worker[] = "KVASIR_WORKER=http://a:1";
+    static char headers[] = "KVASIR_PLACEMENT_HEADERS=on"; /* a key */
+    char *const environment[] = {policy, join, worker, headers, NULL};
+
+    config_apply_environment(&config, environment, &errors);
+    cr_assert_str_eq(
+        told(),
+        "KVASIR_POLICY: no key has this name, did you mean "
+        "KVASIR_POLICY_NAME?\n"
+        "KVASIR_JOIN: no key has this name, did you mean KVASIR_MESH_JOIN?\n"
+        "KVASIR_WORKER: no key has this name, did you mean "
+        "KVASIR_WORKERS?\n");
+}
+
 Test(node_config, a_v1_at_the_end_of_a_workers_url_is_left_out)
 {
     struct config_worker worker;
