@@ -5,6 +5,8 @@
 #include "node/cli/status_internal.h"
 #include "node/text/json_show.h"
 
+_Static_assert(STATUS_ROWS_MAX == 32, "as the help says");
+
 static const char help[] =
     "usage: kvasir status [--admin HOST:PORT] [--ca FILE] [--token-file FILE]\n"
     "                     [--json]\n"
@@ -17,7 +19,10 @@ static const char help[] =
     "from\n"
     "here and from all nodes, those that wait in the engine, how full its "
     "cache\n"
-    "is, the blocks that it is known to hold, and how its events come in.\n"
+    "is, the blocks that it is known to hold, and how its events come in. Of\n"
+    "more than 32 workers, those that are alike have one line: their sums, "
+    "and\n"
+    "the fullest cache; --json and `kvasir top` have each.\n"
     "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/status unchanged\n"
     "  -h, --help         this text\n"

@@ -142,9 +142,8 @@ put_share(struct buf *out, double part, double whole)
     buf_printf(out, "%.1f %%", whole > 0 ? 100 * part / whole : 0.0);
 }
 
-/* A cell of a table and a blank; a name that is too long loses its front. */
-static void
-put_cell(struct buf *out, struct slice text, size_t width)
+void
+status_put_cell(struct buf *out, struct slice text, size_t width)
 {
     size_t len = text.len;
 
@@ -232,7 +231,7 @@ put_workers_line(struct buf *out, const struct json_value *root)
     for (uint32_t i = 0; i < count; i++) {
         buf_printf(out, "named     %.0f by ",
                    status_number(&workers[i], "workers"));
-        put_cell(out, status_text(&workers[i], "from"), 60);
+        status_put_cell(out, status_text(&workers[i], "from"), 60);
         out->len--; /* the blank behind a cell */
         buf_add_text(out, "\n");
     }
@@ -432,97 +431,10 @@ put_members(struct buf *out, const struct json_value *root)
     buf_add_text(out, "\nNODE                       STATE      LINK     "
                       "ADDRESS\n");
     for (uint32_t i = 0; i < count; i++) {
-        put_cell(out, status_text(&rows[i], "name"), 26);
-        put_cell(out, status_text(&rows[i], "state"), 10);
-        put_cell(out, status_text(&rows[i], "link"), 8);
+        status_put_cell(out, status_text(&rows[i], "name"), 26);
+        status_put_cell(out, status_text(&rows[i], "state"), 10);
+        status_put_cell(out, status_text(&rows[i], "link"), 8);
         status_put(out, status_text(&rows[i], "address"));
-        buf_add_text(out, "\n");
-    }
-}
-
-/* What a worker holds by its events, and how they are: the worst of its
- * ranks'. */
-static double
-held_by_events(const struct json_value *root, struct slice worker,
-               struct slice *state)
-{
-    uint32_t count;
-    const struct json_value *rows = status_list(root, "events", &count);
-    double blocks = 0;
-
-    *state = SLICE("none");
-    for (uint32_t i = 0; i < count; i++) {
-        if (!slice_equal(status_text(&rows[i], "worker"), worker)) {
-            continue;
-        }
-        blocks += status_number(&rows[i], "blocks");
-        if (slice_equal(*state, SLICE("none")) ||
-            slice_equal(*state, SLICE("live"))) {
-            *state = status_text(&rows[i], "state");
-        }
-    }
-    return blocks;
-}
-
-static void
-put_worker(struct buf *out, const struct json_value *root,
-           const struct json_value *w)
-{
-    struct slice events;
-    struct slice id = status_text(w, "id");
-    double blocks = held_by_events(root, id, &events);
-    double here = status_number(w, "inflight");
-
-    if (slice_equal(events, SLICE("none"))) {
-        blocks = status_number(w, "belief_blocks");
-    }
-    put_cell(out, id, 26);
-    put_cell(out, status_text(w, "state"), 10);
-    buf_printf(out, "%5.0f %5.0f %5.0f %3.0f%% %8.0f ", here,
-               here + status_number(w, "inflight_peers") +
-                   status_number(w, "inflight_foreign"),
-               status_number(w, "waiting"), 100 * status_number(w, "kv_usage"),
-               blocks);
-    status_put(out, events);
-    buf_add_text(out, "\n");
-}
-
-static void
-put_workers(struct buf *out, const struct json_value *root)
-{
-    uint32_t count;
-    const struct json_value *rows = status_list(root, "workers", &count);
-
-    buf_add_text(out, count != 0
-                          ? "\nWORKER                     STATE       HERE   "
-                            "ALL  WAIT   KV   BLOCKS EVENTS\n"
-                          : "");
-    for (uint32_t i = 0; i < count; i++) {
-        put_worker(out, root, &rows[i]);
-    }
-}
-
-/* How the nodes of a mesh come by each engine's events. */
-static void
-put_streams(struct buf *out, const struct json_value *root)
-{
-    uint32_t members;
-    uint32_t count;
-    const struct json_value *rows = status_list(root, "streams", &count);
-
-    (void)status_list(root, "members", &members);
-    if (members < 2 || count == 0) {
-        return;
-    }
-    buf_add_text(out, "\nEVENTS OF                  RANK STATE       LAG   "
-                      "BLOCKS READ BY\n");
-    for (uint32_t i = 0; i < count; i++) {
-        put_cell(out, status_text(&rows[i], "worker"), 26);
-        buf_printf(out, "%4.0f ", status_number(&rows[i], "rank"));
-        put_cell(out, status_text(&rows[i], "state"), 9);
-        buf_printf(out, "%5.0f %8.0f ", status_number(&rows[i], "lag"),
-                   status_number(&rows[i], "blocks"));
-        status_put(out, status_text(&rows[i], "readers"));
         buf_add_text(out, "\n");
     }
 }
@@ -539,9 +451,9 @@ put_limits(struct buf *out, const struct json_value *root)
                           : "");
     for (uint32_t i = 0; i < count; i++) {
         struct slice tenant = status_text(&rows[i], "tenant");
-        put_cell(out, tenant.len != 0 ? tenant : SLICE("(all)"), 16);
-        put_cell(out, status_text(&rows[i], "model"), 16);
-        put_cell(out, status_text(&rows[i], "of"), 10);
+        status_put_cell(out, tenant.len != 0 ? tenant : SLICE("(all)"), 16);
+        status_put_cell(out, status_text(&rows[i], "model"), 16);
+        status_put_cell(out, status_text(&rows[i], "of"), 10);
         buf_printf(out, "%9.0f %8.0f %10.0f\n", status_number(&rows[i], "used"),
                    status_number(&rows[i], "limit"),
                    status_number(&rows[i], "refused_here"));
@@ -563,15 +475,15 @@ put_pools(struct buf *out, const struct json_value *group)
                           : "");
     for (uint32_t i = 0; i < count; i++) {
         struct slice name = status_text(&rows[i], "name");
-        put_cell(out, name, 26);
+        status_put_cell(out, name, 26);
         buf_printf(out, "%7.0f %6.2f %6.0f ",
                    status_number(&rows[i], "engines"),
                    status_number(&rows[i], "price"),
                    status_number(&rows[i], "missed"));
-        put_cell(out,
-                 slice_equal(name, next) ? SLICE("next")
-                                         : status_text(&rows[i], "may"),
-                 9);
+        status_put_cell(out,
+                        slice_equal(name, next) ? SLICE("next")
+                                                : status_text(&rows[i], "may"),
+                        9);
         status_put(out, status_text(group, "model"));
         buf_add_text(out, "\n");
     }
@@ -590,7 +502,7 @@ put_scale(struct buf *out, const struct json_value *root)
                                    "NEEDED DESIRED WHY\n"
                                  : "");
     for (uint32_t i = 0; i < count; i++) {
-        put_cell(out, status_text(&rows[i], "model"), 26);
+        status_put_cell(out, status_text(&rows[i], "model"), 26);
         buf_printf(
             out, "%7.0f %5.0f %6.1f %7.0f ", status_number(&rows[i], "engines"),
             status_number(&rows[i], "ready"), status_number(&rows[i], "needed"),
@@ -634,8 +546,8 @@ put_jobs(struct buf *out, const struct json_value *root)
                                    "WORKER\n"
                                  : "");
     for (uint32_t i = 0; i < count; i++) {
-        put_cell(out, status_text(&rows[i], "key"), 26);
-        put_cell(out, status_text(&rows[i], "state"), 7);
+        status_put_cell(out, status_text(&rows[i], "key"), 26);
+        status_put_cell(out, status_text(&rows[i], "state"), 7);
         buf_printf(out, "%5.0f ", status_number(&rows[i], "fails"));
         status_put(out, status_text(&rows[i], "worker"));
         buf_add_text(out, "\n");
@@ -658,8 +570,8 @@ put_page(struct buf *out, const struct json_value *root)
     put_snapshot(out, root);
     status_put_looks(out, root);
     put_members(out, root);
-    put_streams(out, root);
-    put_workers(out, root);
+    status_put_streams(out, root);
+    status_put_workers(out, root);
     put_limits(out, root);
     put_scale(out, root);
     put_actor(out, root);

@@ -131,6 +131,76 @@ Test(status, a_node_that_is_well_has_nothing_to_look_at)
         "    3\n");
 }
 
+/* A status of a mesh with that many workers, of which the last one is down. */
+static const char *
+show_fleet(unsigned count)
+{
+    buf_clear(&text);
+    buf_add_text(&text, "{\"node\":\"n\",\"ready\":true,"
+                        "\"members\":[{\"name\":\"n\",\"state\":\"alive\","
+                        "\"link\":\"self\"},{\"name\":\"m\",\"state\":"
+                        "\"alive\",\"link\":\"up\"}],\"workers\":[");
+    for (unsigned i = 0; i < count; i++) {
+        bool down = i == count - 1;
+        buf_printf(&text,
+                   "%s{\"id\":\"w%u\",\"state\":\"%s\",\"eligible\":%s,"
+                   "\"inflight\":2,\"inflight_peers\":1,\"waiting\":3,"
+                   "\"kv_usage\":0.%u}",
+                   i != 0 ? "," : "", i, down ? "unhealthy" : "healthy",
+                   down ? "false" : "true", i % 9 + 1);
+    }
+    buf_add_text(&text, "],\"streams\":[");
+    for (unsigned i = 0; i < count; i++) {
+        buf_printf(&text,
+                   "%s{\"worker\":\"w%u\",\"rank\":0,\"state\":"
+                   "\"complete\",\"lag\":%u,\"blocks\":10,"
+                   "\"readers\":\"%s\"}",
+                   i != 0 ? "," : "", i, i % 7, i == 5 ? "m" : "n,m");
+    }
+    buf_add_text(&text, "],\"events\":[");
+    for (unsigned i = 0; i < count; i++) {
+        buf_printf(&text,
+                   "%s{\"worker\":\"w%u\",\"rank\":0,\"state\":\"live\","
+                   "\"blocks\":10,\"trust\":1.0}",
+                   i != 0 ? "," : "", i);
+    }
+    buf_add_text(&text, "]}");
+    buf_add(&text, "", 1);
+    return show(text.ptr);
+}
+
+Test(status, few_workers_have_a_line_each)
+{
+    (void)show_fleet(STATUS_ROWS_MAX);
+    cr_assert(says("\nw30                        healthy        2     3     3  "
+                   "40%       10 live\n"),
+              "%s", shown.ptr);
+    cr_assert(says("\nw30                           0 complete      2       10 "
+                   "n,m\n"));
+}
+
+Test(status, of_many_workers_those_that_are_well_have_one_line)
+{
+    const char *page = show_fleet(640);
+
+    cr_assert(says("\nlook at\n  w639 takes no requests: unhealthy\n"));
+    cr_assert_not_null(
+        strstr(page,
+               "\n\n"
+               "EVENTS OF                  RANK STATE       LAG   BLOCKS READ "
+               "BY\n"
+               "639 ranks                       complete      6     6390 n,m\n"
+               "w5                            0 complete      5       10 m\n"
+               "\n"
+               "WORKER                     STATE       HERE   ALL  WAIT   KV   "
+               "BLOCKS EVENTS\n"
+               "639 workers                healthy     1278  1917  1917  90%   "
+               "  6390 live\n"
+               "w639                       unhealthy      2     3     3  10%   "
+               "    10 live\n"),
+        "%s", page);
+}
+
 Test(status, where_there_are_islands_it_says_what_leaves_this_one)
 {
     (void)show_with("\"version\"",
@@ -231,7 +301,8 @@ Test(status, of_256_in_trouble_some_are_named_and_all_counted)
     cr_assert_eq(named, STATUS_LOOKS_MAX);
     cr_assert(says("workers   256, of which 0 take requests\n"));
     cr_assert(says("  and 240 more: --json\n"));
-    cr_assert(says("\ngpu-255 "));
+    cr_assert(says("\ngpu-31  "));
+    cr_assert(says("\nand 224 more: --json\n"));
 }
 
 Test(status, workers_with_the_same_trouble_share_a_line)
