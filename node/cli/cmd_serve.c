@@ -9,7 +9,9 @@
 #include "node/cli/cli_config_internal.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
+#include "node/cli/first_process_internal.h"
 #include "node/cli/serve_internal.h"
+#include "node/config/config_scale.h"
 
 #define OUT_MAX ((size_t)1 << 20)
 
@@ -111,6 +113,9 @@ serve(const struct cli_config *cli, char *const *argv)
     if (rc == 0 && config.workers_slots > WORKERS_MAX) {
         code = serve_wide(cli, argv);
     } else if (rc == 0) {
+        if (config_scale_runs(&config.scale)) {
+            first_process_leave();
+        }
         log_init(&(struct log_options){
             .level = (enum log_level)config.log.level,
             .format = (enum log_format)config.log.format,

@@ -3,10 +3,12 @@
 node dies, what becomes of those that do not come, and that no request notices."""
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import threading
 import types
+import unittest
 
 import harness
 import words
@@ -47,6 +49,12 @@ STUCK = """#!/bin/sh
 sleep 100000 &
 echo $$ $! > PIDS
 wait
+"""
+
+# One that ends before what it started.
+LEAVING = """#!/bin/sh
+sleep 0.01 &
+echo $! >> PIDS
 """
 
 
@@ -579,6 +587,22 @@ class ScaleAct(harness.Case):
         load.end()
         node.stop()
         harness.wait_until(lambda: not any(runs(p) for p in found), "none is left")
+
+    @unittest.skipUnless(os.getuid() == 0 and shutil.which("unshare"), "no root, or no unshare")
+    def test_as_first_process_of_a_container_it_keeps_no_zombies_of_programs(self):
+        pids = self.folder / "pids"
+        engine = self.start("kvasir-engine", "--port", "0", *ENGINE)
+        node = self.start("kvasir", "serve", "--name", "n", "--worker", engine.url("http"),
+                          *self.options(("--scale.command",
+                                         self.program(LEAVING.replace("PIDS", str(pids)))),
+                                        "--scale.min", "3", "--scale.provision", "1m"),
+                          before=("unshare", "--pid", "--fork", "--kill-child"))
+        first, = children(node.pid)
+        harness.wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2,
+                           "both programs left something behind")
+        harness.wait_until(lambda: len(children(first)) == 1, "the node alone is left")
+        os.kill(int(first), signal.SIGTERM)
+        self.assertEqual(node.wait(), 0)
 
     def stateful_set(self, **more):
         """Pods that are stand-in engines, where each is, and the options of a node for them."""
