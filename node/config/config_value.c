@@ -162,12 +162,9 @@ parse_ratio(struct slice text, uint64_t *value)
 }
 
 static bool
-parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
+find_choice(const struct config_key *key, struct slice text, uint64_t *value)
 {
     CHECK(key->choices != NULL);
-    if (slice_equal(text, SLICE("warn"))) {
-        text = SLICE("warning"); /* as half of all programs call it */
-    }
     for (size_t i = 0; key->choices[i] != NULL; i++) {
         if (slice_equal(text, slice_of(key->choices[i]))) {
             *value = i;
@@ -175,6 +172,24 @@ parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
         }
     }
     return false;
+}
+
+/* Other names of choices: as half of all programs call it, and what YAML 1.1,
+ * and so Helm, makes of a bare on and off. */
+static bool
+parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
+{
+    static const char *const same[][2] = {
+        {"warn", "warning"}, {"true", "on"},   {"false", "off"},
+        {"on", "true"},      {"off", "false"},
+    };
+
+    bool found = find_choice(key, text, value);
+    for (size_t i = 0; !found && i < sizeof same / sizeof same[0]; i++) {
+        found = slice_equal(text, slice_of(same[i][0])) &&
+                find_choice(key, slice_of(same[i][1]), value);
+    }
+    return found;
 }
 
 static bool
@@ -460,6 +475,9 @@ set_sample(const struct config_key *key, struct slice text, void *to)
     uint64_t every = 0;
     bool good = false;
 
+    if (slice_equal(text, SLICE("false"))) {
+        text = SLICE("off"); /* as parse_choice() */
+    }
     for (size_t i = 0; i < SAMPLES; i++) {
         if (slice_equal(text, samples[i].word)) {
             memcpy(to, &samples[i].value, sizeof samples[i].value);

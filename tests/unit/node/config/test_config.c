@@ -552,10 +552,20 @@ Test(node_config, common_spellings_are_taken)
         {"limits.head_bytes_max", "20kB"},
         {"listen", ":8081"},
         {"log.level", "warn"},
+        {"placement_headers", "true"},
+        {"usage.ask", "false"},
+        {"retries.streams", "false"},
+        {"admin.insecure", "on"},
+        {"log.requests", "false"},
     };
 
+    config.log.requests = 1;
     config_apply_flags(&config, flags, sizeof flags / sizeof *flags, &errors);
     cr_assert_str_eq(told(), "");
+    cr_assert(config.placement_headers && config.admin_access.insecure);
+    cr_assert_eq(config.usage.ask, 0);
+    cr_assert_eq(config.retries.streams, 0);
+    cr_assert_eq(config.log.requests, 0);
     cr_assert_eq(config.limits.body_bytes_max, 8000000);
     cr_assert_eq(config.limits.buffered_bytes_max, 2000000000);
     cr_assert_eq(config.limits.head_bytes_max, 20000);
