@@ -188,6 +188,17 @@ class Rendered(harness.Case):
         expected["workers"] = [worker]
         self.assertEqual(yaml.safe_load(config), expected)
 
+    def test_probes_speak_what_their_port_does(self):
+        def schemes(**tls):
+            objects, _ = self.render(config={"tls": {"cert_file": "c", "key_file": "k", **tls}})
+            pod = objects["StatefulSet", "kvasir"]["spec"]["template"]["spec"]
+            return [pod["containers"][0][probe]["httpGet"].get("scheme")
+                    for probe in ("readinessProbe", "startupProbe", "livenessProbe")]
+        for admin in True, "on":
+            self.assertEqual(schemes(admin=admin), ["HTTPS"] * 3)
+        for tls in {}, {"admin": False}, {"admin": "off"}:
+            self.assertEqual(schemes(**tls), [None] * 3)
+
     @unittest.skipUnless(certs.FOUND, "openssl is not installed")
     def test_with_an_issuer_nodes_talk_in_tls_by_the_certificate_of_that_secret(self):
         issuer = {"name": "mesh", "kind": "Issuer"}
