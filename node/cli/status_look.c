@@ -153,7 +153,30 @@ look_at_sources(struct looks *looks, const struct json_value *root)
     }
 }
 
-/* What is not known of a worker's cache. */
+/* How many of the streams are in that state. */
+static uint32_t
+count_in_state(const struct json_value *streams, uint32_t count,
+               struct slice state)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        found += slice_equal(status_text(&streams[i], "state"), state);
+    }
+    return found;
+}
+
+/* " rank R", and of how many others the line is, too. */
+static void
+put_rank(struct buf *out, const struct json_value *row, uint32_t others)
+{
+    buf_printf(out, " rank %.0f", status_number(row, "rank"));
+    if (others != 0) {
+        buf_printf(out, " and %u other%s", others, others == 1 ? "" : "s");
+    }
+}
+
+/* What is not known of workers' caches. */
 static void
 look_at_streams(struct looks *looks, const struct json_value *root)
 {
@@ -161,24 +184,45 @@ look_at_streams(struct looks *looks, const struct json_value *root)
     const struct json_value *rows = status_list(root, "streams", &count);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (says(&rows[i], "state", "complete") ||
+        struct slice state = status_text(&rows[i], "state");
+        if (slice_equal(state, SLICE("complete")) ||
+            count_in_state(rows, i, state) != 0 ||
             !begin(looks, status_text(&rows[i], "worker"))) {
             continue;
         }
-        buf_printf(looks->out, " rank %.0f: not all it holds is known: ",
-                   status_number(&rows[i], "rank"));
-        status_put(looks->out, status_text(&rows[i], "state"));
+        uint32_t others = count_in_state(rows, count, state) - 1;
+        put_rank(looks->out, &rows[i], others);
+        buf_printf(looks->out, ": not all %s known: ",
+                   others != 0 ? "they hold is" : "it holds is");
+        status_put(looks->out, state);
         buf_add_text(looks->out, "\n");
     }
-    rows = status_list(root, "events", &count);
+}
+
+/* The stream that is trusted least, for all that are not trusted. */
+static void
+look_at_trust(struct looks *looks, const struct json_value *root)
+{
+    uint32_t count;
+    const struct json_value *rows = status_list(root, "events", &count);
+    const struct json_value *least = NULL;
+    uint32_t found = 0;
+
     for (uint32_t i = 0; i < count; i++) {
         double trust = status_number(&rows[i], "trust");
-        if (trust >= 0.9995 || !begin(looks, status_text(&rows[i], "worker"))) {
-            continue;
+        if (trust < 0.9995) {
+            found++;
+            least = least == NULL || trust < status_number(least, "trust")
+                        ? &rows[i]
+                        : least;
         }
-        buf_printf(looks->out,
-                   " rank %.0f: what it is said to hold counts %.1f %%\n",
-                   status_number(&rows[i], "rank"), 100 * trust);
+    }
+    if (least != NULL && begin(looks, status_text(least, "worker"))) {
+        put_rank(looks->out, least, found - 1);
+        buf_printf(looks->out, ": what %s said to hold counts %.1f %%%s\n",
+                   found > 1 ? "they are" : "it is",
+                   100 * status_number(least, "trust"),
+                   found > 1 ? " or more" : "");
     }
 }
 
@@ -208,6 +252,7 @@ status_put_looks(struct buf *out, const struct json_value *root)
     look_at_workers(&looks, root);
     look_at_sources(&looks, root);
     look_at_streams(&looks, root);
+    look_at_trust(&looks, root);
     look_at_models(&looks, root);
     if (looks.count > STATUS_LOOKS_MAX) {
         buf_printf(out, "  and %u more: --json\n",

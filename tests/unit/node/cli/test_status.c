@@ -321,6 +321,24 @@ Test(status, workers_with_the_same_trouble_share_a_line)
                    "  gpu-0 and 255 others take no requests: unhealthy (0)\n"));
 }
 
+Test(status, streams_with_the_same_trouble_share_a_line)
+{
+    (void)show("{\"node\":\"n\",\"ready\":true,\"workers\":[],\"streams\":["
+               "{\"worker\":\"a\",\"rank\":0,\"state\":\"stale\"},"
+               "{\"worker\":\"b\",\"rank\":1,\"state\":\"partial\"},"
+               "{\"worker\":\"c\",\"rank\":0,\"state\":\"stale\"},"
+               "{\"worker\":\"d\",\"rank\":0,\"state\":\"complete\"}],"
+               "\"events\":[{\"worker\":\"a\",\"rank\":0,\"trust\":0.9},"
+               "{\"worker\":\"c\",\"rank\":2,\"trust\":0.5},"
+               "{\"worker\":\"d\",\"rank\":0,\"trust\":1.0}]}");
+    cr_assert(says("look at\n"
+                   "  a rank 0 and 1 other: not all they hold is known: stale\n"
+                   "  b rank 1: not all it holds is known: partial\n"
+                   "  c rank 2 and 1 other: what they are said to hold counts "
+                   "50.0 % or more\n"),
+              "%s", shown.ptr);
+}
+
 Test(status, a_long_name_is_cut_at_the_front_and_lines_fit)
 {
     add_workers(3, "a-worker-of-a-long-name.in-a-large-company.example", 0);
