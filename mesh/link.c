@@ -342,7 +342,7 @@ fail:
 
 int
 mesh_link_read_files(const struct mesh_link_tls *tls, const char *secret_path,
-                     const char **why)
+                     const char **why, const char **doubt)
 {
     struct tls_files *files = NULL;
     struct secrets secrets = {.count = 0};
@@ -350,6 +350,7 @@ mesh_link_read_files(const struct mesh_link_tls *tls, const char *secret_path,
     *why = NULL;
     int rc = tls != NULL ? tls_files_new(&files, tls, why)
                          : secrets_read(&secrets, secret_path, why);
+    *doubt = files != NULL ? tls_files_doubt(files) : NULL;
     tls_files_free(files);
     secrets_forget(&secrets);
     return rc;

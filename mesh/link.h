@@ -200,9 +200,11 @@ int mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     MUST_CHECK;
 
 /* Whether mesh_link_new() would take these files, of TLS or, where tls is NULL,
- * of a secret. Returns as it does. */
+ * of a secret. Returns as it does. *doubt: NULL, or why nodes with the same CA
+ * and name will refuse the certificate, static text. */
 int mesh_link_read_files(const struct mesh_link_tls *tls,
-                         const char *secret_path, const char **why) MUST_CHECK;
+                         const char *secret_path, const char **why,
+                         const char **doubt) MUST_CHECK;
 
 /* No callback follows. Frames that still wait are lost, and so may be the last
  * frames that were written: see mesh_link_waiting(). The memory is freed when

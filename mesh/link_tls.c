@@ -225,6 +225,39 @@ tls_files_look(struct tls_files *files, const char **why)
     return load(files, why) == 0 ? TLS_LOADED : TLS_BAD;
 }
 
+/* As whoever dials us (role "ssl_server"), or whom we dial, verifies it. */
+static const char *
+doubt_as(const struct tls_files *files, const char *role)
+{
+    X509_STORE_CTX *verify = X509_STORE_CTX_new();
+    X509 *cert = SSL_CTX_get0_certificate(files->context);
+    STACK_OF(X509) *chain = NULL;
+    const char *why = NULL;
+
+    CHECK(cert != NULL);
+    (void)SSL_CTX_get0_chain_certs(files->context, &chain);
+    if (verify != NULL &&
+        X509_STORE_CTX_init(verify, SSL_CTX_get_cert_store(files->context),
+                            cert, chain) == 1 &&
+        X509_STORE_CTX_set_default(verify, role) == 1 &&
+        X509_VERIFY_PARAM_set1(X509_STORE_CTX_get0_param(verify),
+                               SSL_CTX_get0_param(files->context)) == 1 &&
+        X509_verify_cert(verify) != 1) {
+        why = X509_verify_cert_error_string(X509_STORE_CTX_get_error(verify));
+    }
+    X509_STORE_CTX_free(verify);
+    ERR_clear_error();
+    return why;
+}
+
+const char *
+tls_files_doubt(const struct tls_files *files)
+{
+    const char *why = doubt_as(files, "ssl_server");
+
+    return why != NULL ? why : doubt_as(files, "ssl_client");
+}
+
 int64_t
 tls_files_expiry(const struct tls_files *files)
 {

@@ -44,6 +44,10 @@ enum tls_reload {
 enum tls_reload tls_files_look(struct tls_files *files, const char **why)
     MUST_CHECK;
 
+/* Why nodes with the same CA and name refuse our certificate, static text; NULL:
+ * they do not. */
+const char *tls_files_doubt(const struct tls_files *files);
+
 /* When our certificate ends or ended, in seconds since 1970. */
 int64_t tls_files_expiry(const struct tls_files *files);
 

@@ -134,27 +134,44 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
-/* As a node reads them when it opens its port. */
-static void
-check_contents(const struct config_mesh *mesh, struct config_errors *errors)
+/* As a node reads them when it opens its port. 0 where it has no such files. */
+static int
+read_files(const struct config_mesh *mesh, const char **why, const char **doubt)
 {
     bool tls = config_mesh_tls(mesh);
     const struct mesh_link_tls files = {.ca = mesh->tls_ca,
                                         .cert = mesh->tls_cert,
                                         .key = mesh->tls_key,
                                         .server_name = mesh->tls_server_name};
-    const char *why;
 
-    if (!tls && mesh->secret_file[0] == '\0') {
-        return;
-    }
-    int rc = mesh_link_read_files(tls ? &files : NULL, mesh->secret_file, &why);
-    if (rc != 0) {
+    *doubt = NULL;
+    return tls || mesh->secret_file[0] != '\0'
+               ? mesh_link_read_files(tls ? &files : NULL, mesh->secret_file,
+                                      why, doubt)
+               : 0;
+}
+
+static void
+check_contents(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    const char *why;
+    const char *doubt;
+
+    if (read_files(mesh, &why, &doubt) != 0) {
         fault(errors,
-              tls ? "mesh.tls_ca, mesh.tls_cert, mesh.tls_key"
-                  : "mesh.secret_file",
+              config_mesh_tls(mesh) ? "mesh.tls_ca, mesh.tls_cert, mesh.tls_key"
+                                    : "mesh.secret_file",
               why != NULL ? why : "out of memory");
     }
+}
+
+const char *
+config_mesh_doubt(const struct config_mesh *mesh)
+{
+    const char *why;
+    const char *doubt;
+
+    return read_files(mesh, &why, &doubt) == 0 ? doubt : NULL;
 }
 
 void

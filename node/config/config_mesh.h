@@ -1,8 +1,9 @@
 /*
  * Checks across the keys of the mesh: addresses that others can reach, and TLS.
  *
- * Role: core, except for config_mesh_files(), which asks the file system. Owns:
- * nothing. Thread: any. Limits: none. Errors: lines in struct config_errors.
+ * Role: core, except for config_mesh_files() and config_mesh_doubt(), which ask
+ * the file system. Owns: nothing. Thread: any. Limits: none. Errors: lines in
+ * struct config_errors.
  */
 #ifndef NODE_CONFIG_MESH_H
 #define NODE_CONFIG_MESH_H
@@ -24,6 +25,10 @@ void config_mesh_check(const struct config_mesh *mesh,
 /* Adds a line for each file of TLS or of a secret that a node cannot use. */
 void config_mesh_files(const struct config_mesh *mesh,
                        struct config_errors *errors);
+
+/* Why the other nodes refuse the certificate, static text; NULL: they do not, or
+ * there is none. Reads the files. */
+const char *config_mesh_doubt(const struct config_mesh *mesh);
 
 /* Whether it joins others, and has no port for them. */
 bool config_mesh_lacks_listen(const struct config_mesh *mesh);

@@ -113,6 +113,13 @@ config_risks(const struct config *config, struct buf *out)
         buf_printf(out, "workers: none, so requests are refused until one is "
                         "added (--worker URL, or POST /admin/workers)\n");
     }
+    const char *doubt = config_mesh_doubt(&config->mesh);
+    if (doubt != NULL) {
+        buf_printf(out,
+                   "mesh.tls_cert: other nodes refuse it, so this one stays "
+                   "alone: %s (by mesh.tls_ca, for mesh.tls_server_name)\n",
+                   doubt);
+    }
     if (config_mesh_lacks_listen(&config->mesh)) {
         buf_printf(out, "mesh.listen: missing: each node that shares this file "
                         "needs its own, --mesh IP:PORT\n");

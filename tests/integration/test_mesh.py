@@ -302,6 +302,21 @@ class Tls(MeshCase):
         self.assertIn("mesh.tls_key", told.stderr)
 
 
+    def test_check_warns_of_a_certificate_that_others_will_refuse(self):
+        good = self.authority.flags("a")
+        self.assertEqual(self.doubts(good), [])
+        other = self.authority.flags("b", name="mesh.elsewhere")
+        self.assertIn("hostname mismatch", self.doubts(other)[0])
+        foreign = Authority(self.folder, "other").flags("c", trust=self.authority)
+        self.assertIn("unable to get local issuer certificate", self.doubts(foreign)[0])
+
+    def doubts(self, flags):
+        told = self.run_once("kvasir", "check", "--mesh", "127.0.0.1:7946", *flags)
+        self.assertEqual(told.returncode, 0)
+        return [line for line in told.stderr.splitlines()
+                if line.startswith("warning: mesh.tls_cert: other nodes refuse it")]
+
+
 class Secret(MeshCase):
     def secret(self, name, *lines):
         path = self.folder / name
