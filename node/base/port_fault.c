@@ -310,6 +310,10 @@ port_fault_hint(int error)
     case -EACCES:
         return "ports below 1024 want root, or CAP_NET_BIND_SERVICE, which the "
                "unit file gives";
+    case -EMFILE:
+    case -ENFILE:
+        return "no descriptors are left: start it with more open files "
+               "(ulimit -n; LimitNOFILE of a unit)";
     default:
         return "the port cannot be opened: `ss -ltnp` shows who listens where, "
                "`ip address` which addresses there are";

@@ -118,5 +118,6 @@ Test(node_port_fault, each_fault_has_a_hint_of_its_own)
     cr_assert_neq(strstr(port_fault_hint(-EADDRINUSE), "holder"), NULL);
     cr_assert_neq(strstr(port_fault_hint(-EADDRNOTAVAIL), "ip address"), NULL);
     cr_assert_neq(strstr(port_fault_hint(-EACCES), "CAP_NET_BIND"), NULL);
-    cr_assert_neq(strstr(port_fault_hint(-EMFILE), "ss -ltnp"), NULL);
+    cr_assert_neq(strstr(port_fault_hint(-EMFILE), "ulimit -n"), NULL);
+    cr_assert_neq(strstr(port_fault_hint(-EIO), "ss -ltnp"), NULL);
 }
