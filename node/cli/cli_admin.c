@@ -231,10 +231,13 @@ tell_failure(const struct url *url, const struct answer *answer,
                        : httpc_outcome_name(answer->outcome));
         return;
     }
-    buf_printf(fault, "no answer from %s: %s", authority,
+    buf_printf(fault, "no answer from %s: %s%s", authority,
                answer->outcome == HTTPC_TLS
                    ? answer->why
-                   : httpc_outcome_name(answer->outcome));
+                   : httpc_outcome_name(answer->outcome),
+               answer->outcome == HTTPC_CLOSED && !url->tls
+                   ? " (does it speak TLS? --admin https://HOST:PORT)"
+                   : "");
 }
 
 static void

@@ -301,7 +301,7 @@ class Tls(Proxy):
         for args, code, why in (
                 (["--admin", admin, "--ca", self.certs.path("stranger.pem")], 1,
                  "its certificate is by no authority that is trusted here"),
-                (["--admin", admin.replace("https://", "")], 1, "no answer from localhost"),
+                (["--admin", admin.replace("https://", "")], 1, "does it speak TLS? --admin https://"),
                 (["--admin", admin.replace("https://", ""), "--ca", ca], 2, "--ca: without"),
                 (["--admin", admin, "--ca", self.folder / "none"], 2, "cannot be read")):
             told = self.status(*args)
