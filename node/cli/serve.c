@@ -28,6 +28,9 @@
 #define DRAIN_LOOK_MS  20U
 #define LEAVE_LOOKS    25U /* until the goodbye counts as lost */
 #define CLOSE_S        5U  /* after it, for all that is left to close */
+#define MORE_MEMORY                                                       \
+    "give the node more memory, or lower limits.*, mirror.bytes_max and " \
+    "belief.bytes_max"
 
 struct serve {
     struct node_shared node;
@@ -509,6 +512,18 @@ open_ports(struct serve *serve)
     return 0;
 }
 
+static void
+say_start_failed(int error)
+{
+    bool descriptors = error == -EMFILE || error == -ENFILE;
+
+    LOG_ERROR("start_failed", KV_FAULT("error", error),
+              KV("hint", error == -ENOMEM ? MORE_MEMORY
+                         : descriptors
+                             ? port_fault_hint(error)
+                             : "the line before says what could not be had"));
+}
+
 static void ON_CONTROL
 begin_serving(struct serve *serve)
 {
@@ -517,8 +532,7 @@ begin_serving(struct serve *serve)
     if (error == 0) {
         say_ready(serve);
     } else {
-        LOG_ERROR("start_failed", KV_FAULT("error", error),
-                  KV("hint", "the line before says what could not be had"));
+        say_start_failed(error);
         serve->failed = true;
         begin_drain(serve);
     }
@@ -572,9 +586,7 @@ make_serve(const char *commit)
     struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
 
     if (serve == NULL) {
-        LOG_ERROR("out_of_memory",
-                  KV("hint", "give the node more memory, or lower limits.*, "
-                             "mirror.bytes_max and belief.bytes_max"));
+        LOG_ERROR("out_of_memory", KV("hint", MORE_MEMORY));
         return NULL;
     }
     memset(serve, 0, sizeof(*serve));
@@ -613,8 +625,7 @@ serve_run(const struct config_sources *sources, const struct config *config,
                              uv_hrtime());
     }
     if (error < 0) {
-        LOG_ERROR("start_failed", KV_FAULT("error", error),
-                  KV("hint", "the line before says what could not be had"));
+        say_start_failed(error);
         control_reload_free(serve->reload);
         snapshot_free(serve->snapshot);
         shared_fini(&serve->node);

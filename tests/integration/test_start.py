@@ -4,6 +4,7 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -135,6 +136,16 @@ class Start(Proxy):
             self.assertEqual((told.returncode, told.stdout), (1, ""))
             self.assertRegex(told.stderr, f' error {event} .*holder="{name}, pid {os.getpid()}" '
                                           'hint="stop the holder')
+
+    def test_without_descriptors_it_says_what_it_wants(self):
+        for files in "8", "16":  # for its loops, for its port
+            told = subprocess.run(
+                ["sh", "-c", 'ulimit -n "$1" && exec "$0" serve --listen 127.0.0.1:0 '
+                 "--admin 127.0.0.1:0", harness.program("kvasir"), files],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                timeout=harness.IO_TIMEOUT_S, check=False)
+            self.assertEqual(told.returncode, 1, told.stderr)
+            self.assertRegex(told.stderr, 'error=EMFILE .*hint="no descriptors are left')
 
     def test_a_signal_ends_it_before_it_serves(self):
         silent = Unchecked(self)
