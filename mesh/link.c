@@ -36,8 +36,8 @@ set_defaults(struct mesh_link_limits *limits)
     set_default(&limits->hello_ms, 5000);
     set_default(&limits->stale_ms, 2000);
     set_default(&limits->forget_ms, 60000);
-    if (limits->bulk_bytes == 0) {
-        limits->bulk_bytes = (size_t)4 << 20;
+    if (limits->queue_bytes == 0) {
+        limits->queue_bytes = (size_t)4 << 20;
     }
     if (limits->inbox_bytes == 0) {
         limits->inbox_bytes = (size_t)16 << 20;
@@ -118,8 +118,8 @@ fill_in(struct mesh_link *link, const struct mesh_link_config *config,
     if (files != 0 && files != 4) {
         return "TLS needs a CA, a certificate, a key and a server name";
     }
-    if (link->limits.bulk_bytes < FRAME_HEAD_SIZE + FRAME_BODY_MAX) {
-        return "the bulk queue cannot hold one frame";
+    if (link->limits.queue_bytes < FRAME_HEAD_SIZE + FRAME_BODY_MAX) {
+        return "a channel's queue cannot hold one frame";
     }
     link->tls = files == 4;
     link->secret = config->secret_path != NULL;

@@ -111,7 +111,8 @@ struct mesh_link_limits {
     uint32_t peers_max;            /* [64]; who is not there gives way */
     uint32_t ctl_frames;           /* most waiting ctl frames per peer [256] */
     uint32_t bulk_frames;          /* [512] */
-    size_t bulk_bytes;             /* [4 MiB], at least one frame */
+    size_t queue_bytes;            /* of bulk per peer [4 MiB], at least one
+                                      frame; of control twice as many */
     uint32_t inbox_frames;         /* received and not yet delivered [4096] */
     size_t inbox_bytes;            /* [16 MiB]; exceeded by one frame at most */
     uint32_t redial_ms;            /* [1000] */

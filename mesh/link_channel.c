@@ -84,7 +84,8 @@ channel_open(struct channel *channel, struct peer *peer, enum mesh_channel kind)
         .peer = peer,
         .kind = kind,
         .frames_max = bulk ? limits->bulk_frames : limits->ctl_frames,
-        .bytes_max = bulk ? limits->bulk_bytes : SIZE_MAX,
+        /* All workers go out at once: 1,024 of 4 KiB, and what else there is. */
+        .bytes_max = bulk ? limits->queue_bytes : 2 * limits->queue_bytes,
         .sequence = peer->link->sequence_floor,
         .patience_us = channel_patience_us(limits),
     };

@@ -38,9 +38,9 @@ init(void)
 
 TestSuite(mesh_link_slow, .init = init, .fini = rig_fini, .timeout = 60);
 
-/* Node 0's view of node 2. */
+/* Node n's view of node 2. */
 static struct mesh_link_peer
-slow_one(void)
+slow_one_of(unsigned n)
 {
     const char *address = mesh_link_address(rig.nodes[2].link);
     struct mesh_link_peer peer;
@@ -48,10 +48,16 @@ slow_one(void)
     bool there;
 
     do {
-        there = mesh_link_peer(rig.nodes[0].link, at++, &peer);
+        there = mesh_link_peer(rig.nodes[n].link, at++, &peer);
         cr_assert(there);
     } while (strcmp(peer.address, address) != 0);
     return peer;
+}
+
+static struct mesh_link_peer
+slow_one(void)
+{
+    return slow_one_of(0);
 }
 
 /* Until nothing more is taken, with turns that let the kernel take what it can. */
@@ -106,6 +112,24 @@ Test(mesh_link_slow, control_frames_wait_and_are_not_dropped)
     RIG_UNTIL(rig_stats(2).frames_received >= FRAMES_MAX);
     cr_assert_eq(rig_stats(2).frames_lost, 0);
     cr_assert_eq(rig_stats(0).frames_dropped, 0);
+}
+
+/* Whole vectors and all gauges of a large fleet are control frames, too. */
+Test(mesh_link_slow, control_frames_are_bounded_by_their_bytes)
+{
+    struct mesh_link_config config = rig_config(3);
+
+    config.limits.queue_bytes = 3 * MESH_BODY_MAX;
+    config.limits.silent_ms = 60000;
+    rig.other_stopped = false;
+    (void)rig_open(3, &config);
+    rig_meet(3, 2);
+    rig.other_stopped = true;
+    RIG_UNTIL(rig_send(3, 2, MESH_CTL, page) == MESH_LINK_E_FULL);
+    cr_assert_leq(slow_one_of(3).bytes[MESH_CTL], 6 * MESH_BODY_MAX);
+    cr_assert(slow_one_of(3).up && !slow_one_of(3).lagging);
+    rig.other_stopped = false;
+    RIG_UNTIL(rig_send(3, 2, MESH_CTL, small) == 0);
 }
 
 Test(mesh_link_slow, what_arrives_and_is_not_told_is_bounded)
