@@ -161,6 +161,8 @@ entry_gone(const struct member_entry *e)
 /* member_rows.c: entries and their order. They return slots, or NOBODY. */
 uint32_t member_find_id(const struct member_table *t, struct member_id id);
 uint32_t member_find_name(const struct member_table *t, const char *name);
+
+/* Who lives there; if nobody does, who did. */
 uint32_t member_find_address(const struct member_table *t, const char *address);
 
 /* Finds a free slot, if necessary that of the longest dead member, and sorts it

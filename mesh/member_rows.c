@@ -31,14 +31,20 @@ member_find_name(const struct member_table *t, const char *name)
 uint32_t
 member_find_address(const struct member_table *t, const char *address)
 {
+    uint32_t found = NOBODY;
+
     CHECK(address != NULL);
     for (uint32_t slot = 0; slot < MEMBERS_MAX; slot++) {
         const struct member_entry *e = &t->entries[slot];
-        if (entry_used(e) && strcmp(e->is.address, address) == 0) {
+        if (!entry_used(e) || strcmp(e->is.address, address) != 0) {
+            continue;
+        }
+        if (entry_counts(e)) {
             return slot;
         }
+        found = found == NOBODY ? slot : found;
     }
-    return NOBODY;
+    return found;
 }
 
 /* Of the dead and departed members, the one that went first. */

@@ -160,6 +160,39 @@ Test(mesh_member_name, another_name_at_a_dead_ones_address_buries_it)
     cr_assert_eq(net_state(&net, 0, "node-2"), MEMBER_DEAD);
 }
 
+/* As where an address is given to another pod. */
+Test(mesh_member_name, who_lives_at_a_dead_ones_address_is_the_one_there)
+{
+    struct member_out out;
+    struct member_message news = {.kind = MEMBER_NEWS, .updates_count = 1};
+    struct member_info info;
+    uint32_t pings = 0;
+
+    net_mesh(&net, 4, 5 * NET_S);
+    net_crash(&net, 2);
+    net_start(&net, 2, "other", 0);
+    net_run(&net, 5 * NET_S);
+    struct member_table *table = net.host[0].table;
+    uint32_t syncs = net.kinds[MEMBER_SYNC];
+    net_hint(&net, 0, 2);
+    cr_assert_eq(net.kinds[MEMBER_SYNC], syncs, "it is known");
+    cr_assert(net_sees(&net, 1, "node-1", &info));
+    news.from = info.update;
+    cr_assert(net_sees(&net, 0, "other", &info));
+    news.updates[0] = info.update;
+    news.updates[0].state = MEMBER_SUSPECT;
+    news.updates[0].by = net.host[1].id;
+    member_recv(table, &news, net.now_us);
+    while (member_next_out(table, &out)) {
+        if (out.kind == MEMBER_OUT_SEND && out.message->kind == MEMBER_PING &&
+            strcmp(out.address, net.host[2].address) == 0) {
+            pings++;
+            cr_assert_str_eq(out.message->updates[0].name, "other");
+        }
+    }
+    cr_assert_gt(pings, 0);
+}
+
 Test(mesh_member_name, late_words_of_a_predecessor_change_nothing)
 {
     struct member_message m = {.kind = MEMBER_PING, .number = 5};
