@@ -165,14 +165,18 @@ gossip_gauge_set(struct gossip *g, uint64_t worker,
     return true;
 }
 
+/* What one peer says must not make the others' part of a sum small. */
 static void
 add_up(struct gossip_gauge *sum, const struct gossip_gauge_row *row)
 {
     const struct gossip_gauge *gauge = &row->gauge;
-    int64_t inflight = (int64_t)gauge->inflight + row->moved;
+    int64_t moved = (int64_t)gauge->inflight + row->moved;
+    int64_t inflight = sum->inflight + (moved > 0 ? moved : 0);
+    uint64_t left = UINT64_MAX - sum->queued_tokens;
 
-    sum->inflight += inflight > 0 ? (uint32_t)inflight : 0;
-    sum->queued_tokens += gauge->queued_tokens;
+    sum->inflight = inflight < UINT32_MAX ? (uint32_t)inflight : UINT32_MAX;
+    sum->queued_tokens +=
+        gauge->queued_tokens < left ? gauge->queued_tokens : left;
     sum->blocks = gauge->blocks > sum->blocks ? gauge->blocks : sum->blocks;
 }
 

@@ -54,6 +54,23 @@ Test(gossip_gauges, each_node_knows_the_sum_over_the_others)
     cr_assert_eq(of_both.blocks, 40);
 }
 
+Test(gossip_gauges, a_sum_is_never_less_than_one_of_its_parts)
+{
+    struct gossip_gauge most = {.inflight = UINT32_MAX,
+                                .queued_tokens = UINT64_MAX};
+
+    set(0, 7, 5);
+    cr_assert(gossip_gauge_set(lab.nodes[1].g, 7, &most, lab.now_us));
+    lab_run(&lab, config.gauge_ms + 1);
+    struct gossip_gauge sum = gossip_gauge_others(lab.nodes[2].g, 7);
+    cr_assert_eq(sum.inflight, UINT32_MAX);
+    cr_assert_eq(sum.queued_tokens, UINT64_MAX);
+    struct gossip_belief begun = {.worker = 7};
+    gossip_belief_add(lab.nodes[1].g, &begun, lab.now_us);
+    lab_run(&lab, config.belief_ms + 1);
+    cr_assert_eq(others(2, 7), UINT32_MAX);
+}
+
 Test(gossip_gauges, a_peers_own_are_known_once_it_has_told_all)
 {
     struct gossip_gauge_peer peer;
