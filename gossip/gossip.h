@@ -30,7 +30,8 @@
  * except where the next two paragraphs keep a better-informed epoch. Equal ids
  * are the same epoch, whatever their numbers, and both sides go on with the
  * larger number. A reader that finds a new process mints the next number after
- * all that it ever saw. A node that does not read, and learns of a higher epoch
+ * all that it ever saw. (A number that is out of reach of these is no number: it
+ * would leave none above it.) A node that does not read, and learns of a higher epoch
  * from a living reader of it, drops the old epoch's state at once, so it does not
  * credit a dead process's cache while it fetches the new state. Only if it has a
  * complete state, and the new epoch is not whole, so that it may be of the same
@@ -134,6 +135,9 @@
  * stream go on without them, in an epoch derived from the process's own; a
  * record then says that records before it are missing, and so do all that this
  * reading tells, up to the next CLEAR: peers may have had the first ones already.
+ * And it holds, once for each process, for a reader that keeps up, while its
+ * epoch is said to go a million batches further: some peer said what cannot be,
+ * and all that is read would be dropped as old on all nodes.
  *
  * Handing over. All nodes keep the engine's names of the blocks, as the reader
  * of the epoch says them with its records (index/names.h). A node whose own

@@ -16,12 +16,14 @@
 #define GOSSIP_PART_WORDS  4096U /* of one log record, at most */
 #define GOSSIP_SEQ_MAX     (UINT64_C(1) << 55)
 #define GOSSIP_NO_MAX      (UINT32_MAX - 1)
+#define GOSSIP_NO_LEAP     (UINT32_C(1) << 28)
 #define GOSSIP_PEER_NONE   UINT32_MAX
 #define GOSSIP_FANOUT      4U    /* peers that a push is sent to */
 #define GOSSIP_FRAME_ROOM  1024U /* around a record's body in a frame */
 #define GOSSIP_NAMES_BUILD ((size_t)96 * 1024)
 #define GOSSIP_PRINTS      16384U /* batches; a power of two */
 #define GOSSIP_RETURNS     3U     /* to an epoch that was left, untried */
+#define GOSSIP_FAR         (UINT64_C(1) << 20) /* batches: 17 min at 1,000/s */
 
 enum gossip_frame_type {
     GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */

@@ -695,6 +695,8 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
         begin_off(g, s);
     } else {
         g->stats.takeovers++;
-        gossip_reread(g, s, GOSSIP_ASKED_TAKE, "no better reader");
+        gossip_reread(g, s, GOSSIP_ASKED_TAKE,
+                      s->reading.differs ? "peers say what it did not"
+                                         : "no better reader");
     }
 }

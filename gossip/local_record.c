@@ -42,6 +42,17 @@ put_ahead(struct codec_out *out, uint64_t seq)
     }
 }
 
+/* The engine says batch after batch that the epoch does not go as far as peers
+ * say: no reader is so far ahead of one that keeps up. So the epoch is not what
+ * is read, and all that was read would be dropped as old. Of an epoch that took
+ * its place for that it is not said again. */
+static bool
+is_outrun(const struct gossip_stream *s, uint64_t pos)
+{
+    return s->reading.live && s->epoch.id == s->reading.process &&
+           s->pos > pos && (s->pos - pos) >> 8 > GOSSIP_FAR;
+}
+
 /* Takes one part of a batch. names: the bytes of its field, NULL: none. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
@@ -77,6 +88,12 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     g->stats.records_local++;
     struct codec_in body = {.at = out.bytes, .end = out.bytes + out.len};
     (void)gossip_stream_take(g, s, prev, pos, body);
+    if (is_outrun(s, pos)) {
+        reading->differs = true;
+        reading->lost = true;
+        gossip_wake_at(g, g->now_us);
+        return;
+    }
     if (pos <= s->told && s->names.known && s->names.at < pos) {
         name_again(g, s, prev, pos, words, body);
     }

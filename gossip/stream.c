@@ -124,6 +124,16 @@ adopt(struct gossip *g, struct gossip_stream *s, const struct gossip_met *met)
     gossip_stream_begin(g, s, above(s, epoch), met->whole, "a peer's epoch");
 }
 
+/* Numbers rise by one, some times a second at most: a leap is no peer's that
+ * makes sense, and there may be no number above it. */
+static bool
+is_in_reach(const struct gossip_stream *s, uint32_t no)
+{
+    return no != 0 && no <= GOSSIP_NO_MAX &&
+           (s->no_max == 0 || no <= s->no_max ||
+            no - s->no_max <= GOSSIP_NO_LEAP);
+}
+
 bool
 gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                    const struct gossip_met *met)
@@ -131,7 +141,7 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     struct gossip_epoch epoch = met->epoch;
 
     CHECK(!s->removed && s->epoch.no <= s->no_max);
-    if (epoch.no == 0 || epoch.no > GOSSIP_NO_MAX) {
+    if (!is_in_reach(s, epoch.no)) {
         return false;
     }
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;

@@ -38,8 +38,8 @@ struct gossip_reading {
     bool gap;        /* it missed batches, and no CLEAR followed: it may not
                         know what its records are about, so each is marked (the
                         first ones may be old) */
-    bool differs;    /* a fingerprint differs: the epoch belongs to another
-                        process */
+    bool differs;    /* a fingerprint differs, or the epoch goes impossibly
+                        further: it belongs to another process */
     bool lost;       /* batches are missing: it does not lead */
     bool split;      /* it is inside a batch */
     uint64_t process;

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "gossip/gossip_internal.h"
 #include "lab.h"
 
 static struct lab lab;
@@ -302,4 +303,128 @@ Test(gossip_epochs, a_number_that_cannot_rise_stays)
     lab_begin_reading(&lab, 2, 78, true);
     cr_assert_eq(lab_status(&lab, 2).epoch.id, 78);
     cr_assert_eq(lab_status(&lab, 2).epoch.no, last.no);
+}
+
+/* A frame of node 2's, which it pushes to all: a record of this epoch that follows
+ * on, and ends at the end of batch `seq`. */
+static void
+push_record(struct gossip_epoch epoch, uint64_t seq, uint8_t flags)
+{
+    struct gossip_status status = lab_status(&lab, 2);
+    uint8_t bytes[128];
+    uint8_t body[32];
+    struct codec_out record = {.bytes = body, .max = sizeof body};
+    struct codec_out out = {.bytes = bytes, .max = sizeof bytes};
+    const struct event_record head = {.holes = 0};
+
+    codec_put_body(&record, &head, NULL, 0, 7, flags);
+    codec_put_u8(&out, GOSSIP_FRAME_DELTA);
+    codec_put_u8(&out, 0);
+    codec_put_u8(&out, 1); /* a push */
+    codec_put_u64(&out, lab_stream.worker);
+    codec_put_varint(&out, lab_stream.rank);
+    codec_put_varint(&out, epoch.no);
+    codec_put_u64(&out, epoch.id);
+    codec_put_u8(&out, 3); /* whole and complete */
+    codec_put_varint(&out, status.pos);
+    codec_put_varint(&out, record.len);
+    codec_put_varint(&out, gossip_pos_after(seq) - status.pos);
+    codec_put_bytes(&out, body, record.len);
+    codec_put_varint(&out, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(gossip_recv(lab.nodes[i].g, lab.nodes[2].id, bytes,
+                                 out.len, lab.now_us),
+                     0);
+    }
+    lab_run(&lab, 1000);
+}
+
+static void
+read_both(uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+}
+
+/* Each reader that is asked to reads again, from the first batch on. */
+static void
+read_again(uint32_t to)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(lab.nodes[i].rereads, 1);
+        lab_begin_reading(&lab, i, 77, true);
+    }
+    read_both(0, to);
+    lab_run(&lab, 4 * config.judge_ms);
+}
+
+/* What the engine says since would be dropped as old by all nodes, for ever. */
+Test(gossip_epochs, no_peer_ends_an_epoch_by_a_position_out_of_reach)
+{
+    for (unsigned flags = 0; flags <= CODEC_GAP; flags++) {
+        teardown();
+        setup();
+        lab_begin_reading(&lab, 0, 77, true);
+        lab_begin_reading(&lab, 1, 77, true);
+        read_both(0, 20);
+        lab_run(&lab, 5);
+        push_record(lab_status(&lab, 2).epoch, 2 * GOSSIP_SEQ_MAX - 1,
+                    (uint8_t)flags);
+        cr_assert_gt(lab_status(&lab, 2).pos, gossip_pos_after(19));
+        read_both(20, 25);
+        lab_run(&lab, 1000);
+        read_again(25);
+        for (uint32_t i = 0; i < 3; i++) {
+            cr_assert_eq(lab_held(&lab, i), 25, "%u", i);
+            cr_assert_eq(lab_status(&lab, i).pos, gossip_pos_after(24));
+            cr_assert(lab.nodes[i].complete && !lab.nodes[i].stale);
+        }
+    }
+}
+
+Test(gossip_epochs, a_peer_may_be_far_ahead_of_a_reader)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 1, 77, true);
+    read_both(0, 20);
+    lab_run(&lab, 5);
+    push_record(lab_status(&lab, 2).epoch, 19 + GOSSIP_FAR, 0);
+    read_both(20, 25);
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab.nodes[0].rereads + lab.nodes[1].rereads, 0);
+}
+
+/* There is no number above it, by which a reader could prove itself. */
+Test(gossip_epochs, no_peer_ends_an_epoch_by_a_number_out_of_reach)
+{
+    struct gossip_epoch last = {.no = UINT32_MAX - 1, .id = UINT64_MAX};
+
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    push_record(last, 30, 0);
+    for (uint32_t ms = 0; ms < 30 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        gossip_local_proved(lab.nodes[0].g, lab_stream, lab.nodes[0].ask,
+                            lab.now_us);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77, "%u", i);
+        cr_assert_eq(lab_held(&lab, i), 20);
+    }
+}
+
+Test(gossip_epochs, a_number_in_reach_is_followed)
+{
+    struct gossip_epoch high = {.no = 1 + GOSSIP_NO_LEAP, .id = 78};
+
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 0);
+    lab_run(&lab, 5);
+    push_record(high, 30, 0);
+    cr_assert_eq(lab_status(&lab, 1).epoch.no, high.no);
 }
