@@ -34,6 +34,7 @@
 #define AGAIN_US    UINT64_C(500000)
 #define FULL_US     UINT64_C(60000000) /* until it is tried again */
 #define BATCH_WORDS ((size_t)1 << 20)
+#define BATCH_KEPT  ((size_t)1 << 12) /* words of room, for the next batch */
 
 _Static_assert(PAGE_BLOCKS *BLOCK_BYTES + 8 * NAMES_READER_MAX < CODEC_BODY_MAX,
                "a page fits a frame");
@@ -58,11 +59,40 @@ stop_asking(struct gossip *g, struct gossip_stream *s)
     drop_spare(g, &s->names);
 }
 
+/* What a batch says until its end counts as names do. */
 static void
-empty_batch(struct gossip_stream *s)
+free_batch(struct gossip *g, struct gossip_stream *s)
 {
+    size_t bytes = s->names.batch.room * sizeof(uint64_t);
+
+    CHECK(g->names_room.bytes >= bytes);
+    g->names_room.bytes -= bytes;
+    words_fini(&s->names.batch);
+}
+
+static void
+empty_batch(struct gossip *g, struct gossip_stream *s)
+{
+    if (s->names.batch.room > BATCH_KEPT) {
+        free_batch(g, s);
+    }
     words_clear(&s->names.batch);
     s->names.clears = false;
+}
+
+static bool
+get_names(struct gossip *g, struct gossip_ledger *n,
+          const struct codec_body *body, const uint64_t *words, uint64_t *print)
+{
+    struct names_room *room = &g->names_room;
+    size_t before = n->batch.room;
+    size_t most = before + (room->bytes_max - room->bytes) / sizeof(uint64_t);
+
+    CHECK(room->bytes <= room->bytes_max && before <= BATCH_WORDS);
+    n->batch.words_max = most < BATCH_WORDS ? most : BATCH_WORDS;
+    bool sound = codec_get_names(body, words, &n->batch, print);
+    room->bytes += (n->batch.room - before) * sizeof(uint64_t);
+    return sound;
 }
 
 /* For a copy of the tables. */
@@ -85,8 +115,7 @@ empty(struct gossip *g, struct gossip_stream *s, bool known)
     gossip_hand_lost(g, s);
     names_clear(&n->table, &g->names_room);
     stop_asking(g, s);
-    n->batch.words_max = BATCH_WORDS;
-    empty_batch(s);
+    empty_batch(g, s);
     n->known = known;
     n->pos = 0;
     n->print = 0;
@@ -110,7 +139,7 @@ void
 gossip_names_fini(struct gossip *g, struct gossip_stream *s)
 {
     gossip_names_forget(g, s);
-    words_fini(&s->names.batch);
+    free_batch(g, s);
 }
 
 /* The peer's table does not come: the one of before is in its place again. */
@@ -152,7 +181,7 @@ miss(struct gossip *g, struct gossip_stream *s, uint64_t prev, uint64_t pos)
 {
     struct gossip_ledger *n = &s->names;
 
-    empty_batch(s);
+    empty_batch(g, s);
     g->stats.names_lost += prev <= n->at && (n->known || n->peer != 0);
     if (n->peer != 0 && !n->old) {
         go_back(g, s);
@@ -297,7 +326,7 @@ end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     }
     n->pos = pos;
     n->print = print;
-    empty_batch(s);
+    empty_batch(g, s);
     settle(g, s);
 }
 
@@ -323,7 +352,7 @@ gossip_names_record(struct gossip *g, struct gossip_stream *s,
         words_clear(&n->batch);
         n->clears = true;
     }
-    if (!codec_get_names(body, words, &n->batch, &print)) {
+    if (!get_names(g, n, body, words, &print)) {
         n->again_us = g->now_us + (n->batch.failed ? FULL_US : 0);
         miss(g, s, prev, pos);
         return;

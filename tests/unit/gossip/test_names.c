@@ -1,5 +1,6 @@
 /* Engines' names for blocks, as nodes that do not read keep them. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "gossip/codec_internal.h"
 #include "index/base/rng.h"
@@ -665,4 +666,54 @@ Test(gossip_names, a_leaving_node_pushes_what_who_reads_first_did_not)
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_eq(lab_status(&lab, i).pos, gossip_pos_after(20));
     }
+}
+
+#define GONE 4000U /* names that one record says are gone */
+
+/* A record of batch 20, which holds nothing and says that names are gone. */
+static void
+say_gone(uint32_t first, bool last)
+{
+    struct event_record *record =
+        calloc(1, sizeof *record + (GONE + 1) * sizeof(uint64_t));
+
+    cr_assert_not_null(record);
+    record->seq = 20;
+    record->names_count = EVENT_NAMED | (GONE + 1);
+    record->words[0] = names_op(NAMES_LEAVE, false, 0, GONE);
+    for (uint32_t i = 0; i < GONE; i++) {
+        record->words[1 + i] = rng_mix(first + i);
+    }
+    gossip_local_record(lab.nodes[0].g, lab_stream, record, 5, last,
+                        lab.now_us);
+    free(record);
+    lab_carry(&lab);
+}
+
+Test(gossip_names, what_waits_for_the_end_of_its_batch_counts_for_the_bound)
+{
+    size_t before = lab_stats(&lab, 1).names_bytes;
+
+    for (uint32_t i = 0; i < 10; i++) {
+        say_gone(i * GONE, false);
+        lab_run(&lab, 5);
+    }
+    cr_assert_geq(lab_stats(&lab, 1).names_bytes, before + 8 * 9 * GONE);
+    say_gone(10 * GONE, true);
+    lab_run(&lab, 5);
+    cr_assert_leq(lab_stats(&lab, 1).names_bytes, before + (32 << 10));
+    cr_assert_eq(lab_stats(&lab, 1).names_lost, 0);
+}
+
+Test(gossip_names, no_batch_that_does_not_end_takes_more_than_there_is)
+{
+    lab_end(&lab);
+    config.names_bytes_max = 256 << 10;
+    begin();
+    for (uint32_t i = 0; i < 10; i++) {
+        say_gone(i * GONE, false);
+        lab_run(&lab, 5);
+    }
+    cr_assert_leq(lab_stats(&lab, 1).names_bytes, config.names_bytes_max);
+    cr_assert_eq(lab_stats(&lab, 1).names_lost, 1);
 }
