@@ -370,7 +370,7 @@ member_claim(struct member_table *t, const struct member_update *u)
 
     if (slot != NOBODY) {
         claim_known(t, slot, u);
-    } else {
+    } else if (member_find_twin(t, u->id) == NOBODY) {
         claim_unknown(t, u);
     }
 }
@@ -387,7 +387,11 @@ member_claim_direct(struct member_table *t, const struct member_message *m)
         return false;
     }
     uint32_t slot = member_find_id(t, from->id);
+    uint32_t twin = member_find_twin(t, from->id);
 
+    if (twin != NOBODY && twin != SELF) {
+        member_remove(t, twin); /* that was hearsay */
+    }
     if (slot == NOBODY) {
         claim_unknown(t, from);
         return true;

@@ -162,6 +162,9 @@ entry_gone(const struct member_entry *e)
 uint32_t member_find_id(const struct member_table *t, struct member_id id);
 uint32_t member_find_name(const struct member_table *t, const char *name);
 
+/* Another id with the same first word, which alone links prove. */
+uint32_t member_find_twin(const struct member_table *t, struct member_id id);
+
 /* Who lives there; if nobody does, who did. */
 uint32_t member_find_address(const struct member_table *t, const char *address);
 

@@ -16,6 +16,19 @@ member_find_id(const struct member_table *t, struct member_id id)
 }
 
 uint32_t
+member_find_twin(const struct member_table *t, struct member_id id)
+{
+    for (uint32_t slot = 0; slot < MEMBERS_MAX; slot++) {
+        const struct member_entry *e = &t->entries[slot];
+        if (entry_used(e) && e->is.id.word[0] == id.word[0] &&
+            e->is.id.word[1] != id.word[1]) {
+            return slot;
+        }
+    }
+    return NOBODY;
+}
+
+uint32_t
 member_find_name(const struct member_table *t, const char *name)
 {
     CHECK(name != NULL);

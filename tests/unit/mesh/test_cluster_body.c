@@ -191,6 +191,46 @@ Test(cluster_body, another_process_on_a_link_is_another_peer)
     cr_assert_str_eq(cluster_peer_name(cluster, PEER), "node-2");
 }
 
+/* What member 3 says of a process that has the first half of node-2's id. */
+static void
+say_of_twin(enum member_state state)
+{
+    struct member_update *twin = &message.updates[0];
+
+    message = (struct member_message){
+        .kind = MEMBER_NEWS,
+        .from = {.id = {{3, 1}}, .name = "node-3", .address = "10.0.0.3:7946"},
+        .updates_count = 1,
+    };
+    *twin = (struct member_update){.id = {{PEER, 9}},
+                                   .by = {{3, 1}},
+                                   .state = (uint8_t)state,
+                                   .name = "a",
+                                   .address = "10.0.0.9:7946"};
+    bytes[0] = 1;
+    size_t size = member_codec_write(&message, bytes + 1);
+    cr_assert_eq(receive(3, bytes, size + 1), 0);
+}
+
+Test(cluster_body, a_process_has_no_twin_by_hearsay)
+{
+    meet();
+    say_of_twin(MEMBER_DEAD);
+    cr_assert_eq(peers_up(), 1);
+    say_of_twin(MEMBER_ALIVE);
+    cr_assert_str_eq(cluster_peer_name(cluster, PEER), "node-2");
+}
+
+Test(cluster_body, a_process_that_is_there_beats_its_twin)
+{
+    say_of_twin(MEMBER_ALIVE);
+    cr_assert_str_eq(cluster_peer_name(cluster, PEER), "a");
+    meet();
+    cr_assert_str_eq(cluster_peer_name(cluster, PEER), "node-2");
+    say_of_twin(MEMBER_DEAD);
+    cr_assert_eq(peers_up(), 1);
+}
+
 Test(cluster_body, links_to_who_left_make_room)
 {
     char address[MEMBER_ADDRESS_MAX];

@@ -294,7 +294,7 @@ Test(mesh_member, many_pieces_of_news_all_get_their_turn)
     m.from = info.update;
     for (uint32_t i = 0; i < m.updates_count; i++) {
         struct member_update *u = &m.updates[i];
-        u->id = (struct member_id){{1, 100 + i}};
+        u->id = (struct member_id){{100 + i, 1}};
         (void)snprintf(u->name, sizeof u->name, "rumour-%u", i);
         (void)snprintf(u->address, sizeof u->address, "10.0.1.%u:7946", i);
     }
