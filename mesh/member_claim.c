@@ -204,6 +204,7 @@ member_refute(struct member_table *t, uint32_t incarnation)
         return; /* no member gets there by raising it by one */
     }
     member_me(t)->incarnation = incarnation + 1;
+    t->entries[SELF].said = incarnation + 1;
     t->entries[SELF].since_us = t->now_us;
     member_notify(t, MEMBER_REFUTED, member_me(t));
     member_tell_all(t);
@@ -283,6 +284,7 @@ member_replace(struct member_table *t, uint32_t slot,
     e->former = e->is.id;
     e->is = *by;
     e->heard_us = 0;
+    e->said = 0;
     e->probe = (struct member_probe){0};
     enter(t, slot, MEMBER_ALIVE);
     member_notify(t, event, &e->is);
@@ -358,20 +360,45 @@ claim_unknown(struct member_table *t, const struct member_update *u)
     }
 }
 
+/* Only the member raises its incarnation, and by one: hearsay that is far above
+ * what it said itself is a lie, which it could not refute at the end of the
+ * range. */
+static bool
+is_in_reach(const struct member_table *t, uint32_t slot, uint32_t incarnation)
+{
+    uint32_t said = slot == NOBODY ? 0 : t->entries[slot].said;
+
+    CHECK(slot <= NOBODY);
+    return incarnation <= said || incarnation - said <= LEAP;
+}
+
 void
 member_claim(struct member_table *t, const struct member_update *u)
 {
     CHECK(!t->silent);
-    if (member_id_equal(u->id, member_me(t)->id)) {
+    uint32_t slot = member_find_id(t, u->id);
+
+    if (!is_in_reach(t, slot, u->incarnation)) {
+        return;
+    }
+    if (slot == SELF) {
         claim_self(t, u);
         return;
     }
-    uint32_t slot = member_find_id(t, u->id);
-
     if (slot != NOBODY) {
         claim_known(t, slot, u);
     } else if (member_find_twin(t, u->id) == NOBODY) {
         claim_unknown(t, u);
+    }
+}
+
+static void
+note_said(struct member_table *t, const struct member_update *from)
+{
+    uint32_t slot = member_find_id(t, from->id);
+
+    if (slot != NOBODY && from->incarnation > t->entries[slot].said) {
+        t->entries[slot].said = from->incarnation;
     }
 }
 
@@ -394,12 +421,14 @@ member_claim_direct(struct member_table *t, const struct member_message *m)
     }
     if (slot == NOBODY) {
         claim_unknown(t, from);
+        note_said(t, from);
         return true;
     }
     struct member_entry *e = &t->entries[slot];
     bool was_dead = e->is.state == MEMBER_DEAD;
 
     claim_known(t, slot, from);
+    note_said(t, from);
     if (was_dead && entry_counts(e)) {
         member_sync(t, e->is.address);
     } else if (e->is.state == MEMBER_DEAD) {

@@ -26,6 +26,7 @@
 #define EVENTS_MAX    512U
 #define PINGS         3U  /* within the direct timeout */
 #define HINT_PERIODS  10U /* in probe periods, between SYNCs to a silent hint */
+#define LEAP          (UINT32_C(1) << 20) /* of incarnations, by hearsay */
 
 /* A probe of a member; number 0: there is none. */
 struct member_probe {
@@ -48,6 +49,7 @@ struct member_entry {
     struct member_probe probe;
     struct member_id accusers[ACCUSERS_MAX]; /* SUSPECT: all different */
     uint32_t accusers_count;
+    uint32_t said;     /* the highest incarnation that it told us itself */
     uint32_t tellings; /* how often its news must still be piggybacked */
     bool own_failed;   /* SUSPECT: our own pings have failed since then */
     bool condemned;    /* SUSPECT: a member says that it is dead */

@@ -142,6 +142,34 @@ Test(mesh_member_fault, the_events_of_any_one_message_have_room)
     cr_assert_eq(info.update.state, MEMBER_ALIVE);
 }
 
+/* It could not refute that: there is no incarnation above it. */
+Test(mesh_member_fault, an_incarnation_out_of_reach_says_nothing)
+{
+    struct member_message m;
+    struct member_info info;
+
+    net_mesh(&net, 3, 5 * NET_S);
+    m = from(1, MEMBER_NEWS);
+    m.updates_count = 1;
+    for (unsigned state = MEMBER_SUSPECT; state <= MEMBER_LEFT; state++) {
+        cr_assert(net_sees(&net, 0, "node-2", &info));
+        m.updates[0] = info.update;
+        m.updates[0].incarnation = UINT32_MAX;
+        m.updates[0].by = net.host[1].id;
+        m.updates[0].state = (uint8_t)state;
+        net_deliver(&net, 0, &m);
+        net_deliver(&net, 2, &m);
+        net_run(&net, 5 * NET_S);
+        cr_assert_eq(net_state(&net, 0, "node-2"), MEMBER_ALIVE, "%u", state);
+        cr_assert_eq(net_state(&net, 1, "node-2"), MEMBER_ALIVE, "%u", state);
+    }
+    m.updates[0].incarnation = incarnation(2) + 1000;
+    net_deliver(&net, 0, &m);
+    cr_assert_eq(net_state(&net, 0, "node-2"), MEMBER_LEFT, "that may be");
+    net_run(&net, 5 * NET_S);
+    cr_assert_eq(net_state(&net, 0, "node-2"), MEMBER_ALIVE);
+}
+
 Test(mesh_member_fault, an_old_incarnation_says_nothing)
 {
     net_mesh(&net, 3, 5 * NET_S);
