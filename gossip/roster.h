@@ -7,7 +7,8 @@
  * entry has a version, which is a Lamport counter: whoever changes the entry
  * takes more than the highest version that it ever saw of it: one more for a
  * renewal, ROSTER_WORD more for an operator's word. The higher
- * version wins; of equal versions the greater digest of the whole entry wins,
+ * version wins (one that is ROSTER_LEAP higher is no version: nobody could take
+ * more than the last one); of equal versions the greater digest of the whole entry wins,
  * so all nodes choose alike, in whatever order the entries arrive. Merging is
  * idempotent and independent of order.
  *
@@ -53,6 +54,7 @@
 #define ROSTER_BIDS      8U    /* contradictions of one configured worker */
 #define ROSTER_OPERATION (UINT64_C(1) << 32) /* operators' versions exceed it */
 #define ROSTER_WORD      UINT64_C(1024) /* an operation outranks as many renewals */
+#define ROSTER_LEAP      (UINT64_C(1) << 48) /* a version may rise by that */
 
 struct roster;
 

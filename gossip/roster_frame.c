@@ -214,8 +214,8 @@ owe_all(struct roster *roster, uint32_t at)
 }
 
 /* An entry that the peer knows as well is not sent to it; an entry that it
- * lacks is. */
-static void
+ * lacks is. False: the entry makes no sense. */
+static bool
 take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
 {
     int outcome = roster_rows_merge(roster, entry, roster->peers[at].id);
@@ -233,6 +233,7 @@ take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
     } else if (outcome == ROSTER_IS_OLDER) {
         owe(roster, at, roster_row_find(roster, entry->id));
     }
+    return outcome != ROSTER_E_BAD;
 }
 
 static int
@@ -246,7 +247,7 @@ take_entries(struct roster *roster, uint32_t at, struct unpack *in)
     }
     while (unpack_next(in)) {
         if (unpack_has(in, "id") && get_entry(in, id, &entry)) {
-            take_entry(roster, at, &entry);
+            in->failed = !take_entry(roster, at, &entry);
         }
     }
     return in->failed ? ROSTER_E_BAD : 0;

@@ -113,7 +113,7 @@ struct roster_entry roster_row_entry(const struct roster *roster,
 
 /*
  * Takes a checked entry if it is newer: 0, ROSTER_IS_SAME, ROSTER_IS_OLDER,
- * ROSTER_E_FULL or -ENOMEM. The entry's texts may be the row's own.
+ * ROSTER_E_BAD (its version is out of reach), ROSTER_E_FULL or -ENOMEM. The entry's texts may be the row's own.
  */
 int roster_rows_merge(struct roster *roster, const struct roster_entry *entry,
                       uint64_t from) MUST_CHECK;

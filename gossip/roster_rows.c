@@ -287,8 +287,12 @@ roster_rows_merge(struct roster *roster, const struct roster_entry *entry,
 {
     struct roster_row *row = roster_row_find(roster, entry->id);
     uint64_t digest = digest_of(entry);
+    uint64_t known = row != NULL ? row->version : 0;
     char *spec;
 
+    if (entry->version > known && entry->version - known > ROSTER_LEAP) {
+        return ROSTER_E_BAD;
+    }
     if (row != NULL && entry->version == row->version &&
         digest == row->digest) {
         if (row->removed) {

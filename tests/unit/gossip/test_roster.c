@@ -688,12 +688,37 @@ Test(roster, a_snapshot_is_merged_like_a_peers_word)
 
 Test(roster, a_version_that_cannot_rise_is_an_outcome)
 {
-    struct roster_entry entry = {.id = "w", .version = UINT64_MAX};
+    struct roster_entry entry = {.id = "w"};
 
     begin_default(1);
+    for (uint32_t i = 0; i < UINT16_MAX; i++) {
+        entry.version += ROSTER_LEAP;
+        cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
+    }
+    entry.version = UINT64_MAX;
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), ROSTER_E_FULL);
     settle();
+    end();
+}
+
+/* No operator could say anything of that worker any more. */
+Test(roster, a_version_out_of_reach_is_none)
+{
+    /* entries: "w" with the last version there is and the spec "s" */
+    static const char frame[] = "\2\x80\x83\xa2id\xa1w\xa1v\xcf\xff\xff\xff\xff"
+                                "\xff\xff\xff\xff\xa4spec\xc4\1s";
+    struct roster_entry entry = {.id = "w", .version = UINT64_MAX};
+
+    begin_default(1);
+    put(0, "w", "x");
+    cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), ROSTER_E_BAD);
+    cr_assert_eq(roster_peer_up(nodes[0].r, 7, now_us), 0);
+    cr_assert_eq(roster_recv(nodes[0].r, 7, (const uint8_t *)frame,
+                             sizeof frame - 1, now_us),
+                 ROSTER_E_BAD);
+    cr_assert_str_eq(says(0, "w"), "x");
+    cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
     end();
 }
 
