@@ -288,7 +288,7 @@ gossip_can_load(const struct gossip *g, struct event_stream stream,
     const struct gossip_stream *s = gossip_find(g, stream);
 
     return s != NULL && s->epoch.no == 0 && epoch.no != 0 &&
-           epoch.no <= GOSSIP_NO_MAX / 2 && pos < gossip_pos(GOSSIP_SEQ_MAX, 0);
+           epoch.no <= GOSSIP_NO_LEAP && pos < gossip_pos(GOSSIP_SEQ_MAX, 0);
 }
 
 void

@@ -418,6 +418,16 @@ Test(gossip_epochs, no_peer_ends_an_epoch_by_a_number_out_of_reach)
     }
 }
 
+/* Who loaded it would be followed by nobody, and follow nobody. */
+Test(gossip_epochs, no_snapshot_has_a_number_out_of_reach)
+{
+    struct gossip_epoch epoch = {.no = GOSSIP_NO_LEAP, .id = 77};
+
+    cr_assert(gossip_can_load(lab.nodes[2].g, lab_stream, epoch, 255));
+    epoch.no++;
+    cr_assert_not(gossip_can_load(lab.nodes[2].g, lab_stream, epoch, 255));
+}
+
 Test(gossip_epochs, a_number_in_reach_is_followed)
 {
     struct gossip_epoch high = {.no = 1 + GOSSIP_NO_LEAP, .id = 78};
