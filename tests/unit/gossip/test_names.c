@@ -717,3 +717,42 @@ Test(gossip_names, no_batch_that_does_not_end_takes_more_than_there_is)
     cr_assert_leq(lab_stats(&lab, 1).names_bytes, config.names_bytes_max);
     cr_assert_eq(lab_stats(&lab, 1).names_lost, 1);
 }
+
+/* Delivers the frames of that type alone that wait. */
+static void
+deliver(uint8_t type, uint32_t to)
+{
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < lab.frames_count; i++) {
+        const struct lab_frame *frame = &lab.frames[i];
+        if (frame->bytes[0] == type && frame->to == lab.nodes[to].id) {
+            cr_assert_eq(gossip_recv(lab.nodes[to].g, frame->from, frame->bytes,
+                                     frame->len, lab.now_us),
+                         0);
+        }
+    }
+    lab_pull(&lab);
+}
+
+/* A page may be of a batch that is on its way to who asked. */
+Test(gossip_names, of_a_later_batch_count_once_it_is_there)
+{
+    begin_with_short_logs();
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    lab_link(&lab, 0, 2);
+    lab_carry(&lab);
+    read_one(0, 20, 20, true);
+    gossip_tick(lab.nodes[2].g, lab.now_us);
+    deliver(13, 0);
+    deliver(14, 2);
+    cr_assert_eq(lab_stats(&lab, 2).names_pages_in, 1);
+    cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(19));
+    cr_assert_not(lab_status(&lab, 2).names_known);
+    lab_carry(&lab);
+    lab_run(&lab, 500);
+    cr_assert(lab_status(&lab, 2).names_known);
+    cr_assert_eq(lab_status(&lab, 2).names_pos, gossip_pos_after(20));
+    cr_assert_eq(lab_status(&lab, 2).names_digest,
+                 lab_status(&lab, 0).names_digest);
+}

@@ -433,6 +433,15 @@ Test(roster, equal_versions_end_alike_whatever_came_first)
     cr_assert_str_eq(first[0], first[1]);
 }
 
+Test(roster, nothing_is_owed_to_who_went)
+{
+    begin_default(2);
+    put(0, "w", "one");
+    roster_peer_down(nodes[0].r, 2);
+    settle(); /* checks it */
+    end();
+}
+
 Test(roster, who_is_behind_is_told_at_once)
 {
     begin_default(2);
@@ -568,6 +577,25 @@ Test(roster, the_age_of_a_removal_travels)
     join_all();
     cr_assert(roster_find(nodes[1].r, "w", &entry));
     cr_assert_eq(entry.age_ms, 30000);
+    end();
+}
+
+Test(roster, of_two_ages_of_a_removal_the_greater_one_counts)
+{
+    struct roster_config config = roster_config_default();
+    struct roster_entry entry;
+
+    config.tombstone_ms = 60000;
+    begin(1, &config);
+    put(0, "w", "one");
+    cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
+    settle();
+    cr_assert(roster_find(nodes[0].r, "w", &entry));
+    entry.id = "w";
+    entry.age_ms = 50000;
+    cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
+    run(10000);
+    cr_assert_not(roster_find(nodes[0].r, "w", &entry));
     end();
 }
 

@@ -183,6 +183,48 @@ Test(gossip_transfer, a_refusal_is_waited_out)
     cr_assert(lab_same(&lab, 0, 1));
 }
 
+Test(gossip_transfer, who_went_while_a_page_was_made_holds_no_place)
+{
+    lab_end(&lab);
+    config.exports_max = 1;
+    lab_begin(&lab, &config, 3);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    for (uint32_t i = 0; i < 40; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 1);
+    lab_carry(&lab);
+    cr_assert_neq(lab.nodes[0].token, 0);
+    lab_unlink(&lab, 0, 1);
+    lab.nodes[0].halts = false;
+    lab_link(&lab, 0, 2);
+    lab_carry(&lab);
+    cr_assert_eq(lab_stats(&lab, 0).pages_refused, 0);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+/* What a reader read since an older state, and no log has, would be gone. */
+Test(gossip_transfer, a_reader_takes_no_state_from_before_its_log)
+{
+    lab_link(&lab, 0, 1);
+    lab_carry(&lab);
+    lab_unlink(&lab, 0, 1);
+    for (uint32_t i = 500; i < 600; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_link(&lab, 0, 1);
+    gossip_local_doubted(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_carry(&lab);
+    cr_assert_eq(lab_stats(&lab, 0).transfers, 1);
+    cr_assert_eq(lab_status(&lab, 0).pos, gossip_pos_after(599));
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_held(&lab, 0), 600);
+}
+
 Test(gossip_transfer, lost_is_judged_by_what_was_asked)
 {
     lab_link(&lab, 0, 1);

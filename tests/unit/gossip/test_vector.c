@@ -108,6 +108,17 @@ Test(gossip_vector, unequal_digests_of_incomplete_states_are_healed_uncounted)
     cr_assert_eq(lab_stats(&lab, 2).digest_mismatches, 0);
 }
 
+Test(gossip_vector, one_of_two_that_do_not_read_takes_the_others_state)
+{
+    lab_stop(&lab, 0);
+    rot(2);
+    lab_run(&lab, 2000);
+    cr_assert(lab_same(&lab, 1, 2));
+    cr_assert_eq(
+        lab_stats(&lab, 1).transfers_done + lab_stats(&lab, 2).transfers_done,
+        1);
+}
+
 Test(gossip_vector, a_reader_that_is_wrong_does_not_stay_so_beside_another)
 {
     gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);

@@ -399,6 +399,27 @@ Test(cluster_body, a_worker_added_again_is_no_news)
     cr_assert_eq(stats.streams, 0);
 }
 
+/* A rank that comes later is read by nobody, either. */
+Test(cluster_body, nobody_reads_the_new_ranks_of_a_worker_out_of_reach)
+{
+    const struct event_stream second = {.worker = 9, .rank = 1};
+    struct gossip_status status;
+
+    cr_assert_eq(cluster_worker_add(cluster, 9, 1, &nowhere, now_us), 0);
+    cluster_unable(cluster, 9, true, now_us);
+    pull();
+    cr_assert_eq(cluster_worker_add(cluster, 9, 2, &nowhere, now_us), 0);
+    gossip_load(cluster_gossip(cluster), second,
+                (struct gossip_epoch){.no = 1, .id = 5}, true,
+                gossip_pos_after(0), true);
+    pull();
+    now_us += config.gossip.stale_ms * MS;
+    cluster_tick(cluster, now_us);
+    pull();
+    cr_assert(gossip_status_of(cluster_gossip(cluster), second, &status));
+    cr_assert(status.stale);
+}
+
 Test(cluster_body, workers_past_the_bound_are_refused_whole)
 {
     struct gossip_stats stats;
