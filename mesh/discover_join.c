@@ -102,21 +102,6 @@ discover_format(const struct discover_ip *ip, uint16_t port, char *out)
     return format_v6(ip->bytes, port, out);
 }
 
-/* Whether text begins with the prefix, which is then removed. */
-static bool
-take(struct slice *text, struct slice start)
-{
-    struct slice head = {text->ptr, start.len};
-
-    CHECK(start.len > 0);
-    if (text->len < start.len || !slice_equal_nocase(head, start)) {
-        return false;
-    }
-    text->ptr += start.len;
-    text->len -= start.len;
-    return true;
-}
-
 static bool
 read_port(struct slice text, uint16_t *port)
 {
@@ -207,10 +192,10 @@ discover_parse(struct slice text, struct discover_join *join)
 {
     CHECK(join != NULL && (text.ptr != NULL || text.len == 0));
     *join = (struct discover_join){.kind = DISCOVER_SERVICE};
-    if (take(&text, SLICE("srv:"))) {
+    if (slice_skip_nocase(&text, SLICE("srv:"))) {
         return discover_name_read(text, join->name) ? NULL : WANT_JOIN;
     }
-    bool dns = take(&text, SLICE("dns:"));
+    bool dns = slice_skip_nocase(&text, SLICE("dns:"));
     size_t colon = text.len;
 
     while (colon > 0 && text.ptr[colon - 1] != ':') {

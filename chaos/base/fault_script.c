@@ -72,8 +72,7 @@ take_digits(struct slice *text, uint32_t *number)
         *number = *number * 10 + (uint32_t)(text->ptr[count] - '0');
         count++;
     }
-    text->ptr += count;
-    text->len -= count;
+    slice_skip(text, count);
     return count;
 }
 
@@ -322,21 +321,6 @@ read_line(struct reader *r)
     }
 }
 
-/* Splits a line off the front, without its end and its comment. */
-static struct slice
-take_line(struct slice *text)
-{
-    const char *end = memchr(text->ptr, '\n', text->len);
-    size_t len = end != NULL ? (size_t)(end - text->ptr) : text->len;
-    struct slice line = {text->ptr, len};
-    const char *comment = memchr(line.ptr, '#', line.len);
-
-    text->ptr += len + (end != NULL ? 1 : 0);
-    text->len -= len + (end != NULL ? 1 : 0);
-    line.len = comment != NULL ? (size_t)(comment - line.ptr) : line.len;
-    return line;
-}
-
 bool
 fault_script_read(struct fault_script *script, struct slice text,
                   struct fault_error *error)
@@ -350,7 +334,8 @@ fault_script_read(struct fault_script *script, struct slice text,
         return false;
     }
     while (text.len > 0) {
-        r.rest = take_line(&text);
+        struct slice line = slice_take(&text, '\n');
+        r.rest = slice_take(&line, '#'); /* what follows is a comment */
         r.line_start = r.rest.ptr;
         read_line(&r);
         if (r.failed) {

@@ -9,23 +9,6 @@
 
 static const struct slice none = {.ptr = NULL, .len = 0};
 
-/* The bytes before mark, which are taken off the text with it. */
-static struct slice
-take_until(struct slice *text, struct slice mark)
-{
-    const char *at = text->len != 0
-                         ? memmem(text->ptr, text->len, mark.ptr, mark.len)
-                         : NULL;
-
-    if (at == NULL) {
-        return none;
-    }
-    struct slice found = {text->ptr, (size_t)(at - text->ptr)};
-    text->ptr = at + mark.len;
-    text->len -= found.len + mark.len;
-    return found;
-}
-
 static bool
 is_named(struct slice lines, const char *name)
 {
@@ -39,7 +22,7 @@ is_named(struct slice lines, const char *name)
 struct slice
 engine_form_field(struct slice body, const char *name)
 {
-    struct slice first = take_until(&body, SLICE("\r\n"));
+    struct slice first = slice_take_until(&body, SLICE("\r\n"));
     char mark[BOUNDARY_MAX + 2] = "\r\n";
 
     if (first.len < 3 || first.len > BOUNDARY_MAX ||
@@ -48,9 +31,9 @@ engine_form_field(struct slice body, const char *name)
     }
     memcpy(mark + 2, first.ptr, first.len);
     for (;;) {
-        struct slice lines = take_until(&body, SLICE("\r\n\r\n"));
+        struct slice lines = slice_take_until(&body, SLICE("\r\n\r\n"));
         struct slice value =
-            take_until(&body, (struct slice){mark, first.len + 2});
+            slice_take_until(&body, (struct slice){mark, first.len + 2});
         if (lines.ptr == NULL || value.ptr == NULL) {
             return none;
         }

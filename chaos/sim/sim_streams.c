@@ -446,18 +446,6 @@ sim_stream_asks(struct sim_world *w, struct sim_flight *f)
 
 /* What must hold */
 
-/* Takes these bytes off the front. False: it has others. */
-static bool
-take(struct slice *got, struct slice bytes)
-{
-    if (got->len < bytes.len || memcmp(got->ptr, bytes.ptr, bytes.len) != 0) {
-        return false;
-    }
-    got->ptr += bytes.len;
-    got->len -= bytes.len;
-    return true;
-}
-
 /* Takes the next event off the front, if it has the words of that range, which
  * then is empty behind them. */
 static bool
@@ -469,7 +457,7 @@ takes(const struct sim_flight *f, const char *id, struct slice *got,
 
     add_words(&event, id, f, 0, range);
     CHECK(!event.failed);
-    if (!take(got, buf_slice(&event))) {
+    if (!slice_skip_text(got, buf_slice(&event))) {
         return false;
     }
     range[0] = range[1];
@@ -489,7 +477,7 @@ sim_stream_judge(struct sim_world *w, struct sim_flight *f)
     bool good;
 
     add_role(&want, s->told_id, f, 0);
-    good = take(&got, buf_slice(&want));
+    good = slice_skip_text(&got, buf_slice(&want));
     while (good && range[0] < f->prompt.output_len) {
         good = false;
         for (uint32_t more = 1; !good && more <= most; more++) {

@@ -15,6 +15,13 @@ ascii_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+/* True for a space and a tab. */
+static inline bool
+ascii_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
 /* Letters folded to lower case, everything else as it is. */
 static inline char
 ascii_lower(char c)

@@ -4,7 +4,6 @@
 #include "index/base/slice.h"
 
 #include "index/base/ascii.h"
-#include "index/base/check.h"
 
 /* What is true of every slice. */
 static bool
@@ -41,21 +40,15 @@ slice_compare(struct slice a, struct slice b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 struct slice
 slice_trim(struct slice s)
 {
     CHECK_SLOW(slice_sound(s));
-    while (s.len != 0 && is_blank(s.ptr[0])) {
+    while (s.len != 0 && ascii_is_blank(s.ptr[0])) {
         s.ptr++;
         s.len--;
     }
-    while (s.len != 0 && is_blank(s.ptr[s.len - 1])) {
+    while (s.len != 0 && ascii_is_blank(s.ptr[s.len - 1])) {
         s.len--;
     }
     return s;
@@ -88,4 +81,39 @@ slice_take_line(struct slice *rest)
         line.len--;
     }
     return line;
+}
+
+static bool
+ends_word(char c)
+{
+    return ascii_is_blank(c) || c == '\r' || c == '\n';
+}
+
+struct slice
+slice_take_word(struct slice *rest)
+{
+    size_t len = 0;
+
+    while (rest->len != 0 && ends_word(rest->ptr[0])) {
+        slice_skip(rest, 1);
+    }
+    while (len < rest->len && !ends_word(rest->ptr[len])) {
+        len++;
+    }
+    return slice_take_len(rest, len);
+}
+
+struct slice
+slice_take_until(struct slice *rest, struct slice mark)
+{
+    const char *at = rest->len != 0
+                         ? memmem(rest->ptr, rest->len, mark.ptr, mark.len)
+                         : NULL;
+    struct slice found = {.ptr = NULL, .len = 0};
+
+    if (at != NULL) {
+        found = slice_take_len(rest, (size_t)(at - rest->ptr));
+        slice_skip(rest, mark.len);
+    }
+    return found;
 }

@@ -266,21 +266,14 @@ by_word(const void *key, const void *row)
     return strcmp(key, ((const struct alike *)row)->word);
 }
 
-static bool
-ends(struct slice word, struct slice end)
-{
-    return word.len >= end.len &&
-           memcmp(word.ptr + word.len - end.len, end.ptr, end.len) == 0;
-}
-
 /* A word in lower case; there is room for a NUL behind it. */
 static void
 judge_word(struct guard *g, char *word, size_t len, bool capital)
 {
     struct slice whole = {word, len};
-    bool says_no = ends(whole, SLICE("n't"));
+    bool says_no = slice_ends(whole, SLICE("n't"));
 
-    if (ends(whole, SLICE("'s"))) {
+    if (slice_ends(whole, SLICE("'s"))) {
         whole.len -= 2;
     }
     word[whole.len] = '\0';

@@ -87,9 +87,7 @@ put_node(struct top_nodes *nodes, const struct json_value *member,
     struct slice own = host_of(asked);
     struct slice port = {asked.ptr + own.len, asked.len - own.len};
     struct top_node *node = &nodes->node[nodes->count];
-    const struct slice https = SLICE("https://");
-    bool tls =
-        asked.len > https.len && memcmp(asked.ptr, https.ptr, https.len) == 0;
+    bool tls = slice_begins(asked, SLICE("https://"));
 
     if (nodes->count == TOP_NODES_MAX || status_flag(member, "self") ||
         !slice_equal(status_text(member, "state"), SLICE("alive")) ||

@@ -6,27 +6,6 @@
 #define WANT_PLACE \
     "HOST:PORT, dns:NAME:PORT or srv:NAME, one or more between blanks"
 
-/* The next word, or an empty slice. */
-static struct slice
-take_word(struct slice *text)
-{
-    static const char blanks[] = " \t\r\n";
-    struct slice word;
-
-    while (text->len != 0 && memchr(blanks, *text->ptr, 4) != NULL) {
-        text->ptr++;
-        text->len--;
-    }
-    word = (struct slice){.ptr = text->ptr, .len = 0};
-    while (word.len < text->len &&
-           memchr(blanks, word.ptr[word.len], 4) == NULL) {
-        word.len++;
-    }
-    text->ptr += word.len;
-    text->len -= word.len;
-    return word;
-}
-
 static bool
 has(const struct config_joins *joins, const struct discover_join *join)
 {
@@ -43,14 +22,14 @@ has(const struct config_joins *joins, const struct discover_join *join)
 static const char *
 add_words(struct config_joins *joins, struct slice text)
 {
-    struct slice word = take_word(&text);
+    struct slice word = slice_take_word(&text);
     struct discover_join join;
 
     CHECK(joins->count <= CONFIG_JOINS_MAX);
     if (word.len == 0) {
         return WANT_PLACE;
     }
-    for (; word.len != 0; word = take_word(&text)) {
+    for (; word.len != 0; word = slice_take_word(&text)) {
         const char *want = discover_parse(word, &join);
         if (want != NULL) {
             return want;

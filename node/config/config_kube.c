@@ -62,11 +62,9 @@ config_from_kube(const struct config_worker *worker, struct config_kube *kube)
     struct slice part[4];
     uint32_t parts = 0;
 
-    if (strncmp(worker->from, prefix, sizeof prefix - 1) != 0) {
+    if (!slice_skip_text(&rest, SLICE(prefix))) {
         return false;
     }
-    rest.ptr += sizeof prefix - 1;
-    rest.len -= sizeof prefix - 1;
     while (rest.len != 0 && parts < 4) {
         part[parts++] = slice_take(&rest, ':');
     }

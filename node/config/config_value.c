@@ -73,8 +73,7 @@ take_digits(struct slice *text, uint64_t *value)
         return false;
     }
     *value = sum;
-    text->ptr += at;
-    text->len -= at;
+    slice_skip(text, at);
     return true;
 }
 

@@ -76,8 +76,7 @@ next_letter(struct slice *text)
     for (size_t i = 1; i <= more; i++) {
         letter = letter << 6 | (p[i] & 0x3FU);
     }
-    text->ptr += more + 1;
-    text->len -= more + 1;
+    slice_skip(text, more + 1);
     return letter;
 }
 

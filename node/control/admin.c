@@ -259,17 +259,6 @@ change_worker(struct control *control, struct httpd_request *request,
 }
 
 static bool
-strip_prefix(struct slice *s, struct slice prefix)
-{
-    if (s->len < prefix.len || memcmp(s->ptr, prefix.ptr, prefix.len) != 0) {
-        return false;
-    }
-    s->ptr += prefix.len;
-    s->len -= prefix.len;
-    return true;
-}
-
-static bool
 strip_suffix(struct slice *s, struct slice suffix)
 {
     if (s->len < suffix.len ||
@@ -463,9 +452,9 @@ admin_request(void *context, struct httpd_request *request)
         refuse_method(request, !posts  ? "GET, HEAD"
                                : reads ? "GET, HEAD, POST"
                                        : "POST");
-    } else if (strip_prefix(&rest, SLICE("/admin/workers/"))) {
+    } else if (slice_skip_text(&rest, SLICE("/admin/workers/"))) {
         serve_worker(control, request, rest);
-    } else if (strip_prefix(&rest, SLICE("/admin/decisions/"))) {
+    } else if (slice_skip_text(&rest, SLICE("/admin/decisions/"))) {
         answer_decision(control, request, rest);
     } else {
         httpd_error(

@@ -37,14 +37,11 @@ static bool
 read_from(const struct config_worker *worker, uint32_t *ttl_ms,
           const char **node)
 {
-    size_t prefix = sizeof ANNOUNCED - 1;
     struct slice rest = slice_of(worker->from);
 
-    if (strncmp(worker->from, ANNOUNCED, prefix) != 0) {
+    if (!slice_skip_text(&rest, SLICE(ANNOUNCED))) {
         return false;
     }
-    rest.ptr += prefix;
-    rest.len -= prefix;
     struct slice ttl = slice_take(&rest, ':');
     *node = rest.ptr;
     return rest.len != 0 && control_announced_ttl(ttl, ttl_ms);

@@ -95,8 +95,7 @@ on_watched(void *context, struct slice piece)
             return;
         }
         len += end != NULL;
-        piece.ptr += len;
-        piece.len -= len;
+        slice_skip(&piece, len);
         if (end != NULL) {
             take_line(source, buf_slice(&kube->line));
             buf_clear(&kube->line);

@@ -38,13 +38,6 @@ bypass(struct exchange *x, enum answers_pass pass)
     counter_bump(counts[pass], 1);
 }
 
-static bool
-begins_with(struct slice name, struct slice prefix)
-{
-    return name.len >= prefix.len &&
-           slice_equal_nocase((struct slice){name.ptr, prefix.len}, prefix);
-}
-
 /* Fields that say who asks, or of which version, organisation or trial, or what
  * SGLang (0.5.23) puts into its answers. A key of the node's own is a tenant, which
  * counts already. */
@@ -55,9 +48,9 @@ counts_field(const struct exchange *x, const struct http_header *h)
         slice_equal_nocase(h->name, ADMIT_KEY_FIELD)) {
         return !x->client->framing.admission.keyed;
     }
-    return begins_with(h->name, SLICE("anthropic-")) ||
-           begins_with(h->name, SLICE("openai-")) ||
-           begins_with(h->name, SLICE("x-sglext-")) ||
+    return slice_begins_nocase(h->name, SLICE("anthropic-")) ||
+           slice_begins_nocase(h->name, SLICE("openai-")) ||
+           slice_begins_nocase(h->name, SLICE("x-sglext-")) ||
            slice_equal_nocase(h->name, SLICE("api-key"));
 }
 
@@ -438,8 +431,7 @@ read_record(const struct exchange *x, struct http_head *head,
         http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
     record->type = type != NULL ? type->value : SLICE("application/json");
     record->framing = head->body;
-    record->body.ptr += head->size_bytes;
-    record->body.len -= head->size_bytes;
+    slice_skip(&record->body, head->size_bytes);
     return head->body != HTTP_BODY_LENGTH ||
            head->content_length == record->body.len;
 }
@@ -490,7 +482,7 @@ make_answer(struct exchange *x)
     }
     CHECK(unframe(&record, answer->body, &len));
     memcpy(answer->type, record.type.ptr, record.type.len);
-    bool stream = begins_with(record.type, events);
+    bool stream = slice_begins_nocase(record.type, events);
     if (stream != x->dispatch.stream ||
         !answers_is_whole(x->api, stream, (struct slice){answer->body, len})) {
         free(answer);

@@ -65,8 +65,7 @@ flush(struct pick_pipe *pipe)
     size_t sent = (size_t)n;
     for (size_t i = 0; i < PARTS; i++) {
         size_t part = sent < pipe->left[i].len ? sent : pipe->left[i].len;
-        pipe->left[i].ptr += part;
-        pipe->left[i].len -= part;
+        slice_skip(&pipe->left[i], part);
         sent -= part;
     }
     sock_want(&pipe->sock,

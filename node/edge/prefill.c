@@ -323,8 +323,7 @@ take_body(struct exchange *x, struct slice *in)
     if (!give(x, (struct slice){in->ptr, taken})) {
         return BODY_BAD;
     }
-    in->ptr += taken;
-    in->len -= taken;
+    slice_skip(in, taken);
     return split->body_kind != HTTP_BODY_CLOSE && split->body_left == 0
                ? BODY_END
                : BODY_MORE;

@@ -57,8 +57,7 @@ read_milli(struct slice *text, uint64_t *milli)
         }
     }
     bool some = at > dot;
-    text->ptr += at;
-    text->len -= at;
+    slice_skip(text, at);
     return some;
 }
 

@@ -382,15 +382,12 @@ unread(struct link *link)
 {
     struct slice bytes = buf_slice(&link->in);
 
-    if (link->at != 0) {
-        bytes.ptr += link->at;
-        bytes.len -= link->at;
-    }
+    slice_skip(&bytes, link->at);
     size_t skip = link->skip < bytes.len ? link->skip : bytes.len;
     link->at += skip;
     link->skip -= skip;
-    return skip != 0 ? (struct slice){bytes.ptr + skip, bytes.len - skip}
-                     : bytes;
+    slice_skip(&bytes, skip);
+    return bytes;
 }
 
 /* Reads operations, as many as most, of which a part that is received counts as

@@ -90,13 +90,6 @@ read_message(struct slice bytes, size_t line_len, size_t message_max,
     said->op = NATS_MSG;
 }
 
-static bool
-begins(struct slice line, struct slice word)
-{
-    return line.len >= word.len &&
-           slice_equal_nocase((struct slice){line.ptr, word.len}, word);
-}
-
 void
 nats_wire_read(struct slice bytes, size_t message_max, struct nats_said *said)
 {
@@ -124,11 +117,11 @@ nats_wire_read(struct slice bytes, size_t message_max, struct nats_said *said)
     }
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         size_t len = ops[i].word.len;
-        if (begins(line, ops[i].word) && ops[i].op == NATS_MSG) {
+        if (slice_begins_nocase(line, ops[i].word) && ops[i].op == NATS_MSG) {
             read_message(bytes, line.len, message_max, said);
             return;
         }
-        if (begins(line, ops[i].word)) {
+        if (slice_begins_nocase(line, ops[i].word)) {
             said->op = ops[i].op;
             said->used = line.len;
             said->text =

@@ -33,7 +33,7 @@ take_fixed(struct slice *rest, unsigned size, uint64_t *value)
     for (unsigned i = 0; i < size; i++) {
         *value |= (uint64_t)(uint8_t)rest->ptr[i] << (8 * i);
     }
-    *rest = (struct slice){rest->ptr + size, rest->len - size};
+    slice_skip(rest, size);
     return true;
 }
 
@@ -45,8 +45,7 @@ take_bytes(struct slice *rest, struct slice *bytes)
     if (!take_varint(rest, &len) || len > rest->len) {
         return false;
     }
-    *bytes = (struct slice){rest->ptr, (size_t)len};
-    *rest = (struct slice){rest->ptr + len, rest->len - (size_t)len};
+    *bytes = slice_take_len(rest, (size_t)len);
     return true;
 }
 

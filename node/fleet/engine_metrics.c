@@ -83,18 +83,11 @@ add(struct sum *sum, unsigned age, double value)
     }
 }
 
-static bool
-has_prefix(struct slice text, struct slice prefix)
-{
-    return text.len >= prefix.len &&
-           memcmp(text.ptr, prefix.ptr, prefix.len) == 0;
-}
-
 static enum engine_kind
 kind_of(struct slice name)
 {
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (has_prefix(name, kinds[i].prefix)) {
+        if (slice_begins(name, kinds[i].prefix)) {
             return kinds[i].kind;
         }
     }

@@ -321,21 +321,7 @@ take_hex(struct slice *text, uint8_t *out, size_t size)
         }
         out[i / 2] = (uint8_t)(i % 2 == 0 ? digit << 4 : out[i / 2] | digit);
     }
-    text->ptr += 2 * size;
-    text->len -= 2 * size;
-    return true;
-}
-
-static bool
-take_text(struct slice *text, struct slice wanted)
-{
-    struct slice start = {.ptr = text->ptr, .len = wanted.len};
-
-    if (text->len < wanted.len || !slice_equal(start, wanted)) {
-        return false;
-    }
-    text->ptr += wanted.len;
-    text->len -= wanted.len;
+    slice_skip(text, 2 * size);
     return true;
 }
 
@@ -361,8 +347,8 @@ keys_read_secret(struct slice text, uint8_t secret[KEYS_SECRET_BYTES])
 int
 keys_parse(struct slice key, uint64_t *id, uint8_t secret[KEYS_SECRET_BYTES])
 {
-    bool good = take_text(&key, SLICE("kvk-")) && take_id(&key, id) &&
-                take_text(&key, SLICE("-")) &&
+    bool good = slice_skip_text(&key, SLICE("kvk-")) && take_id(&key, id) &&
+                slice_skip_text(&key, SLICE("-")) &&
                 take_hex(&key, secret, KEYS_SECRET_BYTES) && key.len == 0;
 
     return good ? 0 : KEYS_E_BAD;
@@ -401,9 +387,10 @@ keys_add(struct keys *keys, uint32_t tenant, struct slice line)
     struct keys_entry fresh = {.tenant = tenant};
 
     CHECK(tenant < KEYS_TENANTS_MAX && keys->tenant[tenant].here);
-    if (!take_id(&line, &fresh.id) || !take_text(&line, SLICE(":sha256:")) ||
+    if (!take_id(&line, &fresh.id) ||
+        !slice_skip_text(&line, SLICE(":sha256:")) ||
         !take_hex(&line, fresh.salt, sizeof(fresh.salt)) ||
-        !take_text(&line, SLICE(":")) ||
+        !slice_skip_text(&line, SLICE(":")) ||
         !take_hex(&line, fresh.hash, sizeof(fresh.hash)) || line.len != 0) {
         return KEYS_E_BAD;
     }

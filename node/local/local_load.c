@@ -375,8 +375,7 @@ add_hub(struct loading *l, const char *folder, const char *name)
     }
     for (size_t i = 0; i < names.count; i++) {
         struct slice main = slice_trim(buf_slice(&hash));
-        bool is = main.len >= strlen(names.at[i]) &&
-                  memcmp(main.ptr, names.at[i], strlen(names.at[i])) == 0;
+        bool is = slice_begins(main, slice_of(names.at[i]));
         if (is || i + 1 == names.count) {
             chosen = chosen == NULL ? names.at[i] : chosen;
         }

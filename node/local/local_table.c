@@ -1,8 +1,6 @@
 /* Which model a name means. */
 #include "node/local/local_table.h"
 
-#include <string.h>
-
 #include "index/index.h"
 
 static bool
@@ -10,8 +8,7 @@ means(struct slice name, struct slice model)
 {
     size_t before = name.len - model.len;
 
-    return model.len != 0 && name.len >= model.len &&
-           memcmp(name.ptr + before, model.ptr, model.len) == 0 &&
+    return model.len != 0 && slice_ends(name, model) &&
            (before == 0 || name.ptr[before - 1] == '/');
 }
 

@@ -360,8 +360,7 @@ take_replies(struct redis *redis)
         if (outcome != 0 || redis->count == 0) {
             return "what it says is no reply";
         }
-        in.ptr += reply.size;
-        in.len -= reply.size;
+        slice_skip(&in, reply.size);
         if (redis->state == REDIS_GREETING) {
             why = greeted(redis, &reply);
         } else {

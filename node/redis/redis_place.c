@@ -18,19 +18,6 @@ static const char *const expected =
     "expected redis://HOST[:PORT][/NUMBER] or rediss://...; a user and a "
     "password stand in answer_cache.redis_file";
 
-/* Takes the prefix off. */
-static bool
-take(struct slice *text, struct slice prefix)
-{
-    if (text->len < prefix.len ||
-        memcmp(text->ptr, prefix.ptr, prefix.len) != 0) {
-        return false;
-    }
-    text->ptr += prefix.len;
-    text->len -= prefix.len;
-    return true;
-}
-
 /* "/NUMBER" or "/", without its slash. */
 static bool
 read_database(struct slice text, uint32_t *number)
@@ -49,9 +36,9 @@ const char *
 redis_place_read(struct slice text, struct redis_place *place)
 {
     char peer[URL_TEXT_MAX];
-    bool tls = take(&text, SLICE("rediss://"));
+    bool tls = slice_skip_text(&text, SLICE("rediss://"));
 
-    if ((!tls && !take(&text, SLICE("redis://"))) ||
+    if ((!tls && !slice_skip_text(&text, SLICE("redis://"))) ||
         text.len >= sizeof(peer) - 8) {
         return expected;
     }
@@ -134,7 +121,7 @@ read_line(struct slice line, struct redis_secret *secret, bool *found)
     if (line.len == 0 || line.ptr[0] == '#') {
         return NULL;
     }
-    if (take(&line, SLICE("secret "))) {
+    if (slice_skip_text(&line, SLICE("secret "))) {
         if (*found || line.len < SECRET_MIN || line.len > SECRET_MAX) {
             return "expected one secret of 16 to 256 characters (openssl rand "
                    "-hex 32)";
@@ -147,12 +134,12 @@ read_line(struct slice line, struct redis_secret *secret, bool *found)
                    ? NULL
                    : "there is no SHA-256";
     }
-    if (take(&line, SLICE("password "))) {
+    if (slice_skip_text(&line, SLICE("password "))) {
         return copy_word(line, secret->password)
                    ? NULL
                    : "expected a password of 1 to 256 characters";
     }
-    if (take(&line, SLICE("user "))) {
+    if (slice_skip_text(&line, SLICE("user "))) {
         return copy_word(line, secret->user)
                    ? NULL
                    : "expected a user of 1 to 256 characters";
@@ -167,12 +154,7 @@ read_text(struct slice text, struct redis_secret *secret)
     bool found = false;
 
     while (wrong == NULL && text.len != 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
-        wrong = read_line((struct slice){text.ptr, len}, secret, &found);
-        len += end != NULL;
-        text.ptr += len;
-        text.len -= len;
+        wrong = read_line(slice_take(&text, '\n'), secret, &found);
     }
     if (wrong == NULL && !found) {
         wrong = "expected a line `secret TEXT`, the same on all nodes (openssl "

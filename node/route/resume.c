@@ -125,8 +125,7 @@ match_seam(struct resume *r, struct slice text)
             return text.len + 1;
         }
         r->seam_at += due;
-        rest.ptr += raw;
-        rest.len -= raw;
+        slice_skip(&rest, raw);
     }
     return text.len - rest.len;
 }
@@ -256,10 +255,7 @@ join(struct resume *r, struct slice event, struct resume_event *told)
         put_mark(r);
     }
     struct slice out = splice_event(r, event, told, said);
-    if (said != 0) {
-        told->text.ptr += said;
-        told->text.len -= said;
-    }
+    slice_skip(&told->text, said);
     if (r->joined.failed) {
         r->torn = true;
         return nothing;
@@ -271,17 +267,6 @@ join(struct resume *r, struct slice event, struct resume_event *told)
 }
 
 /* Events */
-
-static struct slice
-take(struct slice *from, size_t len)
-{
-    struct slice taken = {from->ptr, len};
-
-    CHECK(len <= from->len);
-    from->ptr += len;
-    from->len -= len;
-    return taken;
-}
 
 /* Bytes of the piece up to the end of its first event; 0: it ends later. */
 static size_t
@@ -390,7 +375,8 @@ static bool
 step(struct resume *r, struct slice *out)
 {
     size_t end = event_end(r);
-    struct slice part = take(&r->piece, end != 0 ? end : r->piece.len);
+    struct slice part =
+        slice_take_len(&r->piece, end != 0 ? end : r->piece.len);
 
     if (end == 0 || r->held_len != 0) {
         hold(r, part);
@@ -415,7 +401,7 @@ pass(struct resume *r, struct slice *out)
     struct slice held = {r->room != NULL ? r->room + r->text_len : "",
                          r->held_len};
 
-    *out = held.len != 0 ? held : take(&r->piece, r->piece.len);
+    *out = held.len != 0 ? held : slice_take_len(&r->piece, r->piece.len);
     r->held_len = 0;
     return out->len != 0;
 }

@@ -361,14 +361,6 @@ write_edits(struct resume *r, const struct asking *a, struct slice sure,
 
 /* The text that is asked for again */
 
-static bool
-ends_with(struct slice text, const char *end)
-{
-    size_t len = strlen(end);
-
-    return text.len >= len && memcmp(text.ptr + text.len - len, end, len) == 0;
-}
-
 /* Whether the character i bytes before the end is escaped: an odd number of
  * backslashes stands before it. */
 static bool
@@ -412,7 +404,7 @@ resume_ends_loose(struct slice raw)
         return false;
     }
     for (size_t i = 0; i < sizeof(blanks) / sizeof(blanks[0]); i++) {
-        if (ends_with(raw, blanks[i])) {
+        if (slice_ends(raw, slice_of(blanks[i]))) {
             return true;
         }
     }

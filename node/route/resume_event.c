@@ -16,7 +16,7 @@ data_of(struct slice event, struct slice *data)
 {
     struct slice line = slice_take_line(&event);
 
-    if (line.len < DATA.len || memcmp(line.ptr, DATA.ptr, DATA.len) != 0) {
+    if (!slice_skip_text(&line, DATA)) {
         return false;
     }
     for (size_t i = 0; i < event.len; i++) {
@@ -24,8 +24,7 @@ data_of(struct slice event, struct slice *data)
             return false;
         }
     }
-    *data =
-        slice_trim((struct slice){line.ptr + DATA.len, line.len - DATA.len});
+    *data = slice_trim(line);
     return true;
 }
 

@@ -41,27 +41,19 @@ static const struct slice inference_paths[] = {
 };
 
 static bool
-starts_with(struct slice s, struct slice prefix)
-{
-    return s.len >= prefix.len && memcmp(s.ptr, prefix.ptr, prefix.len) == 0;
-}
-
-static bool
 is_local(struct slice path)
 {
     return slice_equal(path, SLICE("/health")) ||
            slice_equal(path, SLICE("/ready")) ||
            slice_equal(path, SLICE("/v1/models")) ||
-           starts_with(path, SLICE("/v1/models/"));
+           slice_begins(path, SLICE("/v1/models/"));
 }
 
 static bool
 ends_with(struct slice s, struct slice end)
 {
-    if (s.len < end.len) {
-        return false;
-    }
-    return slice_equal_nocase((struct slice){s.ptr + s.len - end.len, end.len},
+    return s.len >= end.len &&
+           slice_equal_nocase((struct slice){s.ptr + s.len - end.len, end.len},
                               end);
 }
 
@@ -110,7 +102,7 @@ matches(struct slice path, struct slice rule)
         return slice_equal(path, rule);
     }
     rule.len--;
-    return path.len > rule.len && starts_with(path, rule) && !climbs(path);
+    return path.len > rule.len && slice_begins(path, rule) && !climbs(path);
 }
 
 static bool

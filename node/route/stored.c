@@ -17,7 +17,7 @@ rest_of(struct slice path)
 {
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         size_t len = paths[i].len;
-        if (path.len >= len && memcmp(path.ptr, paths[i].ptr, len) == 0 &&
+        if (slice_begins(path, paths[i]) &&
             (path.len == len || path.ptr[len] == '/')) {
             return (struct slice){path.ptr + len, path.len - len};
         }

@@ -8,7 +8,6 @@
 #define NODE_SCAN_BILLING_H
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "index/base/slice.h"
 
@@ -18,9 +17,7 @@
 static inline bool
 billing_begins(struct slice text)
 {
-    size_t len = sizeof(BILLING_NAME) - 1;
-
-    return text.len >= len && memcmp(text.ptr, BILLING_NAME, len) == 0;
+    return slice_begins(text, SLICE(BILLING_NAME));
 }
 
 #endif

@@ -7,24 +7,6 @@
 #define BOUNDARY_MAX 72   /* with its two dashes (RFC 2046) */
 #define VALUE_MAX    1024 /* of a model's name */
 
-/* The bytes of text before mark, which are taken from it with the mark. NULL: it
- * is not there. */
-static struct slice
-take_until(struct slice *text, struct slice mark)
-{
-    const char *at = text->len != 0
-                         ? memmem(text->ptr, text->len, mark.ptr, mark.len)
-                         : NULL;
-    struct slice found = {.ptr = NULL, .len = 0};
-
-    if (at != NULL) {
-        found = (struct slice){text->ptr, (size_t)(at - text->ptr)};
-        text->ptr = at + mark.len;
-        text->len -= found.len + mark.len;
-    }
-    return found;
-}
-
 /* The first line, which is taken. What is longer than a boundary is none, and
  * looked at no further: most bodies that come here are no forms. */
 static struct slice
@@ -35,10 +17,9 @@ take_boundary(struct slice *text)
     if (start.len > BOUNDARY_MAX + 2) {
         start.len = BOUNDARY_MAX + 2;
     }
-    struct slice first = take_until(&start, SLICE("\r\n"));
+    struct slice first = slice_take_until(&start, SLICE("\r\n"));
     if (first.ptr != NULL) {
-        text->ptr += first.len + 2;
-        text->len -= first.len + 2;
+        slice_skip(text, first.len + 2);
     }
     return first;
 }
@@ -51,8 +32,7 @@ is_model(struct slice lines)
 
     while (lines.len != 0) {
         struct slice line = slice_trim(slice_take_line(&lines));
-        struct slice start = {line.ptr, name.len};
-        if (line.len < name.len || !slice_equal_nocase(start, name)) {
+        if (!slice_begins_nocase(line, name)) {
             continue;
         }
         (void)slice_take(&line, ';');
@@ -82,8 +62,8 @@ scan_form_model(struct slice body)
     memcpy(mark + 2, first.ptr, first.len);
     struct slice end = {mark, first.len + 2};
     for (unsigned i = 0; i < SCAN_FORM_PARTS_MAX; i++) {
-        struct slice lines = take_until(&rest, SLICE("\r\n\r\n"));
-        struct slice value = take_until(&rest, end);
+        struct slice lines = slice_take_until(&rest, SLICE("\r\n\r\n"));
+        struct slice value = slice_take_until(&rest, end);
         if (lines.ptr == NULL || value.ptr == NULL) {
             return none;
         }
@@ -95,19 +75,6 @@ scan_form_model(struct slice body)
 }
 
 /* Forms that all readers read alike */
-
-static bool
-take_text(struct slice *text, struct slice wanted)
-{
-    struct slice start = {text->ptr, wanted.len};
-
-    if (text->len < wanted.len || !slice_equal_nocase(start, wanted)) {
-        return false;
-    }
-    text->ptr += wanted.len;
-    text->len -= wanted.len;
-    return true;
-}
 
 /* A text in quotes that means what it says. */
 static bool
@@ -131,8 +98,7 @@ take_quoted(struct slice *text, struct slice *value)
     if (len == text->len) {
         return false;
     }
-    text->ptr += len + 1;
-    text->len -= len + 1;
+    slice_skip(text, len + 1);
     return true;
 }
 
@@ -143,12 +109,12 @@ take_disposition(struct slice line, struct slice *name, bool *is_file)
     struct slice file;
 
     line = slice_trim(line);
-    if (!take_text(&line, SLICE("form-data; name=")) ||
+    if (!slice_skip_nocase(&line, SLICE("form-data; name=")) ||
         !take_quoted(&line, name) ||
         memchr(name->ptr, '%', name->len) != NULL) {
         return false;
     }
-    *is_file = take_text(&line, SLICE("; filename="));
+    *is_file = slice_skip_nocase(&line, SLICE("; filename="));
     return (!*is_file || take_quoted(&line, &file)) && line.len == 0;
 }
 
@@ -160,7 +126,7 @@ read_lines(struct slice lines, struct slice *name, bool *is_file)
 
     while (lines.len != 0) {
         struct slice rest = lines;
-        struct slice line = take_until(&rest, SLICE("\r\n"));
+        struct slice line = slice_take_until(&rest, SLICE("\r\n"));
         if (line.ptr == NULL) {
             line = lines;
             rest.len = 0;
@@ -170,12 +136,12 @@ read_lines(struct slice lines, struct slice *name, bool *is_file)
             memchr(line.ptr, '\n', line.len) != NULL) {
             return false;
         }
-        if (take_text(&line, SLICE("content-disposition:"))) {
+        if (slice_skip_nocase(&line, SLICE("content-disposition:"))) {
             if (named || !take_disposition(line, name, is_file)) {
                 return false;
             }
             named = true;
-        } else if (!take_text(&line, SLICE("content-type:"))) {
+        } else if (!slice_skip_nocase(&line, SLICE("content-type:"))) {
             return false;
         }
     }
@@ -191,11 +157,11 @@ is_boundary(struct slice content_type, struct slice first)
     content_type = slice_trim(content_type);
     if (first.len < 3 || first.len > BOUNDARY_MAX ||
         memcmp(first.ptr, "--", 2) != 0 ||
-        !take_text(&content_type, SLICE("multipart/form-data;"))) {
+        !slice_skip_nocase(&content_type, SLICE("multipart/form-data;"))) {
         return false;
     }
     content_type = slice_trim(content_type);
-    if (!take_text(&content_type, SLICE("boundary="))) {
+    if (!slice_skip_nocase(&content_type, SLICE("boundary="))) {
         return false;
     }
     name = content_type;
@@ -203,8 +169,7 @@ is_boundary(struct slice content_type, struct slice first)
         (!take_quoted(&content_type, &name) || content_type.len != 0)) {
         return false;
     }
-    first.ptr += 2;
-    first.len -= 2;
+    slice_skip(&first, 2);
     return slice_equal(name, first);
 }
 
@@ -225,8 +190,8 @@ scan_form_sole_model(struct slice content_type, struct slice body)
     for (unsigned i = 0; i < SCAN_FORM_PARTS_MAX; i++) {
         bool is_file = false;
         struct slice name = none;
-        struct slice lines = take_until(&rest, SLICE("\r\n\r\n"));
-        struct slice value = take_until(&rest, end);
+        struct slice lines = slice_take_until(&rest, SLICE("\r\n\r\n"));
+        struct slice value = slice_take_until(&rest, end);
         if (lines.ptr == NULL || value.ptr == NULL ||
             !read_lines(lines, &name, &is_file)) {
             return none;
@@ -245,7 +210,7 @@ scan_form_sole_model(struct slice content_type, struct slice body)
             slice_equal(rest, SLICE("--"))) {
             return found;
         }
-        if (!take_text(&rest, SLICE("\r\n"))) {
+        if (!slice_skip_nocase(&rest, SLICE("\r\n"))) {
             return none;
         }
     }

@@ -98,8 +98,7 @@ ends_with_token(struct slice name)
 {
     struct slice end = SLICE("_token");
 
-    return name.len > end.len &&
-           memcmp(name.ptr + name.len - end.len, end.ptr, end.len) == 0;
+    return name.len > end.len && slice_ends(name, end);
 }
 
 /* Keeps the members that are called ..._token. */

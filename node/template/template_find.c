@@ -125,8 +125,7 @@ TPL_STR_METHOD(count)
     }
     in.text.len = in.end;
     if (what.len == 0) {
-        in.text.ptr += in.start;
-        in.text.len -= in.start;
+        slice_skip(&in.text, in.start);
         return tpl_int((int64_t)tpl_text_count(in.text) + 1);
     }
     for (size_t at = in.start;; count++) {

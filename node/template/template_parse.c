@@ -454,8 +454,7 @@ well_formed(struct slice text)
         if (n == 0) {
             return false;
         }
-        text.ptr += n;
-        text.len -= n;
+        slice_skip(&text, n);
     }
     return true;
 }

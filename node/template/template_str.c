@@ -120,8 +120,7 @@ split_by(struct tpl_run *run, struct slice text, struct slice by, int64_t max,
             return;
         }
         add_piece(run, out, (struct slice){text.ptr, at});
-        text.ptr += at + by.len;
-        text.len -= at + by.len;
+        slice_skip(&text, at + by.len);
     }
 }
 
@@ -316,8 +315,7 @@ tpl_replace(struct tpl_run *run, struct slice text, struct slice old,
         }
         buf_add(run->out, text.ptr, at);
         buf_add_slice(run->out, new);
-        text.ptr += at + old.len;
-        text.len -= at + old.len;
+        slice_skip(&text, at + old.len);
         tpl_check_out(run);
     }
     buf_add_slice(run->out, text);
@@ -372,11 +370,7 @@ TPL_STR_METHOD(removeprefix)
     struct slice text = tpl_slice(self);
     struct slice what = text_of(run, *params[0]);
 
-    if (what.len <= text.len && what.len > 0 &&
-        memcmp(text.ptr, what.ptr, what.len) == 0) {
-        text.ptr += what.len;
-        text.len -= what.len;
-    }
+    (void)slice_skip_text(&text, what);
     return marked(run, self, text);
 }
 
@@ -385,8 +379,7 @@ TPL_STR_METHOD(removesuffix)
     struct slice text = tpl_slice(self);
     struct slice what = text_of(run, *params[0]);
 
-    if (what.len <= text.len && what.len > 0 &&
-        memcmp(text.ptr + text.len - what.len, what.ptr, what.len) == 0) {
+    if (slice_ends(text, what)) {
         text.len -= what.len;
     }
     return marked(run, self, text);

@@ -36,17 +36,10 @@ struct path {
 };
 
 static bool
-ends_with(struct slice text, struct slice end)
-{
-    return text.len >= end.len &&
-           memcmp(text.ptr + (text.len - end.len), end.ptr, end.len) == 0;
-}
-
-static bool
 is_size(struct slice name)
 {
-    return ends_with(name, SLICE("bytes")) ||
-           ends_with(name, SLICE("bytes_max"));
+    return slice_ends(name, SLICE("bytes")) ||
+           slice_ends(name, SLICE("bytes_max"));
 }
 
 static void
@@ -65,9 +58,7 @@ put_text(struct buf *out, struct slice text)
     while (text.len != 0) {
         size_t len = json_text_char(text);
         CHECK(len != 0);
-        put_char(out, (struct slice){text.ptr, len});
-        text.ptr += len;
-        text.len -= len;
+        put_char(out, slice_take_len(&text, len));
     }
 }
 
@@ -187,8 +178,7 @@ fill_cell(struct cell *cell, struct slice text)
         memcpy(cell->bytes + cell->len, text.ptr, len);
         cell->len += (uint32_t)len;
         cell->width++;
-        text.ptr += len;
-        text.len -= len;
+        slice_skip(&text, len);
     }
 }
 

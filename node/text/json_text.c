@@ -122,8 +122,7 @@ json_text_escape(struct slice *text, char *out, size_t room)
         }
         memcpy(out + used, one, size);
         used += size;
-        text->ptr += len != 0 ? len : 1;
-        text->len -= len != 0 ? len : 1;
+        slice_skip(text, len != 0 ? len : 1);
     }
     return used;
 }

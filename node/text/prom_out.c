@@ -61,8 +61,7 @@ prom_out_label(struct buf *out, const char *text)
         } else {
             buf_add(out, rest.ptr, len);
         }
-        len = len != 0 ? len : 1;
-        rest = (struct slice){rest.ptr + len, rest.len - len};
+        slice_skip(&rest, len != 0 ? len : 1);
     }
 }
 

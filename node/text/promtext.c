@@ -4,13 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define NUMBER_BYTES_MAX 64
+#include "index/base/ascii.h"
 
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
+#define NUMBER_BYTES_MAX 64
 
 static bool
 is_name(char c)
@@ -20,20 +16,10 @@ is_name(char c)
 }
 
 static void
-advance(struct slice *s, size_t n)
-{
-    CHECK(n <= s->len);
-    if (n > 0) { /* an empty slice may have no bytes to point at */
-        s->ptr += n;
-        s->len -= n;
-    }
-}
-
-static void
 skip_blanks(struct slice *s)
 {
-    while (s->len > 0 && is_blank(s->ptr[0])) {
-        advance(s, 1);
+    while (s->len > 0 && ascii_is_blank(s->ptr[0])) {
+        slice_skip(s, 1);
     }
 }
 
@@ -45,9 +31,7 @@ take_name(struct slice *s)
     while (n < s->len && is_name(s->ptr[n])) {
         n++;
     }
-    struct slice name = {s->ptr, n};
-    advance(s, n);
-    return name;
+    return slice_take_len(s, n);
 }
 
 /* Bytes up to the quote that ends a label value; s is behind the opening
@@ -73,21 +57,21 @@ take_label(struct slice *s, struct slice *name, struct slice *value)
     if (name->len == 0 || s->len < 2 || s->ptr[0] != '=') {
         return false;
     }
-    advance(s, 1);
+    slice_skip(s, 1);
     skip_blanks(s);
     if (s->len == 0 || s->ptr[0] != '"') {
         return false;
     }
-    advance(s, 1);
+    slice_skip(s, 1);
     size_t n = quoted_len(*s);
     if (n == s->len) {
         return false;
     }
     *value = (struct slice){s->ptr, n};
-    advance(s, n + 1);
+    slice_skip(s, n + 1);
     skip_blanks(s);
     if (s->len > 0 && s->ptr[0] == ',') {
-        advance(s, 1);
+        slice_skip(s, 1);
         skip_blanks(s);
     }
     return true;
@@ -111,7 +95,7 @@ take_labels(struct slice *line, struct slice *labels)
         return false;
     }
     *labels = (struct slice){start, (size_t)(line->ptr - start)};
-    advance(line, 1);
+    slice_skip(line, 1);
     return true;
 }
 
@@ -124,18 +108,18 @@ parse_line(struct slice line, struct promtext_sample *sample)
     if (sample->name.len == 0 || line.len == 0) {
         return false;
     }
-    if (!is_blank(line.ptr[0]) && line.ptr[0] != '{') {
+    if (!ascii_is_blank(line.ptr[0]) && line.ptr[0] != '{') {
         return false;
     }
     skip_blanks(&line);
     if (line.len > 0 && line.ptr[0] == '{') {
-        advance(&line, 1);
+        slice_skip(&line, 1);
         if (!take_labels(&line, &sample->labels)) {
             return false;
         }
         skip_blanks(&line);
     }
-    while (n < line.len && !is_blank(line.ptr[n])) {
+    while (n < line.len && !ascii_is_blank(line.ptr[n])) {
         n++;
     }
     sample->value = (struct slice){line.ptr, n};

@@ -13,31 +13,6 @@
 static const char want[] =
     "none, or ranges of addresses such as 169.254.0.0/16 between blanks";
 
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/* The next word, or an empty slice. */
-static struct slice
-take_word(struct slice *text)
-{
-    struct slice word;
-
-    while (text->len != 0 && is_blank(text->ptr[0])) {
-        text->ptr++;
-        text->len--;
-    }
-    word = (struct slice){.ptr = text->ptr, .len = 0};
-    while (word.len < text->len && !is_blank(word.ptr[word.len])) {
-        word.len++;
-    }
-    text->ptr += word.len;
-    text->len -= word.len;
-    return word;
-}
-
 static void
 map_v4(const uint8_t v4[4], uint8_t out[16])
 {
@@ -116,13 +91,13 @@ const char *
 ranges_parse(struct slice text, struct ranges *ranges)
 {
     struct ranges read = {.count = 0};
-    struct slice word = take_word(&text);
+    struct slice word = slice_take_word(&text);
 
-    if (slice_equal(word, SLICE("none")) && take_word(&text).len == 0) {
+    if (slice_equal(word, SLICE("none")) && slice_take_word(&text).len == 0) {
         *ranges = read;
         return NULL;
     }
-    for (; word.len != 0; word = take_word(&text)) {
+    for (; word.len != 0; word = slice_take_word(&text)) {
         if (read.count == RANGES_MAX) {
             return "at most 32 ranges of addresses";
         }

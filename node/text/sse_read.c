@@ -52,14 +52,6 @@ fail(struct sse_read *sse, const char *why)
     sse->given.len = 0;
 }
 
-static void
-drop_given(struct sse_read *sse, size_t n)
-{
-    CHECK(n <= sse->given.len);
-    sse->given.ptr += n;
-    sse->given.len -= n;
-}
-
 /* Skips the mark, or hands on what looked like one and was not. */
 static void
 skip_mark(struct sse_read *sse)
@@ -72,7 +64,7 @@ skip_mark(struct sse_read *sse)
             return;
         }
         sse->mark++;
-        drop_given(sse, 1);
+        slice_skip(&sse->given, 1);
     }
 }
 
@@ -208,7 +200,7 @@ step(struct sse_read *sse)
         return false;
     }
     sse->after_cr = whole && sse->given.ptr[len] == '\r';
-    drop_given(sse, len + (whole ? 1 : 0));
+    slice_skip(&sse->given, len + (whole ? 1 : 0));
     if (whole) {
         event = take_line(sse, line);
         buf_clear(&sse->line);
@@ -231,7 +223,7 @@ sse_read_next(struct sse_read *sse, struct sse_event *event)
     while (sse->given.len > 0 && sse->fault == NULL) {
         if (sse->after_cr && sse->given.ptr[0] == '\n') {
             sse->after_cr = false;
-            drop_given(sse, 1);
+            slice_skip(&sse->given, 1);
         } else if (step(sse)) {
             CHECK(sse->has_data && sse->line.len == 0);
             sse->handed_out = true;

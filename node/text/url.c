@@ -27,19 +27,6 @@ is_name(char c)
 }
 
 static bool
-take_scheme(struct slice *text, struct slice scheme)
-{
-    struct slice start = {text->ptr, scheme.len};
-
-    if (text->len < scheme.len || !slice_equal_nocase(start, scheme)) {
-        return false;
-    }
-    text->ptr += scheme.len;
-    text->len -= scheme.len;
-    return true;
-}
-
-static bool
 is_address(const char *host, int family)
 {
     unsigned char bytes[sizeof(struct in6_addr)];
@@ -85,8 +72,7 @@ take_host(struct slice *text, char host[URL_HOST_MAX])
     } else if (!is_host(host)) {
         return false;
     }
-    text->ptr += at;
-    text->len -= at;
+    slice_skip(text, at);
     return true;
 }
 
@@ -107,8 +93,7 @@ take_port(struct slice *text, uint16_t *port)
         return false;
     }
     *port = (uint16_t)value;
-    text->ptr += at;
-    text->len -= at;
+    slice_skip(text, at);
     return true;
 }
 
@@ -148,7 +133,7 @@ const char *
 url_parse_http(struct slice text, struct url *url)
 {
     *url = (struct url){.port = 80};
-    return take_scheme(&text, SLICE("http://")) && take_place(text, url)
+    return slice_skip_nocase(&text, SLICE("http://")) && take_place(text, url)
                ? NULL
                : WANT_HTTP;
 }
@@ -156,7 +141,7 @@ url_parse_http(struct slice text, struct url *url)
 const char *
 url_parse_web(struct slice text, struct url *url)
 {
-    if (!take_scheme(&text, SLICE("https://"))) {
+    if (!slice_skip_nocase(&text, SLICE("https://"))) {
         return url_parse_http(text, url) == NULL ? NULL : WANT_WEB;
     }
     *url = (struct url){.port = 443, .tls = true};
@@ -173,8 +158,9 @@ const char *
 url_parse_tcp(struct slice text, struct url *url)
 {
     *url = (struct url){.port = 0};
-    if (!take_scheme(&text, SLICE("tcp://")) || !take_host(&text, url->host) ||
-        !take_port(&text, &url->port) || text.len != 0 || url->port == 0) {
+    if (!slice_skip_nocase(&text, SLICE("tcp://")) ||
+        !take_host(&text, url->host) || !take_port(&text, &url->port) ||
+        text.len != 0 || url->port == 0) {
         return WANT_TCP;
     }
     return NULL;
@@ -193,9 +179,9 @@ is_subject(const char *name)
 const char *
 url_parse_events(struct slice text, struct url *url)
 {
-    bool tls = take_scheme(&text, SLICE("tls://"));
+    bool tls = slice_skip_nocase(&text, SLICE("tls://"));
 
-    if (!tls && !take_scheme(&text, SLICE("nats://"))) {
+    if (!tls && !slice_skip_nocase(&text, SLICE("nats://"))) {
         return url_parse_tcp(text, url) == NULL ? NULL : WANT_EVENTS;
     }
     *url = (struct url){.port = 4222, .tls = tls};

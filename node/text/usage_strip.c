@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "index/base/ascii.h"
 #include "node/text/json_pull.h"
 #include "node/text/usage.h"
 
@@ -119,20 +120,18 @@ event_end(struct usage_strip *strip)
 static struct slice
 data_of(struct slice event)
 {
-    size_t name = sizeof(DATA) - 1;
-    struct slice line = {event.ptr, line_len(event)};
+    size_t len = line_len(event);
+    struct slice line = {event.ptr, len};
     struct slice none = {"", 0};
 
-    if (line.len <= name || memcmp(line.ptr, DATA, name) != 0) {
+    if (!slice_skip_text(&line, SLICE(DATA))) {
         return none;
     }
-    for (size_t i = line.len; i < event.len; i++) {
+    for (size_t i = len; i < event.len; i++) {
         if (event.ptr[i] != '\r' && event.ptr[i] != '\n') {
             return none;
         }
     }
-    line.ptr += name;
-    line.len -= name;
     return line;
 }
 
@@ -146,12 +145,6 @@ is_empty_array(struct json_pull *pull)
     return begin == PULL_ARRAY && next == PULL_ARRAY_END;
 }
 
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* The member of that name and value, which lies in the object. */
 static struct slice
 member_of(struct slice object, const char *name, struct slice value)
@@ -162,10 +155,10 @@ member_of(struct slice object, const char *name, struct slice value)
     const char *before = from;
     const char *behind = to;
 
-    while (before > object.ptr && is_blank(before[-1])) {
+    while (before > object.ptr && ascii_is_blank(before[-1])) {
         before--;
     }
-    while (behind < end && is_blank(*behind)) {
+    while (behind < end && ascii_is_blank(*behind)) {
         behind++;
     }
     if (before > object.ptr && before[-1] == ',') {
@@ -294,17 +287,6 @@ may_be(struct slice begin)
 
 /* The stream */
 
-static struct slice
-take(struct slice *from, size_t len)
-{
-    struct slice taken = {from->ptr, len};
-
-    CHECK(len <= from->len);
-    from->ptr += len;
-    from->len -= len;
-    return taken;
-}
-
 /* The held bytes; they are held no longer. */
 static struct slice
 let_go(struct usage_strip *strip)
@@ -344,7 +326,8 @@ step(struct usage_strip *strip)
     struct slice nothing = {"", 0};
     size_t end = event_end(strip);
     bool whole = end != 0;
-    struct slice part = take(&strip->piece, whole ? end : strip->piece.len);
+    struct slice part =
+        slice_take_len(&strip->piece, whole ? end : strip->piece.len);
     struct slice event = part;
     bool alone = whole && strip->held_len == 0 && !strip->passing;
 
@@ -380,7 +363,7 @@ take_lf(struct usage_strip *strip, struct slice *lf)
         return false;
     }
     strip->after_cr = false;
-    *lf = take(&strip->piece, 1);
+    *lf = slice_take_len(&strip->piece, 1);
     return true;
 }
 

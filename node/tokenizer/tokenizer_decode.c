@@ -63,13 +63,11 @@ put_lossy(struct slice bytes, struct buf *out)
     while (bytes.len > 0) {
         size_t good = utf8_valid(bytes);
         buf_add(out, bytes.ptr, good);
-        bytes.ptr += good;
-        bytes.len -= good;
+        slice_skip(&bytes, good);
         if (bytes.len > 0) {
             size_t bad = utf8_broken(bytes);
             buf_add_text(out, "\xef\xbf\xbd");
-            bytes.ptr += bad;
-            bytes.len -= bad;
+            slice_skip(&bytes, bad);
         }
     }
 }
@@ -129,8 +127,7 @@ replace(struct decode_work *work, const struct decode_stage *stage,
                 return;
             }
             buf_add_slice(out, stage->text);
-            token.ptr += before + stage->find.len;
-            token.len -= before + stage->find.len;
+            slice_skip(&token, before + stage->find.len);
         }
         return;
     }
@@ -212,19 +209,11 @@ byte_fallback(const struct decode_list *in, struct decode_list *out)
 static void
 strip(const struct decode_stage *stage, struct slice token, struct buf *out)
 {
-    size_t len = stage->text.len;
-
-    for (size_t i = 0; i < stage->start && token.len >= len &&
-                       memcmp(token.ptr, stage->text.ptr, len) == 0;
+    for (size_t i = 0; i < stage->start && slice_skip_text(&token, stage->text);
          i++) {
-        token.ptr += len;
-        token.len -= len;
     }
-    for (size_t i = 0;
-         i < stage->stop && token.len >= len &&
-         memcmp(token.ptr + token.len - len, stage->text.ptr, len) == 0;
-         i++) {
-        token.len -= len;
+    for (size_t i = 0; i < stage->stop && slice_ends(token, stage->text); i++) {
+        token.len -= stage->text.len;
     }
     buf_add_slice(out, token);
 }
@@ -241,8 +230,7 @@ metaspace(const struct decode_stage *stage, struct slice token, bool first,
         } else if (!first || stage->keep_first) {
             buf_add_text(out, " ");
         }
-        token.ptr += len;
-        token.len -= len;
+        slice_skip(&token, len);
     }
 }
 
@@ -260,8 +248,7 @@ put_replaced(struct slice text, const char *from, const char *to,
             return;
         }
         buf_add_text(out, to);
-        text.ptr += before + len;
-        text.len -= before + len;
+        slice_skip(&text, before + len);
     }
 }
 
@@ -297,14 +284,8 @@ wordpiece(const struct decode_stage *stage, struct slice token, bool first,
     struct buf word;
 
     buf_init(&word, out->max_bytes);
-    if (!first) {
-        if (token.len >= stage->find.len &&
-            memcmp(token.ptr, stage->find.ptr, stage->find.len) == 0) {
-            token.ptr += stage->find.len;
-            token.len -= stage->find.len;
-        } else {
-            buf_add_text(&word, " ");
-        }
+    if (!first && !slice_skip_text(&token, stage->find)) {
+        buf_add_text(&word, " ");
     }
     buf_add_slice(&word, token);
     if (stage->cleanup) {

@@ -226,15 +226,13 @@ repair(struct tokenizer_scratch *s, struct slice text)
     buf_clear(&s->valid);
     for (;;) {
         buf_add(&s->valid, text.ptr, good);
-        text.ptr += good;
-        text.len -= good;
+        slice_skip(&text, good);
         if (text.len == 0) {
             break;
         }
         size_t bad = utf8_broken(text);
         buf_add_text(&s->valid, "\xef\xbf\xbd");
-        text.ptr += bad;
-        text.len -= bad;
+        slice_skip(&text, bad);
         good = utf8_valid(text);
     }
     if (s->valid.failed) {

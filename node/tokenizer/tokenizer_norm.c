@@ -67,8 +67,7 @@ replace_text(const struct norm_stage *stage, struct slice text, bool *first,
             break;
         }
         put_instead(stage, first, out);
-        text.ptr += before + stage->find.len;
-        text.len -= before + stage->find.len;
+        slice_skip(&text, before + stage->find.len);
     }
 }
 

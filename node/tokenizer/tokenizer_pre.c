@@ -338,9 +338,8 @@ write_spaces(const struct pre_stage *stage, struct slice text, bool first,
 {
     bool metaspace = stage->kind == PRE_METASPACE;
     struct slice mark = metaspace ? stage->text : SLICE(" ");
-    bool starts =
-        (text.len >= mark.len && memcmp(text.ptr, mark.ptr, mark.len) == 0) ||
-        (metaspace && text.len > 0 && text.ptr[0] == ' ');
+    bool starts = slice_begins(text, mark) ||
+                  (metaspace && text.len > 0 && text.ptr[0] == ' ');
     bool wanted = metaspace ? stage->prepend == METASPACE_ALWAYS ||
                                   (stage->prepend == METASPACE_FIRST && first)
                             : stage->prefix_space;
@@ -360,8 +359,7 @@ write_spaces(const struct pre_stage *stage, struct slice text, bool first,
             break;
         }
         buf_add_slice(out, mark);
-        text.ptr += before + 1;
-        text.len -= before + 1;
+        slice_skip(&text, before + 1);
     }
 }
 

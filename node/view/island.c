@@ -1,15 +1,12 @@
 /* Where workers are, and what the way there costs. */
 #include "node/view/island.h"
 
-#include <string.h>
-
 #include "index/base/check.h"
 
 bool
 island_within(struct slice label, struct slice prefix)
 {
-    return label.len >= prefix.len && prefix.len != 0 &&
-           memcmp(label.ptr, prefix.ptr, prefix.len) == 0 &&
+    return prefix.len != 0 && slice_begins(label, prefix) &&
            (label.len == prefix.len || label.ptr[prefix.len] == '/');
 }
 
