@@ -24,6 +24,10 @@
 #include "node/config/config_redis.h"
 #include "node/config/config_scale.h"
 
+enum {
+    E_IRREGULAR = 1 /* a FIFO, a device, a directory */
+};
+
 void
 config_init(struct config *config)
 {
@@ -43,19 +47,15 @@ apply_worker_list(struct config *config, const char *text,
                   const struct config_place *place,
                   struct config_errors *errors)
 {
+    struct slice rest = slice_of(text);
+    struct slice word;
+
     config_apply_no_workers(config);
-    for (;;) {
+    while ((word = slice_take_word(&rest)).len != 0) {
         struct config_worker worker;
-        text += strspn(text, " \t\r\n");
-        size_t len = strcspn(text, " \t\r\n");
-        if (len == 0) {
-            return;
-        }
-        if (config_parse_worker((struct slice){text, len}, place->source,
-                                &worker, errors) == 0) {
+        if (config_parse_worker(word, place->source, &worker, errors) == 0) {
             config_apply_worker(config, &worker, place, errors);
         }
-        text += len;
     }
 }
 
@@ -314,8 +314,9 @@ config_check(const struct config *config, struct config_errors *errors)
     config_scale_check(config, errors);
 }
 
-int
-config_open_regular(const char *path, FILE **file)
+/* 0 and *file, E_IRREGULAR, or -errno. */
+static int
+open_regular(const char *path, FILE **file)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
@@ -325,7 +326,7 @@ config_open_regular(const char *path, FILE **file)
     if (fd < 0 || fstat(fd, &about) != 0) {
         rc = -errno;
     } else if (!S_ISREG(about.st_mode)) {
-        rc = CONFIG_E_IRREGULAR;
+        rc = E_IRREGULAR;
     } else {
         *file = fdopen(fd, "r");
         rc = *file == NULL ? -errno : 0;
@@ -336,8 +337,9 @@ config_open_regular(const char *path, FILE **file)
     return rc;
 }
 
-int
-config_read_all(FILE *file, struct buf *bytes)
+/* 0 or -errno. */
+static int
+read_all(FILE *file, struct buf *bytes)
 {
     int rc = 0;
 
@@ -358,6 +360,28 @@ config_read_all(FILE *file, struct buf *bytes)
     return rc;
 }
 
+bool
+config_read_regular(const char *path, struct buf *bytes,
+                    struct config_errors *errors)
+{
+    struct config_place place = {.source = path};
+    char text[128];
+    FILE *file;
+    int rc = open_regular(path, &file);
+
+    if (rc == 0) {
+        rc = read_all(file, bytes);
+        (void)fclose(file);
+    }
+    if (rc > 0) {
+        config_error(errors, &place, "is no regular file");
+    } else if (rc < 0) {
+        config_error(errors, &place, "cannot be read: %s",
+                     uv_strerror_r(rc, text, sizeof text));
+    }
+    return rc == 0;
+}
+
 /* It may be a pipe: `-c <(command)`. */
 static int
 read_file(const char *path, struct buf *bytes)
@@ -368,7 +392,7 @@ read_file(const char *path, struct buf *bytes)
     if (file == NULL) {
         return -errno;
     }
-    int rc = config_read_all(file, bytes);
+    int rc = read_all(file, bytes);
     if (!is_stdin) {
         (void)fclose(file);
     }

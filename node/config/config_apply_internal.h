@@ -8,24 +8,16 @@
 #ifndef NODE_CONFIG_APPLY_INTERNAL_H
 #define NODE_CONFIG_APPLY_INTERNAL_H
 
-#include <stdio.h>
-
 #include "node/config/config.h"
 #include "node/config/config_error_internal.h"
 #include "node/config/config_schema.h"
 
-enum {
-    CONFIG_E_IRREGULAR = 1 /* a FIFO, a device, a directory */
-};
-
-/* Opens a file that a running node reads: one that is no regular file might
- * have no end, or wait for whoever writes it. 0 and *file, CONFIG_E_IRREGULAR,
- * or -errno. */
-int config_open_regular(const char *path, FILE **file) MUST_CHECK;
-
-/* Appends what is in a file up to buf's bound: one byte over what the caller
- * takes shows that it is too large. 0 or -errno. */
-int config_read_all(FILE *file, struct buf *bytes) MUST_CHECK;
+/* Appends what is in a file that a running node reads, up to buf's bound: one
+ * byte over what the caller takes shows that it is too large. What is no regular
+ * file might have no end, or wait for whoever writes it. False: the fault was
+ * added. */
+bool config_read_regular(const char *path, struct buf *bytes,
+                         struct config_errors *errors) MUST_CHECK;
 
 /* Stores text as the value of a key in `into` (the struct that the key's schema
  * is of), or adds the fault and leaves it unchanged. */

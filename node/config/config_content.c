@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_walk_internal.h"
@@ -624,10 +623,6 @@ config_content_read(struct slice bytes, const char *file, struct content **out,
     };
 
     *out = NULL;
-    if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
-        return CONFIG_E_INVALID;
-    }
     if (content_new(&r.content) < 0) {
         config_error(errors, &place, "out of memory");
         return CONFIG_E_INVALID;
@@ -649,26 +644,13 @@ int
 config_content_load(const char *path, struct content **out,
                     struct config_errors *errors)
 {
-    struct config_place place = {.source = path};
     struct buf bytes;
-    char text[128];
-    FILE *file;
-    int rc = config_open_regular(path, &file);
+    int rc = CONFIG_E_INVALID;
 
     *out = NULL;
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    if (rc == 0) {
-        rc = config_read_all(file, &bytes);
-        (void)fclose(file);
-    }
-    if (rc == 0) {
+    if (config_read_regular(path, &bytes, errors)) {
         rc = config_content_read(buf_slice(&bytes), path, out, errors);
-    } else {
-        config_error(errors, &place, "cannot be read: %s",
-                     rc == CONFIG_E_IRREGULAR
-                         ? "it is no regular file"
-                         : uv_strerror_r(rc, text, sizeof text));
-        rc = CONFIG_E_INVALID;
     }
     buf_fini(&bytes);
     return rc;

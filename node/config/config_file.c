@@ -1,6 +1,5 @@
 /* The configuration file: a YAML tree against the schema. */
 #include <stdio.h>
-#include <uv.h>
 
 #include "node/config/config_aliases_internal.h"
 #include "node/config/config_apply_internal.h"
@@ -272,14 +271,9 @@ void
 config_apply_yaml(struct config *config, const char *file, struct slice bytes,
                   struct config_errors *errors)
 {
-    struct config_place place = {.source = file};
     struct config_yaml yaml;
     struct config_walk walk = {.yaml = &yaml, .file = file, .errors = errors};
 
-    if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
-        return;
-    }
     config_yaml_read(&yaml, file, bytes, errors);
     if (yaml.root != 0) {
         const struct config_yaml_node *root =
@@ -352,25 +346,10 @@ void
 config_read_workers(struct config *config, const char *from, const char *path,
                     struct config_errors *errors)
 {
-    struct config_place place = {.source = path};
     struct buf bytes;
-    FILE *file;
-    char text[128];
 
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    int rc = config_open_regular(path, &file);
-    if (rc == 0) {
-        rc = config_read_all(file, &bytes);
-        (void)fclose(file);
-    }
-    if (rc > 0) {
-        config_error(errors, &place, "is no regular file");
-    } else if (rc < 0) {
-        config_error(errors, &place, "cannot be read: %s",
-                     uv_strerror_r(rc, text, sizeof text));
-    } else if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
-    } else {
+    if (config_read_regular(path, &bytes, errors)) {
         read_list(config, path, buf_slice(&bytes), errors);
     }
     buf_fini(&bytes);

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <uv.h>
 
 #include "node/config/config_access.h"
 #include "node/config/config_apply_internal.h"
@@ -38,24 +37,14 @@ config_jwt_load(const struct config_jwt *jwt, struct config_errors *errors)
     struct keys_rules rules = config_jwt_rules(jwt);
     struct keys_jwks *jwks = NULL;
     struct buf bytes;
-    char text[128];
-    const char *why = "is no regular file";
-    FILE *file;
+    const char *why;
 
     buf_init(&bytes, KEYS_JWKS_BYTES_MAX + 1);
-    int rc = config_open_regular(jwt->jwks, &file);
-    if (rc == 0) {
-        rc = config_read_all(file, &bytes);
-        (void)fclose(file);
-    }
-    if (rc == 0) {
+    if (config_read_regular(jwt->jwks, &bytes, errors)) {
         jwks = keys_jwks_new(buf_slice(&bytes), &rules, &why);
-    }
-    if (rc < 0) {
-        config_error(errors, &place, "cannot be read: %s",
-                     uv_strerror_r(rc, text, sizeof(text)));
-    } else if (jwks == NULL) {
-        config_error(errors, &place, "%s", why);
+        if (jwks == NULL) {
+            config_error(errors, &place, "%s", why);
+        }
     }
     buf_fini(&bytes);
     return jwks;

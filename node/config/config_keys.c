@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_value_internal.h"
@@ -552,10 +551,6 @@ config_keys_read(struct slice bytes, const char *file, bool keyless,
     };
 
     *out = NULL;
-    if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
-        return CONFIG_E_INVALID;
-    }
     if (keys_new(&r.keys, before) < 0) {
         config_error(errors, &place, "out of memory");
         return CONFIG_E_INVALID;
@@ -579,26 +574,12 @@ config_keys_load(const struct config *config, const struct keys *before,
 {
     const char *path = config->keys.file;
     bool keyless = config->jwt.jwks[0] != '\0';
-    struct config_place place = {.source = path};
     struct buf bytes;
-    char text[128];
+    int rc = CONFIG_E_INVALID;
 
     buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
-    FILE *file;
-    int rc = config_open_regular(path, &file);
     *out = NULL;
-    if (rc == 0) {
-        rc = config_read_all(file, &bytes);
-        (void)fclose(file);
-    }
-    if (rc == CONFIG_E_IRREGULAR) {
-        config_error(errors, &place, "is no regular file");
-        rc = CONFIG_E_INVALID;
-    } else if (rc != 0) {
-        config_error(errors, &place, "cannot be read: %s",
-                     uv_strerror_r(rc, text, sizeof text));
-        rc = CONFIG_E_INVALID;
-    } else {
+    if (config_read_regular(path, &bytes, errors)) {
         rc = config_keys_read(buf_slice(&bytes), path, keyless, before, out,
                               errors);
     }

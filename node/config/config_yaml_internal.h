@@ -55,9 +55,9 @@ struct config_yaml {
 };
 
 /*
- * Reads any bytes, borrowed for the call. Faults are added to errors, with
- * `file` as their source. *yaml holds what was read before reading stopped, and
- * is the caller's to config_yaml_fini().
+ * Reads any bytes, borrowed for the call, at most CONFIG_FILE_BYTES_MAX. Faults
+ * are added to errors, with `file` as their source. *yaml holds what was read
+ * before reading stopped, and is the caller's to config_yaml_fini().
  */
 void config_yaml_read(struct config_yaml *yaml, const char *file,
                       struct slice bytes, struct config_errors *errors);
