@@ -237,7 +237,6 @@ check_order(const struct config *config, const char *low_name,
         config_schema_find(&config_schema_node, slice_of(low_name));
     const struct config_key *high =
         config_schema_find(&config_schema_node, slice_of(high_name));
-    struct config_place place = {.source = low_name};
     struct buf text;
 
     CHECK(low != NULL && high != NULL);
@@ -248,7 +247,7 @@ check_order(const struct config *config, const char *low_name,
     config_value_print(low, config, &text);
     buf_printf(&text, " is over %s, ", high_name);
     config_value_print(high, config, &text);
-    config_error(errors, &place, "%.*s", (int)text.len, text.ptr);
+    config_fault(errors, low_name, "%.*s", (int)text.len, text.ptr);
     buf_fini(&text);
 }
 
@@ -270,10 +269,9 @@ check_room(const struct config *config, const char *name, uint64_t bytes,
            struct config_errors *errors)
 {
     uint64_t room = room_of_one(&config->limits);
-    struct config_place place = {.source = name};
 
     if (bytes < room) {
-        config_error(errors, &place,
+        config_fault(errors, name,
                      "has no room for one body of limits.body_bytes_max: "
                      "expected %" PRIu64 "KiB or more, or a smaller body",
                      room / 1024);
@@ -283,10 +281,8 @@ check_room(const struct config *config, const char *name, uint64_t bytes,
 static void
 check_slots(const struct config *config, struct config_errors *errors)
 {
-    struct config_place place = {.source = "workers.slots"};
-
     if (config->workers_count > config->workers_slots) {
-        config_error(errors, &place, "%u are too few for %u workers",
+        config_fault(errors, "workers.slots", "%u are too few for %u workers",
                      config->workers_slots, config->workers_count);
     }
 }
@@ -364,7 +360,6 @@ bool
 config_read_regular(const char *path, struct buf *bytes,
                     struct config_errors *errors)
 {
-    struct config_place place = {.source = path};
     char text[128];
     FILE *file;
     int rc = open_regular(path, &file);
@@ -374,9 +369,9 @@ config_read_regular(const char *path, struct buf *bytes,
         (void)fclose(file);
     }
     if (rc > 0) {
-        config_error(errors, &place, "is no regular file");
+        config_fault(errors, path, "is no regular file");
     } else if (rc < 0) {
-        config_error(errors, &place, "cannot be read: %s",
+        config_fault(errors, path, "cannot be read: %s",
                      uv_strerror_r(rc, text, sizeof text));
     }
     return rc == 0;

@@ -17,14 +17,6 @@ config_is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
-static void
-fault(struct config_errors *errors, const char *key, const char *what)
-{
-    struct config_place place = {.source = key};
-
-    config_error(errors, &place, "%s", what);
-}
-
 static bool
 is_same_port(const struct url *a, const struct url *b)
 {
@@ -38,25 +30,27 @@ check_ports(const struct config *config, struct config_errors *errors)
     const struct url *gateways = &config->extproc.listen;
 
     if (is_same_port(&config->listen, &config->admin)) {
-        fault(errors, "admin", "the same address as listen");
+        config_fault(errors, "admin", "the same address as listen");
     }
     if (is_same_port(metrics, &config->listen) ||
         is_same_port(metrics, &config->admin)) {
-        fault(errors, "admin.metrics", "the same address as listen or admin");
+        config_fault(errors, "admin.metrics",
+                     "the same address as listen or admin");
     }
     if (is_same_port(gateways, &config->listen) ||
         is_same_port(gateways, &config->admin) ||
         is_same_port(gateways, metrics)) {
-        fault(errors, "extproc.listen",
-              "the same address as listen, admin or admin.metrics");
+        config_fault(errors, "extproc.listen",
+                     "the same address as listen, admin or admin.metrics");
     }
     if (!config_is_loopback(config->admin.host) &&
         config->admin_access.token_file[0] == '\0' &&
         config->admin_access.insecure == 0) {
-        fault(errors, "admin",
-              "without tokens, whoever reaches the admin port can change this "
-              "node: expected admin.token_file, an address of loopback, or "
-              "admin.insecure: true (for /metrics alone, admin.metrics)");
+        config_fault(
+            errors, "admin",
+            "without tokens, whoever reaches the admin port can change this "
+            "node: expected admin.token_file, an address of loopback, or "
+            "admin.insecure: true (for /metrics alone, admin.metrics)");
     }
 }
 
@@ -66,9 +60,9 @@ check_pair(const char *cert_key, const char *cert, const char *key_key,
            const char *key, struct config_errors *errors)
 {
     if ((cert[0] != '\0') != (key[0] != '\0')) {
-        fault(errors, cert[0] != '\0' ? key_key : cert_key,
-              "missing: a certificate needs its key, and a key its "
-              "certificate");
+        config_fault(errors, cert[0] != '\0' ? key_key : cert_key,
+                     "missing: a certificate needs its key, and a key its "
+                     "certificate");
     }
 }
 
@@ -79,21 +73,21 @@ check_tls(const struct config_tls *tls, struct config_errors *errors)
     bool own = tls->admin_cert_file[0] != '\0';
 
     if (cert != (tls->key_file[0] != '\0')) {
-        fault(errors, cert ? "tls.key_file" : "tls.cert_file",
-              "missing: TLS needs tls.cert_file and tls.key_file");
+        config_fault(errors, cert ? "tls.key_file" : "tls.cert_file",
+                     "missing: TLS needs tls.cert_file and tls.key_file");
     } else if (!cert && tls->client_ca_file[0] != '\0') {
-        fault(errors, "tls.client_ca_file",
-              "needs tls.cert_file and tls.key_file");
+        config_fault(errors, "tls.client_ca_file",
+                     "needs tls.cert_file and tls.key_file");
     }
     check_pair("tls.admin_cert_file", tls->admin_cert_file,
                "tls.admin_key_file", tls->admin_key_file, errors);
     check_pair("tls.workers_cert_file", tls->workers_cert_file,
                "tls.workers_key_file", tls->workers_key_file, errors);
     if (tls->admin != 0 && !cert && !own) {
-        fault(errors, "tls.admin",
-              "needs tls.cert_file or tls.admin_cert_file");
+        config_fault(errors, "tls.admin",
+                     "needs tls.cert_file or tls.admin_cert_file");
     } else if (tls->admin == 0 && own) {
-        fault(errors, "tls.admin_cert_file", "needs tls.admin: on");
+        config_fault(errors, "tls.admin_cert_file", "needs tls.admin: on");
     }
 }
 
@@ -134,9 +128,8 @@ check_workers(const struct config *config, struct config_errors *errors)
 
     for (uint32_t i = 0; i < config->workers_count; i++) {
         const struct config_worker *worker = &config->workers[i];
-        struct config_place place = {.source = "workers"};
         if (config_access_denies(&config->workers_deny, worker, why)) {
-            config_error(errors, &place, "%s: %s", worker->id, why);
+            config_fault(errors, "workers", "%s: %s", worker->id, why);
         }
     }
 }
@@ -154,13 +147,12 @@ static void
 add_unread(const char *key, const char *path, int error,
            struct config_errors *errors)
 {
-    struct config_place place = {.source = key};
     char folder[CONFIG_FILE_MAX] = "";
     size_t size = sizeof folder;
     char text[128];
 
     bool told = path[0] != '/' && uv_cwd(folder, &size) == 0;
-    config_error(errors, &place, "%s cannot be read: %s%s%s", path,
+    config_fault(errors, key, "%s cannot be read: %s%s%s", path,
                  uv_strerror_r(error, text, sizeof text),
                  told ? ", looked for in " : "", told ? folder : "");
 }
@@ -179,7 +171,6 @@ static void
 read_tls(const char *keys, const struct sock_tls_files *files, bool client,
          struct config_errors *errors)
 {
-    struct config_place place = {.source = keys};
     struct sock_tls_context *context = NULL;
     const char *why = "out of memory";
 
@@ -189,7 +180,7 @@ read_tls(const char *keys, const struct sock_tls_files *files, bool client,
     int rc = client ? sock_tls_context_new_client(&context, files, &why)
                     : sock_tls_context_new(&context, files, &why);
     if (rc != 0) {
-        config_error(errors, &place, "%s", why);
+        config_fault(errors, keys, "%s", why);
     }
     sock_tls_context_free(context);
 }

@@ -7,33 +7,11 @@
 #include "node/config/config_value_internal.h"
 #include "node/text/quote.h"
 
+#define BANNED "#\"\\,+*="
+
 #define WANT_ALIAS                                                    \
     "NAME=MODEL[*WEIGHT][+MODEL[*WEIGHT]]...[,fallback=MODEL[+MODEL]" \
     "...], weights from 1 to 1000000, without blanks and #\"\\,+*="
-
-static bool
-is_plain(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        if (c <= ' ' || c >= 0x7F || strchr("#\"\\,+*=", c) != NULL) {
-            return false;
-        }
-    }
-    return text.len != 0;
-}
-
-/* Copies text and a NUL. False: it is too long, or has what it may not have. */
-static bool
-put(char *to, size_t room, struct slice text)
-{
-    if (text.len >= room || !is_plain(text)) {
-        return false;
-    }
-    memcpy(to, text.ptr, text.len);
-    to[text.len] = '\0';
-    return true;
-}
 
 /* A whole number from 1 to CONFIG_ALIAS_WEIGHT_MAX. */
 static bool
@@ -65,7 +43,7 @@ add_target(struct config_alias *alias, struct slice text, bool fallback)
     bool weighted = memchr(text.ptr, '*', text.len) != NULL;
     struct slice model = slice_take(&text, '*');
 
-    if (!put(target.model, sizeof target.model, model) ||
+    if (!config_put_plain(target.model, sizeof target.model, model, BANNED) ||
         (weighted && (fallback || !read_weight(text, &target.weight)))) {
         return WANT_ALIAS;
     }
@@ -99,9 +77,10 @@ read_alias(struct slice text, struct config_alias *alias)
 {
     struct slice to = slice_take(&text, ',');
     struct slice name = slice_take(&to, '=');
-    const char *want = put(alias->name, sizeof alias->name, name)
-                           ? add_targets(alias, to, false)
-                           : WANT_ALIAS;
+    const char *want =
+        config_put_plain(alias->name, sizeof alias->name, name, BANNED)
+            ? add_targets(alias, to, false)
+            : WANT_ALIAS;
 
     if (want == NULL && text.len != 0) {
         struct slice key = slice_take(&text, '=');
@@ -218,7 +197,6 @@ void
 config_aliases_check(const struct config_aliases *aliases,
                      struct config_errors *errors)
 {
-    static const struct config_place place = {.source = "aliases"};
     char name[QUOTE_ROOM];
     char quoted[QUOTE_ROOM];
 
@@ -229,7 +207,7 @@ config_aliases_check(const struct config_aliases *aliases,
             const struct config_alias *next =
                 config_aliases_find(aliases, model);
             if (next != NULL && next != alias && !is_model_too(next)) {
-                config_error(errors, &place,
+                config_fault(errors, "aliases",
                              "%s leads to %s, which is an alias itself: "
                              "expected a model that engines serve",
                              quote_text(slice_of(alias->name), name),

@@ -223,14 +223,13 @@ config_worker_set_once(struct config_worker *worker, struct slice key,
                        struct slice value, const char *where, uint64_t *seen,
                        struct config_errors *errors)
 {
-    struct config_place place = {.source = where};
     const struct config_key *found =
         config_schema_find(&config_schema_worker, key);
 
     if (found != NULL) {
         uint64_t bit = UINT64_C(1) << (found - config_schema_worker.keys);
         if ((*seen & bit) != 0) {
-            config_error(errors, &place, "%s appears twice", found->name);
+            config_fault(errors, where, "%s appears twice", found->name);
             return CONFIG_E_INVALID;
         }
         *seen |= bit;
@@ -318,7 +317,6 @@ int
 config_parse_worker(struct slice text, const char *where,
                     struct config_worker *worker, struct config_errors *errors)
 {
-    struct config_place place = {.source = where};
     uint32_t before = errors->count;
     char quoted[QUOTE_ROOM];
     uint64_t seen = UINT64_C(1) << CONFIG_WORKER_URL;
@@ -333,7 +331,7 @@ config_parse_worker(struct slice text, const char *where,
         struct slice value = slice_take(&text, ',');
         struct slice name = slice_take(&value, '=');
         if (value.ptr == NULL) {
-            config_error(errors, &place, "expected KEY=VALUE, not %s",
+            config_fault(errors, where, "expected KEY=VALUE, not %s",
                          quote_text(name, quoted));
         } else {
             (void)config_worker_set_once(worker, name, value, where, &seen,

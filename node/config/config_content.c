@@ -586,13 +586,12 @@ take_content(struct reading *r, yaml_node key, yaml_node value)
 static void
 read_tree(const struct config_yaml *yaml, struct reading *r)
 {
-    struct config_place place = {.source = r->walk.file};
     char why[CONTENT_WHY_MAX] = "";
     yaml_node value;
     yaml_node key;
 
     if (yaml->root == 0) {
-        config_error(r->walk.errors, &place, "has no name");
+        config_fault(r->walk.errors, r->walk.file, "has no name");
         return;
     }
     yaml_node root = config_yaml_node(yaml, yaml->root);
@@ -606,8 +605,8 @@ read_tree(const struct config_yaml *yaml, struct reading *r)
     }
     if (r->walk.errors->count == r->faults &&
         content_finish(r->content, why) != 0) {
-        config_error(r->walk.errors, &place, "words cannot be compiled: %s",
-                     why);
+        config_fault(r->walk.errors, r->walk.file,
+                     "words cannot be compiled: %s", why);
     }
 }
 
@@ -616,7 +615,6 @@ config_content_read(struct slice bytes, const char *file, struct content **out,
                     struct config_errors *errors)
 {
     struct config_yaml yaml;
-    struct config_place place = {.source = file};
     struct reading r = {
         .walk = {.yaml = &yaml, .file = file, .errors = errors},
         .faults = errors->count,
@@ -624,7 +622,7 @@ config_content_read(struct slice bytes, const char *file, struct content **out,
 
     *out = NULL;
     if (content_new(&r.content) < 0) {
-        config_error(errors, &place, "out of memory");
+        config_fault(errors, file, "out of memory");
         return CONFIG_E_INVALID;
     }
     config_yaml_read(&yaml, file, bytes, errors);
@@ -661,19 +659,18 @@ static void
 check_rest(const struct config *config, const struct content *content,
            struct config_errors *errors)
 {
-    struct config_place place = {.source = "content.file"};
     const char *name;
 
     for (uint32_t i = 0; (name = content_name(content, i)) != NULL; i++) {
         if (config_aliases_find(&config->aliases, slice_of(name)) != NULL) {
-            config_error(errors, &place,
+            config_fault(errors, "content.file",
                          "%s is an alias, too: a name is one or the other",
                          name);
         }
     }
     if (content_examples(content) != 0 &&
         config->content.embeddings_model[0] == '\0') {
-        config_error(errors, &place,
+        config_fault(errors, "content.file",
                      "rules with like want content.embeddings_model");
     }
 }

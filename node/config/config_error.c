@@ -38,12 +38,11 @@ behind(const struct config_place *place, const char *message)
     return named ? message + len : message;
 }
 
-void
-config_error(struct config_errors *errors, const struct config_place *place,
-             const char *format, ...)
+__attribute__((format(printf, 3, 0))) static void
+add(struct config_errors *errors, const struct config_place *place,
+    const char *format, va_list args)
 {
     char message[768];
-    va_list args;
 
     CHECK(place->source != NULL);
     CHECK(errors->printed <= errors->count);
@@ -51,9 +50,7 @@ config_error(struct config_errors *errors, const struct config_place *place,
     if (!config_errors_open(errors)) {
         return;
     }
-    va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
     if (place->line != 0) {
         buf_printf(&errors->text, "%s:%u:%u: %s\n", place->source, place->line,
                    place->column, message);
@@ -62,4 +59,27 @@ config_error(struct config_errors *errors, const struct config_place *place,
                    behind(place, message));
     }
     errors->printed++;
+}
+
+void
+config_error(struct config_errors *errors, const struct config_place *place,
+             const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add(errors, place, format, args);
+    va_end(args);
+}
+
+void
+config_fault(struct config_errors *errors, const char *source,
+             const char *format, ...)
+{
+    const struct config_place place = {.source = source};
+    va_list args;
+
+    va_start(args, format);
+    add(errors, &place, format, args);
+    va_end(args);
 }

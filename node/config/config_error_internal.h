@@ -25,6 +25,11 @@ __attribute__((format(printf, 3, 4))) void
 config_error(struct config_errors *errors, const struct config_place *place,
              const char *format, ...);
 
+/* The same for a source that has no lines, or of which no line is meant. */
+__attribute__((format(printf, 3, 4))) void
+config_fault(struct config_errors *errors, const char *source,
+             const char *format, ...);
+
 /* True while further lines are still printed, not only counted. */
 bool config_errors_open(const struct config_errors *errors);
 

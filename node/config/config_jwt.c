@@ -33,7 +33,6 @@ config_jwt_rules(const struct config_jwt *jwt)
 struct keys_jwks *
 config_jwt_load(const struct config_jwt *jwt, struct config_errors *errors)
 {
-    struct config_place place = {.source = jwt->jwks};
     struct keys_rules rules = config_jwt_rules(jwt);
     struct keys_jwks *jwks = NULL;
     struct buf bytes;
@@ -43,7 +42,7 @@ config_jwt_load(const struct config_jwt *jwt, struct config_errors *errors)
     if (config_read_regular(jwt->jwks, &bytes, errors)) {
         jwks = keys_jwks_new(buf_slice(&bytes), &rules, &why);
         if (jwks == NULL) {
-            config_error(errors, &place, "%s", why);
+            config_fault(errors, jwt->jwks, "%s", why);
         }
     }
     buf_fini(&bytes);
@@ -53,7 +52,6 @@ config_jwt_load(const struct config_jwt *jwt, struct config_errors *errors)
 void
 config_jwt_check(const struct config *config, struct config_errors *errors)
 {
-    struct config_place place = {.source = "jwt.jwks"};
     const char *jwks = config->jwt.jwks;
     struct url url;
 
@@ -61,11 +59,11 @@ config_jwt_check(const struct config *config, struct config_errors *errors)
         return;
     }
     if (config->keys.file[0] == '\0') {
-        config_error(errors, &place,
+        config_fault(errors, "jwt.jwks",
                      "wants keys.file, whose tenants the tokens name");
     }
     if (strstr(jwks, "://") != NULL && !config_jwt_url(&config->jwt, &url)) {
-        config_error(errors, &place,
+        config_fault(errors, "jwt.jwks",
                      "expected a file, or https://HOST[:PORT]/PATH");
     }
 }

@@ -312,15 +312,13 @@ take_secret(struct reading *r, const struct config_yaml_node *node)
 static void
 isolate_tenants(struct reading *r)
 {
-    struct config_place place = {.source = r->walk.file};
-
     for (uint32_t i = 0; i < KEYS_TENANTS_MAX; i++) {
         struct keys_isolation isolation;
         const char *name = keys_tenant_name(r->keys, i);
         struct slice space =
             r->space[i].len != 0 ? r->space[i] : slice_of(name);
         if (!r->strict[i] && r->space[i].len != 0) {
-            config_error(r->walk.errors, &place,
+            config_fault(r->walk.errors, r->walk.file,
                          "the tenant %s has a namespace, which wants "
                          "isolation: strict",
                          name);
@@ -330,7 +328,7 @@ isolate_tenants(struct reading *r)
             continue;
         }
         if (!r->has_secret) {
-            config_error(r->walk.errors, &place,
+            config_fault(r->walk.errors, r->walk.file,
                          "the tenant %s has isolation: strict, which wants "
                          "an isolation_secret (openssl rand -hex 32), the "
                          "same on all nodes",
@@ -338,7 +336,8 @@ isolate_tenants(struct reading *r)
             return;
         }
         if (keys_isolate(r->secret, space, &isolation) < 0) {
-            config_error(r->walk.errors, &place, "the library of hashes fails");
+            config_fault(r->walk.errors, r->walk.file,
+                         "the library of hashes fails");
             return;
         }
         keys_set_isolation(r->keys, i, &isolation);
@@ -518,8 +517,6 @@ take_root(struct reading *r, const struct config_yaml_node *root)
 static void
 read_tree(const struct config_yaml *yaml, struct reading *r)
 {
-    struct config_place place = {.source = r->walk.file};
-
     if (yaml->root != 0) {
         take_root(r, config_yaml_node(yaml, yaml->root));
         isolate_tenants(r);
@@ -529,9 +526,9 @@ read_tree(const struct config_yaml *yaml, struct reading *r)
         return;
     }
     if (r->keyless && keys_tenants_count(r->keys) == 0) {
-        config_error(r->walk.errors, &place, "has no tenant");
+        config_fault(r->walk.errors, r->walk.file, "has no tenant");
     } else if (!r->keyless && keys_count(r->keys) == 0) {
-        config_error(r->walk.errors, &place,
+        config_fault(r->walk.errors, r->walk.file,
                      "has no key: `kvasir key` makes "
                      "one");
     }
@@ -543,7 +540,6 @@ config_keys_read(struct slice bytes, const char *file, bool keyless,
                  struct config_errors *errors)
 {
     struct config_yaml yaml;
-    struct config_place place = {.source = file};
     struct reading r = {
         .walk = {.yaml = &yaml, .file = file, .errors = errors},
         .faults = errors->count,
@@ -552,7 +548,7 @@ config_keys_read(struct slice bytes, const char *file, bool keyless,
 
     *out = NULL;
     if (keys_new(&r.keys, before) < 0) {
-        config_error(errors, &place, "out of memory");
+        config_fault(errors, file, "out of memory");
         return CONFIG_E_INVALID;
     }
     config_yaml_read(&yaml, file, bytes, errors);

@@ -27,14 +27,6 @@ list_tls(const struct config_mesh *mesh, struct tls_key keys[TLS_KEYS])
     keys[3] = (struct tls_key){"mesh.tls_server_name", mesh->tls_server_name};
 }
 
-static void
-fault(struct config_errors *errors, const char *key, const char *what)
-{
-    struct config_place place = {.source = key};
-
-    config_error(errors, &place, "%s", what);
-}
-
 bool
 config_mesh_tls(const struct config_mesh *mesh)
 {
@@ -71,14 +63,14 @@ check_tls(const struct config_mesh *mesh, struct config_errors *errors)
         given += keys[i].value[0] != '\0';
     }
     if (given != 0 && mesh->secret_file[0] != '\0') {
-        fault(errors, "mesh.secret_file",
-              "takes the place of mesh.tls_*: give one of them");
+        config_fault(errors, "mesh.secret_file",
+                     "takes the place of mesh.tls_*: give one of them");
     }
     for (uint32_t i = 0; given != 0 && i < TLS_KEYS; i++) {
         if (keys[i].value[0] == '\0') {
-            fault(errors, keys[i].name,
-                  "missing: TLS needs tls_ca, tls_cert, tls_key and "
-                  "tls_server_name");
+            config_fault(errors, keys[i].name,
+                         "missing: TLS needs tls_ca, tls_cert, tls_key and "
+                         "tls_server_name");
         }
     }
 }
@@ -96,29 +88,32 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
     bool advertised = mesh->advertise.host[0] != '\0';
 
     if (config_mesh_lacks_listen(mesh) && !mesh->listen_later) {
-        fault(errors, "mesh.listen",
-              "missing: nodes on other machines must reach this one, so it "
-              "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
-              "where nodes share a file, --mesh IP:PORT says it");
+        config_fault(
+            errors, "mesh.listen",
+            "missing: nodes on other machines must reach this one, so it "
+            "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
+            "where nodes share a file, --mesh IP:PORT says it");
     }
     if (advertised && mesh->listen.host[0] == '\0') {
-        fault(errors, "mesh.advertise", "needs mesh.listen, an IP:PORT");
+        config_fault(errors, "mesh.advertise", "needs mesh.listen, an IP:PORT");
     } else if (advertised && is_wildcard(&mesh->advertise)) {
-        fault(errors, "mesh.advertise",
-              "expected an address of this node that others reach, not that "
-              "of all interfaces");
+        config_fault(
+            errors, "mesh.advertise",
+            "expected an address of this node that others reach, not that "
+            "of all interfaces");
     } else if (!advertised && is_wildcard(&mesh->listen)) {
-        fault(errors, "mesh.listen",
-              "listens on all interfaces, so others cannot know where: "
-              "expected mesh.advertise, this node's IP:PORT");
+        config_fault(errors, "mesh.listen",
+                     "listens on all interfaces, so others cannot know where: "
+                     "expected mesh.advertise, this node's IP:PORT");
     }
     if (mesh->listen.host[0] != '\0' &&
         !config_is_loopback(mesh->listen.host) && !config_mesh_tls(mesh) &&
         mesh->insecure == 0 && mesh->secret_file[0] == '\0') {
-        fault(errors, "mesh.listen",
-              "without TLS, whoever reaches the mesh's port can join and "
-              "read: expected mesh.tls_*, mesh.secret_file, an address of "
-              "loopback, or mesh.insecure: true");
+        config_fault(
+            errors, "mesh.listen",
+            "without TLS, whoever reaches the mesh's port can join and "
+            "read: expected mesh.tls_*, mesh.secret_file, an address of "
+            "loopback, or mesh.insecure: true");
     }
 }
 
@@ -130,7 +125,8 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     check_tls(mesh, errors);
     check_addresses(mesh, errors);
     if (resolver->host[0] != '\0' && resolver->port == 0) {
-        fault(errors, "mesh.resolver", "expected IP:PORT, port 1 to 65535");
+        config_fault(errors, "mesh.resolver",
+                     "expected IP:PORT, port 1 to 65535");
     }
 }
 
@@ -158,10 +154,11 @@ check_contents(const struct config_mesh *mesh, struct config_errors *errors)
     const char *doubt;
 
     if (read_files(mesh, &why, &doubt) != 0) {
-        fault(errors,
-              config_mesh_tls(mesh) ? "mesh.tls_ca, mesh.tls_cert, mesh.tls_key"
-                                    : "mesh.secret_file",
-              why != NULL ? why : "out of memory");
+        config_fault(errors,
+                     config_mesh_tls(mesh)
+                         ? "mesh.tls_ca, mesh.tls_cert, mesh.tls_key"
+                         : "mesh.secret_file",
+                     "%s", why != NULL ? why : "out of memory");
     }
 }
 

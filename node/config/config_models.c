@@ -5,6 +5,8 @@
 
 #include "node/config/config_value_internal.h"
 
+#define BANNED "#\"\\,"
+
 #define WANT_MODEL                                            \
     "NAME=PATH[,template=FILE][,content=auto|string|parts], " \
     "without blanks and #\"\\,"
@@ -16,36 +18,13 @@ static const char *const contents[] = {
 };
 
 static bool
-is_plain(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        if (c <= ' ' || c >= 0x7F || strchr("#\"\\,", c) != NULL) {
-            return false;
-        }
-    }
-    return text.len != 0;
-}
-
-/* Copies text and a NUL. False: it is too long, or has what it may not have. */
-static bool
-put(char *to, size_t room, struct slice text)
-{
-    if (text.len >= room || !is_plain(text)) {
-        return false;
-    }
-    memcpy(to, text.ptr, text.len);
-    to[text.len] = '\0';
-    return true;
-}
-
-static bool
 put_option(struct config_model *model, struct slice text)
 {
     struct slice key = slice_take(&text, '=');
 
     if (slice_equal(key, SLICE("template"))) {
-        return put(model->template, sizeof model->template, text);
+        return config_put_plain(model->template, sizeof model->template, text,
+                                BANNED);
     }
     if (!slice_equal(key, SLICE("content"))) {
         return false;
@@ -67,8 +46,8 @@ config_models_add(struct config_models *models, struct slice text)
     struct slice name = slice_take(&file, '=');
 
     CHECK(models->count <= CONFIG_MODELS_MAX);
-    if (!put(model.name, sizeof model.name, name) ||
-        !put(model.path, sizeof model.path, file)) {
+    if (!config_put_plain(model.name, sizeof model.name, name, BANNED) ||
+        !config_put_plain(model.path, sizeof model.path, file, BANNED)) {
         return WANT_MODEL;
     }
     while (text.len != 0) {

@@ -4,14 +4,6 @@
 #include "node/config/config_error_internal.h"
 #include "node/redis/redis_place.h"
 
-static void
-fault(struct config_errors *errors, const char *key, const char *what)
-{
-    struct config_place place = {.source = key};
-
-    config_error(errors, &place, "%s", what);
-}
-
 void
 config_redis_check(const struct config_answer_cache *cache,
                    struct config_errors *errors)
@@ -19,29 +11,30 @@ config_redis_check(const struct config_answer_cache *cache,
     struct redis_place place;
 
     if (cache->semantic_model[0] != '\0' && cache->bytes_max == 0) {
-        fault(errors, "answer_cache.semantic_model",
-              "needs memory: expected answer_cache.bytes_max");
+        config_fault(errors, "answer_cache.semantic_model",
+                     "needs memory: expected answer_cache.bytes_max");
     }
     if (cache->redis[0] == '\0') {
         if (cache->redis_file[0] != '\0') {
-            fault(errors, "answer_cache.redis_file",
-                  "is for answer_cache.redis: expected both or none");
+            config_fault(errors, "answer_cache.redis_file",
+                         "is for answer_cache.redis: expected both or none");
         }
         return;
     }
     const char *wrong = redis_place_read(slice_of(cache->redis), &place);
     if (wrong != NULL) {
-        fault(errors, "answer_cache.redis", wrong);
+        config_fault(errors, "answer_cache.redis", "%s", wrong);
     }
     if (cache->bytes_max == 0) {
-        fault(errors, "answer_cache.redis",
-              "needs memory, too: expected answer_cache.bytes_max");
+        config_fault(errors, "answer_cache.redis",
+                     "needs memory, too: expected answer_cache.bytes_max");
     }
     if (cache->redis_file[0] == '\0') {
-        fault(errors, "answer_cache.redis_file",
-              "missing: nodes name answers alike only by a secret that they "
-              "share: expected a file with a line `secret TEXT` (openssl rand "
-              "-hex 32), the same on all nodes");
+        config_fault(
+            errors, "answer_cache.redis_file",
+            "missing: nodes name answers alike only by a secret that they "
+            "share: expected a file with a line `secret TEXT` (openssl rand "
+            "-hex 32), the same on all nodes");
     }
 }
 
@@ -57,6 +50,6 @@ config_redis_files(const struct config_answer_cache *cache,
     const char *wrong = redis_secret_read(cache->redis_file, &secret);
     redis_secret_forget(&secret);
     if (wrong != NULL) {
-        fault(errors, "answer_cache.redis_file", wrong);
+        config_fault(errors, "answer_cache.redis_file", "%s", wrong);
     }
 }

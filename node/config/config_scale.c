@@ -70,12 +70,11 @@ static void
 check_links(const struct config *config, struct config_errors *errors)
 {
     const struct config_links *links = &config->island.links;
-    const struct config_place place = {.source = "island.links"};
 
     for (uint32_t i = 0; i < links->count; i++) {
         if (links->link[i].price_milli != 0 &&
             config_scale_price(&config->scale) == 0) {
-            config_error(errors, &place,
+            config_fault(errors, "island.links",
                          "a link with a price needs what an engine costs an "
                          "hour: scale.price, or price of scale.pools");
             return;
@@ -184,8 +183,6 @@ ways_of(const struct config_scale_pool *pool)
 static void
 check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
 {
-    const struct config_place place = {.source = "scale.pools"};
-
     if (pool->kubernetes[0] != '\0') {
         check_kube(pool, errors);
     }
@@ -193,20 +190,20 @@ check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
         return;
     }
     if (ways_of(pool) != 1) {
-        config_error(errors, &place,
+        config_fault(errors, "scale.pools",
                      "pool %s needs one of hook, command and kubernetes",
                      pool->name);
     }
     if (pool->token_file[0] != '\0' && pool->hook.host[0] == '\0') {
-        config_error(errors, &place, "pool %s has a token_file and no hook",
-                     pool->name);
+        config_fault(errors, "scale.pools",
+                     "pool %s has a token_file and no hook", pool->name);
     }
     if (pool->worker[0] != '\0' && pool->kubernetes[0] == '\0') {
-        config_error(errors, &place, "pool %s has a worker and no kubernetes",
-                     pool->name);
+        config_fault(errors, "scale.pools",
+                     "pool %s has a worker and no kubernetes", pool->name);
     }
     if (pool->min > pool->max) {
-        config_error(errors, &place, "pool %s has a min over its max",
+        config_fault(errors, "scale.pools", "pool %s has a min over its max",
                      pool->name);
     }
 }
@@ -215,14 +212,12 @@ check_pool(const struct config_scale_pool *pool, struct config_errors *errors)
 static void
 check_sets(const struct config_scale *scale, struct config_errors *errors)
 {
-    const struct config_place place = {.source = "scale.pools"};
-
     for (uint32_t i = 0; i < scale->pools.count; i++) {
         const struct config_scale_pool *pool = &scale->pools.pool[i];
         for (uint32_t k = 0; k < i && pool->kubernetes[0] != '\0'; k++) {
             const struct config_scale_pool *other = &scale->pools.pool[k];
             if (strcmp(pool->kubernetes, other->kubernetes) == 0) {
-                config_error(errors, &place,
+                config_fault(errors, "scale.pools",
                              "pools %s and %s have one StatefulSet: expected "
                              "one for each",
                              other->name, pool->name);

@@ -24,21 +24,6 @@
 #define AT_WORKER(member) offsetof(struct config_worker, member)
 #define AT_POOL(member)   offsetof(struct config_scale_pool, member)
 
-static const char *const policy_choices[] = {
-    [ELECT_KVASIR] = "kvasir",
-    [ELECT_ROUND_ROBIN] = "round_robin",
-    [ELECT_LEAST_LOAD] = "least_load",
-    [ELECT_RANDOM] = "random",
-    [ELECT_POWER_OF_TWO] = "power_of_two",
-    [ELECT_RENDEZVOUS] = "rendezvous",
-    [ELECT_PREFIX_HASH] = "prefix_hash",
-    [ELECT_CONSISTENT_HASHING] = "consistent_hashing",
-    [ELECT_CACHE_AWARE] = "cache_aware",
-    [ELECT_COMPOSITE] = "composite",
-    [ELECT_DYNAMO] = "dynamo",
-    [ELECT_POLICIES] = NULL,
-};
-
 static const char *const eviction_choices[] = {
     [RADIX_LRU] = "lru",         [RADIX_LFU] = "lfu",
     [RADIX_FIFO] = "fifo",       [RADIX_MRU] = "mru",
@@ -207,10 +192,10 @@ static const struct config_key node_keys[] = {
      "How long a request waits for its message's vector at most. After that no rule with `like` fits it. After four that did not come in a row a lane asks for none for a second."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
-     policy_choices,
+     elect_policy_names,
      "How a worker is chosen; kvasir prefers the one that holds the prompt's prefix, unless the load says otherwise. cache_aware, composite and dynamo are rules of other routers."},
     {"policy.models", CONFIG_CHOICES, AT(policy.models), "none", 0, 0,
-     policy_choices,
+     elect_policy_names,
      "The rule for requests of some models in place of policy.name, as NAME=RULE between blanks; a name with a * at its end is of all models that begin so, and the first that fits counts. Of an alias it is the model behind it that counts. Also a list."},
     {"policy.cache_threshold", CONFIG_RATIO, AT(policy.cache_threshold_permille), ELECT_TEXT(ELECT_CACHE_THRESHOLD), 0, 1000, NULL,
      "Part of a prompt that a worker must hold before that counts in the choice."},

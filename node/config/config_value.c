@@ -715,3 +715,20 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     }
 }
+
+bool
+config_put_plain(char *to, size_t room, struct slice text, const char *banned)
+{
+    if (text.len == 0 || text.len >= room) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c <= ' ' || c >= 0x7F || strchr(banned, c) != NULL) {
+            return false;
+        }
+    }
+    memcpy(to, text.ptr, text.len);
+    to[text.len] = '\0';
+    return true;
+}

@@ -33,4 +33,9 @@ bool config_list_next(struct slice *left, struct slice *one) MUST_CHECK;
 void config_number_print(enum config_type type, uint64_t value,
                          struct buf *out);
 
+/* Copies text and a NUL. False: it is empty or too long, or has a blank, what is
+ * not ASCII, or one of `banned`. */
+bool config_put_plain(char *to, size_t room, struct slice text,
+                      const char *banned) MUST_CHECK;
+
 #endif

@@ -243,20 +243,19 @@ config_yaml_read(struct config_yaml *yaml, const char *file, struct slice bytes,
 {
     struct reader r = {
         .yaml = yaml, .errors = errors, .file = file, .bytes = bytes};
-    struct config_place place = {.source = file};
     yaml_parser_t parser;
 
     *yaml = (struct config_yaml){.count = 1, .size = 64, .whole = true};
     /* An escape such as \P is two bytes and yields three. */
     buf_init(&yaml->text, 2 * CONFIG_FILE_BYTES_MAX);
     if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
+        config_fault(errors, file, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
         yaml->whole = false;
         return;
     }
     yaml->nodes = calloc(yaml->size, sizeof *yaml->nodes);
     if (yaml->nodes == NULL || yaml_parser_initialize(&parser) == 0) {
-        config_error(errors, &place, "out of memory");
+        config_fault(errors, file, "out of memory");
         yaml->whole = false;
         return;
     }

@@ -9,7 +9,7 @@
 #include "node/elect/elect_plan_internal.h"
 #include "node/elect/elect_sets_internal.h"
 
-static const char *const policy_names[] = {
+const char *const elect_policy_names[ELECT_POLICIES + 1] = {
     [ELECT_KVASIR] = "kvasir",
     [ELECT_ROUND_ROBIN] = "round_robin",
     [ELECT_LEAST_LOAD] = "least_load",
@@ -26,8 +26,8 @@ static const char *const policy_names[] = {
 const char *
 elect_policy_name(enum elect_policy policy)
 {
-    CHECK((size_t)policy < sizeof policy_names / sizeof *policy_names);
-    return policy_names[policy];
+    CHECK(policy < ELECT_POLICIES);
+    return elect_policy_names[policy];
 }
 
 const char *

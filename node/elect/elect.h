@@ -364,7 +364,10 @@ size_t elect_explain(const struct elect_config *config,
 /* How far above the least load still counts as least, in balance. */
 uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);
 
-/* "kvasir", "round_robin", ...: as in the configuration. Static text. */
+/* "kvasir", "round_robin", ...: as in the configuration; NULL behind the last. */
+extern const char *const elect_policy_names[ELECT_POLICIES + 1];
+
+/* One of them. */
 const char *elect_policy_name(enum elect_policy policy);
 
 /* "affinity", "balance", "policy" or "session". Static text. */
