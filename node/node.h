@@ -9,6 +9,7 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
+#include "node/base/file.h"              /* IWYU pragma: export */
 #include "node/base/flags.h"             /* IWYU pragma: export */
 #include "node/base/log.h"               /* IWYU pragma: export */
 #include "node/base/sock.h"              /* IWYU pragma: export */

@@ -3,8 +3,9 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "node/base/file.h"
 
 #define SEED_TEXT       58U /* characters of base32 ... */
 #define SEED_RAW        36U /* ... and bytes: 2 of its kind, the seed, 2 to check */
@@ -100,15 +101,13 @@ int
 nkey_load(const char *path, struct nkey *key, const char **why)
 {
     char text[NKEY_FILE_MAX];
-    FILE *file = fopen(path, "re");
+    ssize_t len = file_read(path, text, sizeof text);
 
-    if (file == NULL) {
+    if (len < 0) {
         *why = "the file of credentials cannot be opened";
         return NKEY_E_BAD;
     }
-    size_t len = fread(text, 1, sizeof text, file);
-    (void)fclose(file);
-    int outcome = nkey_read((struct slice){text, len}, key, why);
+    int outcome = nkey_read((struct slice){text, (size_t)len}, key, why);
     OPENSSL_cleanse(text, sizeof text);
     return outcome;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node/base/file.h"
 #include "node/cli/cli_admin_internal.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
@@ -104,17 +105,11 @@ read_stdin(struct buf *body)
         (void)fprintf(stderr, "kvasir explain: type the request's JSON, then "
                               "Ctrl-D (--help tells more)\n");
     }
-    while (!feof(stdin) && !ferror(stdin)) {
-        char *room = buf_reserve(body, 65536);
-        if (room == NULL) {
-            break;
-        }
-        body->len += fread(room, 1, 65536, stdin);
-    }
-    if (ferror(stdin)) {
-        fault = "cannot read stdin";
-    } else if (body->failed) {
+    int error = file_read_all(stdin, body);
+    if (body->failed) {
         fault = "the request is larger than 64 MiB";
+    } else if (error != 0) {
+        fault = "cannot read stdin";
     } else if (body->len == 0) {
         fault = "expected a request body on stdin";
     }

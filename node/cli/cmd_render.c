@@ -1,8 +1,8 @@
 /* `kvasir render`: the text that a chat template makes of a request. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "node/base/file.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
 #include "node/route/route_local.h"
@@ -56,26 +56,11 @@ static const struct flag table[] = {
 
 static const struct flags flags = {table, sizeof table / sizeof table[0]};
 
-/* Reads all of a stream; its fault, or NULL. */
-static const char *
-read_all(FILE *from, struct buf *to)
-{
-    while (!feof(from) && !ferror(from)) {
-        char *room = buf_reserve(to, 65536);
-        if (room == NULL) {
-            return "is too large";
-        }
-        to->len += fread(room, 1, 65536, from);
-    }
-    return ferror(from) ? "cannot be read" : NULL;
-}
-
 /* Reads a file. A missing one is empty when `optional`. False: it was told. */
 static bool
 read_file(const char *path, bool optional, struct buf *to)
 {
     FILE *file = fopen(path, "rb");
-    const char *fault = NULL;
 
     if (file == NULL) {
         if (optional && errno == ENOENT) {
@@ -84,12 +69,13 @@ read_file(const char *path, bool optional, struct buf *to)
         (void)fprintf(stderr, "kvasir render: cannot open %s\n", path);
         return false;
     }
-    fault = read_all(file, to);
+    int error = file_read_all(file, to);
     (void)fclose(file);
-    if (fault != NULL) {
-        (void)fprintf(stderr, "kvasir render: %s %s\n", path, fault);
+    if (error != 0) {
+        (void)fprintf(stderr, "kvasir render: %s %s\n", path,
+                      to->failed ? "is too large" : "cannot be read");
     }
-    return fault == NULL;
+    return error == 0;
 }
 
 static bool
@@ -151,8 +137,6 @@ static bool
 read_inputs(const struct request *wanted, struct buf *config,
             struct buf *source, struct buf *body)
 {
-    const char *fault = NULL;
-
     if (wanted->files != NULL &&
         !read_in(wanted->files, "tokenizer_config.json", config)) {
         return false;
@@ -164,11 +148,11 @@ read_inputs(const struct request *wanted, struct buf *config,
     } else if (!read_in(wanted->files, "chat_template.jinja", source)) {
         return false;
     }
-    fault = read_all(stdin, body);
-    if (fault != NULL || body->len == 0) {
+    int error = file_read_all(stdin, body);
+    if (error != 0 || body->len == 0) {
         (void)fprintf(stderr, "kvasir render: %s\n",
-                      fault == NULL ? "expected a request body on stdin"
-                                    : "the request is too large or unreadable");
+                      error == 0 ? "expected a request body on stdin"
+                                 : "the request is too large or unreadable");
         return false;
     }
     return true;

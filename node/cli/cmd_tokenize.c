@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "node/base/file.h"
 #include "node/base/flags.h"
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
@@ -74,21 +75,7 @@ refuse(int code, const char *why, const char *about)
     return code;
 }
 
-/* Reads all of a stream. NULL, or why not. */
-static const char *
-read_all(FILE *from, struct buf *out)
-{
-    while (!feof(from) && !ferror(from)) {
-        char *room = buf_reserve(out, 65536);
-        if (room == NULL) {
-            return "too large";
-        }
-        out->len += fread(room, 1, 65536, from);
-    }
-    return ferror(from) ? "cannot be read" : NULL;
-}
-
-/* Reads a file: 0, or -errno, or above 0 when it is too large. */
+/* Reads a file: 0 or -errno; it is too large where *out has failed. */
 static int
 read_file(const char *path, struct buf *out)
 {
@@ -97,9 +84,9 @@ read_file(const char *path, struct buf *out)
     if (file == NULL) {
         return -errno;
     }
-    const char *fault = read_all(file, out);
+    int error = file_read_all(file, out);
     (void)fclose(file);
-    return fault == NULL ? 0 : out->failed ? 1 : -EIO;
+    return error;
 }
 
 /* The name of a .tiktoken file without folder and ending, for its pattern. */
@@ -146,11 +133,10 @@ load(const struct request *request)
         (void)snprintf(path, sizeof path, "%s", request->files);
         rc = read_file(path, &bytes);
     }
-    if (rc < 0) {
+    if (rc != 0) {
         (void)fprintf(stderr, "kvasir tokenize: %s: %s\n", path,
-                      uv_strerror_r(rc, reason, sizeof reason));
-    } else if (rc > 0) {
-        (void)fprintf(stderr, "kvasir tokenize: %s: too large\n", path);
+                      bytes.failed ? "too large"
+                                   : uv_strerror_r(rc, reason, sizeof reason));
     } else {
         tokenizer = make(request, path, buf_slice(&bytes), why);
         if (tokenizer == NULL) {
@@ -258,13 +244,14 @@ run(const struct request *request, const struct tokenizer *tokenizer)
 
     buf_init(&text, TOKENIZER_TEXT_MAX * 12);
     buf_init(&out, OUT_MAX);
-    const char *fault = read_all(stdin, &text);
-    if (fault != NULL) {
-        code = refuse(CMD_FAILED, "stdin: ", fault);
+    if (file_read_all(stdin, &text) != 0) {
+        code = refuse(CMD_FAILED,
+                      "stdin: ", text.failed ? "too large" : "cannot be read");
     } else {
-        fault = request->decode
-                    ? decode(request, tokenizer, buf_slice(&text), &out)
-                    : encode(request, tokenizer, buf_slice(&text), &out);
+        const char *fault =
+            request->decode
+                ? decode(request, tokenizer, buf_slice(&text), &out)
+                : encode(request, tokenizer, buf_slice(&text), &out);
         code = fault != NULL ? refuse(CMD_FAILED, fault, "")
                              : cli_print("tokenize", buf_slice(&out));
     }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "node/base/file.h"
 #include "node/control/admin.h"
 #include "node/text/prom_out.h"
 
@@ -35,13 +36,11 @@ static bool
 read_used(struct used *used)
 {
     char text[STAT_BYTES_MAX];
-    FILE *file = fopen("/proc/self/stat", "re");
+    ssize_t len = file_read("/proc/self/stat", text, sizeof text - 1);
 
-    if (file == NULL) {
+    if (len < 0) {
         return false;
     }
-    size_t len = fread(text, 1, sizeof text - 1, file);
-    (void)fclose(file);
     text[len] = '\0';
     const char *rest = strrchr(text, ')');
     if (rest == NULL) {

@@ -1,7 +1,7 @@
 /* Calls about engines to scale.hook. */
 #include <stdio.h>
-#include <string.h>
 
+#include "node/base/file.h"
 #include "node/control/control.h"
 #include "node/control/control_scale_call.h"
 #include "node/control/control_tls.h"
@@ -62,21 +62,6 @@ on_answer(void *context, const struct httpc_answer *answer)
     scale_call_end(call, &said);
 }
 
-/* The first word of scale.token_file; "": there is none. */
-static void
-read_token(const char *path, char token[TOKEN_MAX])
-{
-    FILE *file = path[0] != '\0' ? fopen(path, "re") : NULL;
-    size_t len = 0;
-
-    if (file != NULL) {
-        len = fread(token, 1, TOKEN_MAX - 1, file);
-        (void)fclose(file);
-    }
-    token[len] = '\0';
-    token[strcspn(token, " \t\r\n")] = '\0';
-}
-
 static void ON_CONTROL
 put_body(const struct control *control, const struct scale_job *job,
          bool provision, struct buf *out)
@@ -108,7 +93,7 @@ scale_call_post(struct scale_call *call, const struct scale_job *job)
     struct buf body = buf_over(bytes, sizeof(bytes));
 
     put_body(control, job, call->provision, &body);
-    read_token(pool->token_file, token);
+    file_read_word(pool->token_file, token, sizeof token);
     (void)snprintf(headers, sizeof(headers),
                    "Content-Type: application/json\r\n%s%s%s",
                    token[0] != '\0' ? "Authorization: Bearer " : "", token,

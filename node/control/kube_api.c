@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/base/file.h"
 #include "node/base/sock_tls.h"
 
 #define TOKEN_BYTES_MAX 8192U
@@ -17,16 +18,9 @@ read_word(const struct config_kubernetes *config, const char *name, char *out,
           size_t room)
 {
     char path[CONFIG_FILE_MAX + 16];
-    size_t len = 0;
 
     (void)snprintf(path, sizeof path, "%s/%s", config->dir, name);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        len = fread(out, 1, room - 1, file);
-        (void)fclose(file);
-    }
-    out[len] = '\0';
-    out[strcspn(out, " \t\r\n")] = '\0';
+    file_read_word(path, out, room);
 }
 
 /* Where the API server is: as configured, or as the pod is told. */

@@ -2,8 +2,9 @@
 #include "node/http/http_tokens.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "node/base/file.h"
 
 /* Visible ASCII: what a header can carry as one word. */
 static bool
@@ -106,22 +107,15 @@ http_tokens_load(const char *path, struct http_tokens *tokens,
                  const char **want)
 {
     char bytes[HTTP_TOKENS_FILE_MAX + 1];
-    FILE *file = fopen(path, "re");
+    ssize_t len = file_read(path, bytes, sizeof bytes);
 
     *want = NULL;
-    if (file == NULL) {
-        return -errno;
+    if (len < 0) {
+        return (int)len;
     }
-    errno = 0;
-    size_t len = fread(bytes, 1, sizeof bytes, file);
-    int error = ferror(file) != 0 ? (errno != 0 ? -errno : -EIO) : 0;
-    (void)fclose(file);
-    if (error != 0) {
-        return error;
-    }
-    *want = len > HTTP_TOKENS_FILE_MAX
+    *want = (size_t)len > HTTP_TOKENS_FILE_MAX
                 ? "a file of at most 16 KiB"
-                : http_tokens_read((struct slice){bytes, len}, tokens);
+                : http_tokens_read((struct slice){bytes, (size_t)len}, tokens);
     return *want == NULL ? 0 : -EINVAL;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "index/base/buf.h"
+#include "node/base/file.h"
 #include "node/template/template.h"
 #include "node/tokenizer/tokenizer.h"
 
@@ -59,15 +60,8 @@ read_path(const char *path, struct buf *to)
     FILE *file = fopen(path, "re");
     bool there = file != NULL || (errno != ENOENT && errno != ENOTDIR);
 
-    while (file != NULL && !feof(file) && !ferror(file)) {
-        char *room = buf_reserve(to, 65536);
-        if (room == NULL) {
-            break;
-        }
-        to->len += fread(room, 1, 65536, file);
-    }
     if (file != NULL) {
-        if (ferror(file) || to->failed) {
+        if (file_read_all(file, to) != 0) {
             buf_clear(to);
         }
         (void)fclose(file);

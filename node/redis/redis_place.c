@@ -1,14 +1,13 @@
 /* Addresses of a Redis, and its file. */
 #include "node/redis/redis_place.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "node/base/file.h"
 
 #define SECRET_MIN   16U
 #define SECRET_MAX   256U
@@ -62,26 +61,6 @@ redis_place_read(struct slice text, struct redis_place *place)
     }
     place->url.tls = tls;
     return NULL;
-}
-
-/* Bytes that it read, at most size; or -errno. */
-static ssize_t
-read_file(const char *path, char *bytes, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t len = 0;
-    ssize_t count = 1;
-
-    if (fd < 0) {
-        return -errno;
-    }
-    while (len < size && count > 0) {
-        count = read(fd, bytes + len, size - len);
-        len += count > 0 ? (size_t)count : 0;
-    }
-    int error = errno;
-    (void)close(fd);
-    return count < 0 ? -error : (ssize_t)len;
 }
 
 /* As much of what the secret and that word make as there is room for. */
@@ -172,7 +151,7 @@ const char *
 redis_secret_read(const char *path, struct redis_secret *secret)
 {
     char text[REDIS_FILE_MAX];
-    ssize_t len = read_file(path, text, sizeof(text));
+    ssize_t len = file_read(path, text, sizeof(text));
     const char *wrong = "it cannot be read";
 
     memset(secret, 0, sizeof(*secret));
