@@ -168,22 +168,6 @@ put_json_times(struct json_out *json, const char *key, struct load_times *times)
     json_out_object_end(json);
 }
 
-static void
-put_json_table(struct json_out *json, const char *key,
-               const struct load_table *table)
-{
-    json_out_key(json, key);
-    json_out_array_begin(json);
-    for (uint32_t i = 0; i < table->count; i++) {
-        json_out_object_begin(json);
-        json_out_put_text(json, "id", table->row[i].name);
-        json_out_put_uint(json, "requests", table->row[i].requests);
-        json_out_put_uint(json, "failed", table->row[i].failed);
-        json_out_object_end(json);
-    }
-    json_out_array_end(json);
-}
-
 /* Times: the mean of the requests that ended in that second. */
 static void
 put_json_seconds(struct json_out *json, const struct load_stats *stats)
@@ -226,8 +210,8 @@ load_report_json(const struct load_report *report, struct buf *out)
                        load_stats_cached_permille(stats));
     put_json_times(&json, "ttft_ms", &stats->first);
     put_json_times(&json, "whole_ms", &stats->whole);
-    put_json_table(&json, "workers", &stats->workers);
-    put_json_table(&json, "nodes", &stats->nodes);
+    load_table_put(&json, "workers", &stats->workers);
+    load_table_put(&json, "nodes", &stats->nodes);
     put_json_seconds(&json, stats);
     json_out_put_milli(&json, "seconds", report->elapsed_us / 1000);
     json_out_put_milli(&json, "requests_per_s", rate_milli(report));

@@ -113,6 +113,22 @@ load_table_row(struct load_table *table, struct slice name)
     return table->count++;
 }
 
+void
+load_table_put(struct json_out *json, const char *key,
+               const struct load_table *table)
+{
+    json_out_key(json, key);
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < table->count; i++) {
+        json_out_object_begin(json);
+        json_out_put_text(json, "id", table->row[i].name);
+        json_out_put_uint(json, "requests", table->row[i].requests);
+        json_out_put_uint(json, "failed", table->row[i].failed);
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
 static void
 charge(struct load_table *table, struct slice name, enum load_outcome outcome)
 {

@@ -122,6 +122,10 @@ void load_stats_end(struct load_stats *stats, const struct load_end *end);
  * otherwise the last one. Good until load_stats_sort(). */
 uint32_t load_table_row(struct load_table *table, struct slice name);
 
+/* A member: an object with id, requests and failed for each row. */
+void load_table_put(struct json_out *json, const char *key,
+                    const struct load_table *table);
+
 /* Of the requests sent: all that failed, for whatever reason. */
 uint64_t load_stats_failed(const struct load_stats *stats);
 

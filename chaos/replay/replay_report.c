@@ -303,22 +303,6 @@ put_json_side(struct json_out *json, const char *name,
 }
 
 static void
-put_json_names(struct json_out *json, const char *key,
-               const struct load_table *table)
-{
-    json_out_key(json, key);
-    json_out_array_begin(json);
-    for (uint32_t i = 0; i < table->count; i++) {
-        json_out_object_begin(json);
-        json_out_put_text(json, "id", table->row[i].name);
-        json_out_put_uint(json, "requests", table->row[i].requests);
-        json_out_put_uint(json, "failed", table->row[i].failed);
-        json_out_object_end(json);
-    }
-    json_out_array_end(json);
-}
-
-static void
 put_json_real(struct json_out *json, const struct replay_count *real)
 {
     const struct load_stats *stats = &real->stats;
@@ -333,8 +317,8 @@ put_json_real(struct json_out *json, const struct replay_count *real)
     json_out_object_end(json);
     json_out_put_uint(json, "not_sent", real->load->count - stats->sent);
     json_out_put_uint(json, "placed", real->told);
-    put_json_names(json, "nodes", &stats->nodes);
-    put_json_names(json, "workers", &stats->workers);
+    load_table_put(json, "nodes", &stats->nodes);
+    load_table_put(json, "workers", &stats->workers);
 }
 
 static void

@@ -40,8 +40,6 @@ int status_show(struct slice json, struct buf *out) MUST_CHECK;
 
 /* Reading: what is missing, or of another kind, is 0, false or "". */
 
-const struct json_value *status_member(const struct json_value *object,
-                                       const char *key);
 double status_number(const struct json_value *object, const char *key);
 bool status_flag(const struct json_value *object, const char *key);
 struct slice status_text(const struct json_value *object, const char *key);

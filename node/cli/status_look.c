@@ -30,7 +30,7 @@ says(const struct json_value *object, const char *key, const char *what)
 static void
 look_at_node(struct looks *looks, const struct json_value *root)
 {
-    const struct json_value *mesh = status_member(root, "mesh");
+    const struct json_value *mesh = json_tree_member(root, "mesh");
     double differ = status_number(root, "model_files_differ");
     double mismatches = status_number(mesh, "digest_mismatches");
     struct slice node = status_text(root, "node");

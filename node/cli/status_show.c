@@ -8,18 +8,10 @@
 
 /* Reading */
 
-const struct json_value *
-status_member(const struct json_value *object, const char *key)
-{
-    return object != NULL && object->kind == JSON_OBJECT
-               ? json_tree_get(object, slice_of(key))
-               : NULL;
-}
-
 double
 status_number(const struct json_value *object, const char *key)
 {
-    const struct json_value *value = status_member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
 
     if (value == NULL) {
         return 0;
@@ -32,7 +24,7 @@ status_number(const struct json_value *object, const char *key)
 bool
 status_flag(const struct json_value *object, const char *key)
 {
-    const struct json_value *value = status_member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
 
     return value != NULL && value->kind == JSON_BOOL && value->as.integer != 0;
 }
@@ -40,7 +32,7 @@ status_flag(const struct json_value *object, const char *key)
 struct slice
 status_text(const struct json_value *object, const char *key)
 {
-    const struct json_value *value = status_member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
 
     return value != NULL && value->kind == JSON_STRING ? json_tree_slice(value)
                                                        : SLICE("");
@@ -49,7 +41,7 @@ status_text(const struct json_value *object, const char *key)
 const struct json_value *
 status_list(const struct json_value *object, const char *key, uint32_t *count)
 {
-    const struct json_value *value = status_member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
     bool is = value != NULL && value->kind == JSON_ARRAY;
 
     *count = is ? value->len : 0;
@@ -180,7 +172,7 @@ put_first(struct buf *out, const struct json_value *root)
 static void
 put_sandbox(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *sandbox = status_member(root, "sandbox");
+    const struct json_value *sandbox = json_tree_member(root, "sandbox");
 
     if (sandbox == NULL) {
         return;
@@ -197,7 +189,7 @@ put_sandbox(struct buf *out, const struct json_value *root)
 static void
 put_mesh(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *mesh = status_member(root, "mesh");
+    const struct json_value *mesh = json_tree_member(root, "mesh");
     uint32_t members;
 
     (void)status_list(root, "members", &members);
@@ -249,8 +241,8 @@ put_requests(struct buf *out, const struct json_value *root)
     static const char *const refused[][2] = {{"bad", "bad"},
                                              {"overload", "for overload"},
                                              {"no_worker", "without worker"}};
-    const struct json_value *requests = status_member(root, "requests");
-    const struct json_value *queue = status_member(root, "queue");
+    const struct json_value *requests = json_tree_member(root, "requests");
+    const struct json_value *queue = json_tree_member(root, "queue");
 
     if (requests == NULL) {
         return;
@@ -271,7 +263,7 @@ put_placement(struct buf *out, const struct json_value *root)
                                            {"balance", "by balance"},
                                            {"session", "by session"},
                                            {"policy_chosen", "by policy"}};
-    const struct json_value *placement = status_member(root, "placement");
+    const struct json_value *placement = json_tree_member(root, "placement");
     double prompt = status_number(placement, "prompt_tokens");
 
     if (placement == NULL) {
@@ -332,14 +324,14 @@ static void
 put_index(struct buf *out, const struct json_value *root)
 {
     static const char *const parts[] = {"mirror", "ledger", "belief"};
-    const struct json_value *index = status_member(root, "index");
+    const struct json_value *index = json_tree_member(root, "index");
 
     if (index == NULL) {
         return;
     }
     buf_add_text(out, "index     ");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const struct json_value *part = status_member(index, parts[i]);
+        const struct json_value *part = json_tree_member(index, parts[i]);
         double bytes = status_number(part, "bytes");
         double bytes_max = status_number(part, "bytes_max");
         buf_printf(out, "%s%s ", i != 0 ? ", " : "", parts[i]);
@@ -354,7 +346,7 @@ put_index(struct buf *out, const struct json_value *root)
 static void
 put_refused(struct buf *out, const struct json_value *redis)
 {
-    const struct json_value *refused = status_member(redis, "refused");
+    const struct json_value *refused = json_tree_member(redis, "refused");
     const char *between = "; it refused ";
 
     for (int i = 0; i < REDIS_REFUSALS; i++) {
@@ -371,7 +363,7 @@ put_refused(struct buf *out, const struct json_value *redis)
 static void
 put_answer_cache(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *cache = status_member(root, "answer_cache");
+    const struct json_value *cache = json_tree_member(root, "answer_cache");
     double hits = status_number(cache, "hits");
 
     if (cache == NULL) {
@@ -384,12 +376,12 @@ put_answer_cache(struct buf *out, const struct json_value *root)
     buf_add_text(out, "; ");
     put_share(out, hits, hits + status_number(cache, "misses"));
     buf_add_text(out, " of requests that may be answered from them were");
-    const struct json_value *semantic = status_member(cache, "semantic");
+    const struct json_value *semantic = json_tree_member(cache, "semantic");
     if (semantic != NULL) {
         buf_printf(out, "; %.0f in other words",
                    status_number(semantic, "hits"));
     }
-    const struct json_value *redis = status_member(cache, "redis");
+    const struct json_value *redis = json_tree_member(cache, "redis");
     if (redis != NULL) {
         buf_printf(out, "; by redis %.0f, %.0f of %.0f connections open",
                    status_number(redis, "hits"), status_number(redis, "open"),
@@ -402,7 +394,7 @@ put_answer_cache(struct buf *out, const struct json_value *root)
 static void
 put_snapshot(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *snapshot = status_member(root, "snapshot");
+    const struct json_value *snapshot = json_tree_member(root, "snapshot");
 
     buf_add_text(out, "snapshot  ");
     if (snapshot == NULL || snapshot->kind != JSON_OBJECT) {
@@ -493,7 +485,7 @@ put_pools(struct buf *out, const struct json_value *group)
 static void
 put_scale(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *scale = status_member(root, "scale");
+    const struct json_value *scale = json_tree_member(root, "scale");
     uint32_t count = 0;
     const struct json_value *rows =
         scale != NULL ? status_list(scale, "groups", &count) : NULL;
@@ -519,7 +511,7 @@ put_scale(struct buf *out, const struct json_value *root)
 static void
 put_actor(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *scale = status_member(root, "scale");
+    const struct json_value *scale = json_tree_member(root, "scale");
     struct slice by = status_text(scale, "by");
     struct slice actor = status_text(scale, "actor");
 
@@ -537,7 +529,7 @@ put_actor(struct buf *out, const struct json_value *root)
 static void
 put_jobs(struct buf *out, const struct json_value *root)
 {
-    const struct json_value *scale = status_member(root, "scale");
+    const struct json_value *scale = json_tree_member(root, "scale");
     uint32_t count = 0;
     const struct json_value *rows =
         scale != NULL ? status_list(scale, "jobs", &count) : NULL;
@@ -589,7 +581,7 @@ status_show(struct slice json, struct buf *out)
     arena_init(&arena, TREE_BYTES_MAX);
     if (json_tree_read(json, &arena, &root, &fault) &&
         status_text(&root, "node").len != 0 &&
-        status_member(&root, "workers") != NULL) {
+        json_tree_member(&root, "workers") != NULL) {
         put_page(out, &root);
         rc = 0;
     }

@@ -112,7 +112,7 @@ top_nodes_read(struct top_nodes *nodes, struct slice mesh, struct slice asked)
     nodes->count = 0;
     arena_init(&arena, TREE_BYTES_MAX);
     bool read = json_tree_read(mesh, &arena, &root, &fault) &&
-                status_member(&root, "members") != NULL;
+                json_tree_member(&root, "members") != NULL;
     const struct json_value *members =
         read ? status_list(&root, "members", &count) : NULL;
     for (uint32_t i = 0; i < count; i++) {

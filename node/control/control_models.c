@@ -42,24 +42,13 @@ free_table(struct qsbr_node *retired)
     free(table); /* not its models */
 }
 
-static bool
-is_in(const struct local_table *table, const struct local_model *model)
-{
-    for (uint32_t i = 0; table != NULL && i < table->count; i++) {
-        if (table->model[i] == model) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void
 say(const struct local_table *before, const struct local_table *table)
 {
     for (uint32_t i = 0; i < table->count; i++) {
         const struct local_model *model = table->model[i];
         const char *why = local_model_why(model);
-        if (is_in(before, model)) {
+        if (local_table_has(before, model)) {
             continue;
         }
         if (why[0] == '\0') {
@@ -103,7 +92,7 @@ publish(struct control_models *models, struct local_table *table,
     publish_set(&node->local, table);
     for (uint32_t i = 0; before != NULL && i < before->count; i++) {
         struct local_model *model = before->model[i];
-        if (!is_in(table, model)) {
+        if (!local_table_has(table, model)) {
             CHECK(models->dying_count < 2 * LOCAL_MODELS_MAX);
             models->dying[models->dying_count++] = model;
         }

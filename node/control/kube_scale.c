@@ -9,14 +9,6 @@
 
 #define TREE_BYTES_MAX ((size_t)256 << 10)
 
-static const struct json_value *
-member(const struct json_value *object, const char *key)
-{
-    return object != NULL && object->kind == JSON_OBJECT
-               ? json_tree_get(object, slice_of(key))
-               : NULL;
-}
-
 static bool
 copy_text(const struct json_value *value, char out[KUBE_SCALE_NAME_MAX])
 {
@@ -36,14 +28,15 @@ copy_text(const struct json_value *value, char out[KUBE_SCALE_NAME_MAX])
 static bool
 read_replicas(const struct json_value *root, uint32_t *out)
 {
-    const struct json_value *value = member(member(root, "spec"), "replicas");
+    const struct json_value *value =
+        json_tree_member(json_tree_member(root, "spec"), "replicas");
 
     if (value != NULL && (value->kind != JSON_INT || value->as.integer < 0 ||
                           value->as.integer > INT32_MAX)) {
         return false;
     }
     *out = value != NULL ? (uint32_t)value->as.integer : 0;
-    return member(root, "spec") != NULL;
+    return json_tree_member(root, "spec") != NULL;
 }
 
 bool
@@ -55,11 +48,13 @@ kube_scale_read(struct slice json, struct kube_scale *scale)
 
     arena_init(&arena, TREE_BYTES_MAX);
     bool good = json_tree_read(json, &arena, &root, &fault);
-    const struct json_value *meta = good ? member(&root, "metadata") : NULL;
-    good = good && copy_text(member(meta, "namespace"), scale->space) &&
-           copy_text(member(meta, "name"), scale->name) &&
-           copy_text(member(meta, "resourceVersion"), scale->version) &&
-           read_replicas(&root, &scale->replicas);
+    const struct json_value *meta =
+        good ? json_tree_member(&root, "metadata") : NULL;
+    good =
+        good && copy_text(json_tree_member(meta, "namespace"), scale->space) &&
+        copy_text(json_tree_member(meta, "name"), scale->name) &&
+        copy_text(json_tree_member(meta, "resourceVersion"), scale->version) &&
+        read_replicas(&root, &scale->replicas);
     arena_fini(&arena);
     return good;
 }

@@ -9,18 +9,10 @@
 #include "node/text/json_pull.h"
 #include "node/text/json_tree.h"
 
-static const struct json_value *
-member(const struct json_value *object, const char *key)
-{
-    return object != NULL && object->kind == JSON_OBJECT
-               ? json_tree_get(object, slice_of(key))
-               : NULL;
-}
-
 static struct slice
 text_of(const struct json_value *object, const char *key)
 {
-    const struct json_value *value = member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
 
     return value != NULL && value->kind == JSON_STRING ? json_tree_slice(value)
                                                        : SLICE("");
@@ -31,7 +23,7 @@ static uint32_t
 list_of(const struct json_value *object, const char *key,
         const struct json_value **items)
 {
-    const struct json_value *value = member(object, key);
+    const struct json_value *value = json_tree_member(object, key);
 
     if (value == NULL || value->kind != JSON_ARRAY) {
         return 0;
@@ -55,7 +47,7 @@ port_of(const struct json_value *slice, struct slice wanted)
         return (uint16_t)strtoul(digits, NULL, 10);
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct json_value *number = member(&ports[i], "port");
+        const struct json_value *number = json_tree_member(&ports[i], "port");
         if (slice_equal(text_of(&ports[i], "name"), wanted) && number != NULL &&
             number->kind == JSON_INT && number->as.integer > 0 &&
             number->as.integer <= UINT16_MAX) {
@@ -88,7 +80,7 @@ static bool
 is_ready(const struct json_value *endpoint)
 {
     const struct json_value *ready =
-        member(member(endpoint, "conditions"), "ready");
+        json_tree_member(json_tree_member(endpoint, "conditions"), "ready");
 
     return ready == NULL || ready->kind != JSON_BOOL || ready->as.integer != 0;
 }
@@ -166,8 +158,9 @@ kube_slices_read(struct slice json, struct slice port, struct kube_list *list)
     bool good = json_tree_read(json, &arena, &root, &fault) &&
                 slice_equal(text_of(&root, "kind"), SLICE("EndpointSliceList"));
     if (good) {
-        copy_version(text_of(member(&root, "metadata"), "resourceVersion"),
-                     list->version);
+        copy_version(
+            text_of(json_tree_member(&root, "metadata"), "resourceVersion"),
+            list->version);
         list->slices = list_of(&root, "items", &items);
         for (uint32_t i = 0; i < list->slices; i++) {
             read_slice(&items[i], port, list);

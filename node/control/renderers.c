@@ -5,6 +5,7 @@
 
 #include "index/base/check.h"
 #include "node/base/log.h"
+#include "node/ingest/ingest.h"
 
 #define SILENT_US UINT64_C(10000000) /* until one that failed is asked again */
 #define DEPTH_MAX 8U
@@ -95,19 +96,13 @@ on_answer(void *context, const struct token_answer *answer)
     note(r, answer);
 }
 
-/* Whether exactness depends on its renderer. */
-static bool
-has_events(const struct fleet_worker *worker)
-{
-    return worker->events.host[0] != '\0' || worker->sse.host[0] != '\0';
-}
-
 static bool ON_CONTROL
 is_due(const struct renderers *r, const struct fleet_worker *worker)
 {
     const struct renderers_worker *w = &r->worker[worker->slot];
 
-    return has_events(worker) && renderers_of(r, worker) != RENDERER_EXACT &&
+    return ingest_has_events(worker) &&
+           renderers_of(r, worker) != RENDERER_EXACT &&
            (w->generation != worker->generation || r->now_us >= w->again_us) &&
            token_ask_able(r->ask, worker, SCAN_API_CHAT);
 }

@@ -120,10 +120,7 @@ local_text_part(struct local_build *b, struct slice text)
 const struct json_value *
 local_given(const struct json_value *object, const char *key)
 {
-    const struct json_value *value =
-        object != NULL && object->kind == JSON_OBJECT
-            ? json_tree_get(object, slice_of(key))
-            : NULL;
+    const struct json_value *value = json_tree_member(object, key);
 
     return value != NULL && value->kind != JSON_NULL ? value : NULL;
 }

@@ -488,22 +488,11 @@ local_load(const struct config_tokens *config, const struct local_table *before,
     return 0;
 }
 
-static bool
-has(const struct local_table *table, const struct local_model *model)
-{
-    for (uint32_t i = 0; table != NULL && i < table->count; i++) {
-        if (table->model[i] == model) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void
 local_table_free(struct local_table *table, const struct local_table *but)
 {
     for (uint32_t i = 0; table != NULL && i < table->count; i++) {
-        if (!has(but, table->model[i])) {
+        if (!local_table_has(but, table->model[i])) {
             local_model_free(table->model[i]);
         }
     }

@@ -69,9 +69,7 @@ read_special(const struct json_member *member,
 {
     struct slice key = json_tree_slice(&member->key);
     const struct json_value *content =
-        member->value.kind == JSON_OBJECT
-            ? json_tree_get(&member->value, SLICE("content"))
-            : NULL;
+        json_tree_member(&member->value, "content");
     uint64_t id = 0;
 
     for (size_t i = 0; i < key.len; i++) {

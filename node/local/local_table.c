@@ -40,6 +40,18 @@ local_table_find(const struct local_table *table, const struct slice *names,
     return found;
 }
 
+bool
+local_table_has(const struct local_table *table,
+                const struct local_model *model)
+{
+    for (uint32_t i = 0; table != NULL && i < table->count; i++) {
+        if (table->model[i] == model) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct local_model *
 local_table_same(const struct local_table *table, struct slice name,
                  uint64_t version)

@@ -31,6 +31,10 @@ struct local_table {
 struct local_model *local_table_find(const struct local_table *table,
                                      const struct slice *names, uint32_t count);
 
+/* Whether it holds that very one. table may be NULL. */
+bool local_table_has(const struct local_table *table,
+                     const struct local_model *model);
+
 /* Of the same name and version, or NULL. */
 struct local_model *local_table_same(const struct local_table *table,
                                      struct slice name, uint64_t version);

@@ -224,9 +224,7 @@ template_chat_free(struct template_chat *chat)
 static const struct json_value *
 given(const struct json_value *object, const char *name)
 {
-    const struct json_value *value = object->kind == JSON_OBJECT
-                                         ? json_tree_get(object, slice_of(name))
-                                         : NULL;
+    const struct json_value *value = json_tree_member(object, name);
 
     return value != NULL && value->kind != JSON_NULL ? value : NULL;
 }
@@ -402,10 +400,7 @@ tag_parts(struct job *job, struct json_value *content)
     }
     content->as.items = parts;
     for (uint32_t i = content->len; i-- > 0;) {
-        const struct json_value *text =
-            parts[i].kind == JSON_OBJECT
-                ? json_tree_get(&parts[i], SLICE("text"))
-                : NULL;
+        const struct json_value *text = json_tree_member(&parts[i], "text");
         struct json_member *members = NULL;
         struct json_value tagged;
         if (text == NULL || text->kind != JSON_STRING) {

@@ -81,6 +81,15 @@ bool json_tree_read(struct slice document, struct arena *arena,
 const struct json_value *json_tree_get(const struct json_value *object,
                                        struct slice key);
 
+/* The same of anything; NULL, too, where it is no object or NULL. */
+static inline const struct json_value *
+json_tree_member(const struct json_value *object, const char *key)
+{
+    return object != NULL && object->kind == JSON_OBJECT
+               ? json_tree_get(object, slice_of(key))
+               : NULL;
+}
+
 /* A string that borrows the text. text.len <= JSON_TREE_LEN_MAX. */
 static inline struct json_value
 json_tree_text(struct slice text)
