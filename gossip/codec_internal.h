@@ -193,7 +193,4 @@ void codec_put_names(struct codec_out *out, struct codec_names *from,
 bool codec_get_names(const struct codec_body *body, const uint64_t *words,
                      struct words *into, uint64_t *fingerprint) MUST_CHECK;
 
-/* Upper bound of a body's bytes. */
-#define CODEC_BODY_BYTES_MAX(words) (40 + (size_t)(words)*8)
-
 #endif

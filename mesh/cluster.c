@@ -205,11 +205,10 @@ dispatch(struct cluster *c, uint64_t session, uint8_t kind, struct slice tail)
 }
 
 int
-cluster_recv(struct cluster *c, const char *address, uint64_t session,
-             struct slice body, uint64_t now_us)
+cluster_recv(struct cluster *c, uint64_t session, struct slice body,
+             uint64_t now_us)
 {
     CHECK(body.ptr != NULL || body.len == 0);
-    (void)address; /* the session identifies the peer */
     if (c->left) {
         return 0;
     }

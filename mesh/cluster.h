@@ -162,8 +162,8 @@ void cluster_link_up(struct cluster *cluster, const char *address,
                      uint64_t session, uint64_t now_us);
 void cluster_link_down(struct cluster *cluster, const char *address,
                        uint64_t now_us);
-int cluster_recv(struct cluster *cluster, const char *address, uint64_t session,
-                 struct slice body, uint64_t now_us) MUST_CHECK;
+int cluster_recv(struct cluster *cluster, uint64_t session, struct slice body,
+                 uint64_t now_us) MUST_CHECK;
 
 /* The result of a lookup. */
 void cluster_answered(struct cluster *cluster,

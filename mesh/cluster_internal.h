@@ -25,7 +25,6 @@
 #define CLUSTER_CLAIMS_US  UINT64_C(3000000)
 #define CLUSTER_CTL_BYTES  4096U /* longer frames of the roster go by bulk */
 #define CLUSTER_BODY_MAX   ((size_t)256 << 10) /* of link.h */
-#define CLUSTER_NOBODY     UINT32_MAX
 
 enum cluster_body { /* the first byte of a body */
     CLUSTER_BODY_MEMBER = 1,

@@ -55,7 +55,6 @@ rank_rows(const struct cluster *c, uint64_t worker,
             members[count++] = (struct owner_member){
                 .name = row->name_hash,
                 .near = island_path_shared(&row->island, &w->island),
-                .suspect = row->state == MEMBER_SUSPECT,
                 .unable = cluster_claims_say(c, row->id.word[0], worker),
             };
         }

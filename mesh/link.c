@@ -457,7 +457,6 @@ look(struct mesh_link *link, const struct peer *peer,
     *out = (struct mesh_link_peer){
         .address = peer->address,
         .name = peer->name,
-        .session = peer->session,
         .up = peer->up,
         .down_ms = peer->up ? 0 : (link_now_us(link) - peer->down_us) / 1000,
     };

@@ -244,7 +244,6 @@ size_t mesh_link_waiting(struct mesh_link *link, const char *address);
 struct mesh_link_peer {
     const char *address; /* valid until the next call */
     const char *name;    /* "" before its hello */
-    uint64_t session;    /* 0 before its hello */
     bool up;
     bool lagging;
     uint64_t down_ms;               /* how long it has not been up; 0: it is */

@@ -229,10 +229,8 @@ bool member_next_out(struct member_table *table, struct member_out *out)
 struct member_info {
     struct member_update update;
     bool self;
-    uint64_t since_us;      /* when it entered this state */
-    uint64_t heard_us;      /* last direct answer; 0: none yet */
-    uint32_t confirmations; /* of a suspicion: how many other members confirm
-                               it */
+    uint64_t since_us; /* when it entered this state */
+    uint64_t heard_us; /* last direct answer; 0: none yet */
 };
 bool member_get(const struct member_table *table, uint32_t at,
                 struct member_info *info) MUST_CHECK;

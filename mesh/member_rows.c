@@ -186,7 +186,6 @@ member_get(const struct member_table *t, uint32_t at, struct member_info *info)
         .self = t->order[at] == SELF,
         .since_us = e->since_us,
         .heard_us = e->heard_us,
-        .confirmations = e->accusers_count > 0 ? e->accusers_count - 1 : 0,
     };
     return true;
 }

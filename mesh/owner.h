@@ -42,8 +42,7 @@
 struct owner_member {
     uint64_t name; /* owner_name() */
     uint32_t near; /* parts of its island that are the worker's, too */
-    bool suspect;
-    bool unable; /* it says that it cannot reach the worker */
+    bool unable;   /* it says that it cannot reach the worker */
 };
 
 /* The name as a number for the hash. */

@@ -47,7 +47,6 @@ struct engine_split {
     uint64_t key;        /* under which the prompt is known at both */
     char host[64];       /* TAKE: where it is */
     uint16_t port;       /* likewise */
-    uint32_t tokens;     /* TAKE, vllm: that were promised */
     struct httpc *pull;  /* TAKE: being asked for; NULL: it is not */
     uint64_t here_us;    /* TAKE: model's clock, when all is here; 0: later */
     uint32_t *ids;       /* TAKE: prompt and answer, until then */

@@ -148,7 +148,6 @@ enum engine_event_kind {
 struct engine_event {
     enum engine_event_kind kind;
     uint64_t step;       /* which step it happened in */
-    uint64_t at_us;      /* that step's start */
     uint64_t key;        /* the block's */
     uint32_t group;      /* window groups from 0 on, then full attention */
     bool passed_over;    /* stored: computed, and not hittable */

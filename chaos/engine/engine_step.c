@@ -45,8 +45,6 @@ engine_push_event(struct engine *engine, const struct engine_event *event)
     struct engine_event *slot = &engine->events[at];
     *slot = *event;
     slot->step = engine->stats.steps;
-    slot->at_us = event->kind == ENGINE_EVENT_CLEARED ? engine->now_us
-                                                      : engine->step_at_us;
     if (engine->events_tokens == NULL) {
         slot->tokens = NULL;
     } else if (event->tokens_len != 0) {

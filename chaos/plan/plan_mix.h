@@ -48,7 +48,6 @@ struct plan_bucket {
 
 /* Total lengths, and how they divide. */
 struct plan_cdf {
-    const char *name;
     const struct plan_bucket *buckets; /* both rising; the last share is 1 */
     uint32_t count;
     double output_mean; /* of the output's share of a total */

@@ -41,10 +41,10 @@ enum {
 };
 
 static const struct plan_cdf cdfs[SETS][SOURCES] = {
-    {{"azure", azure_made, COUNT(azure_made), 0.10, 0.05},
-     {"azure", azure_counted, COUNT(azure_counted), 0.10, 0.05}},
-    {{"lmsys", lmsys_made, COUNT(lmsys_made), 0.75, 0.10},
-     {"lmsys", lmsys_counted, COUNT(lmsys_counted), 0.75, 0.10}},
+    {{azure_made, COUNT(azure_made), 0.10, 0.05},
+     {azure_counted, COUNT(azure_counted), 0.10, 0.05}},
+    {{lmsys_made, COUNT(lmsys_made), 0.75, 0.10},
+     {lmsys_counted, COUNT(lmsys_counted), 0.75, 0.10}},
 };
 
 /* One set from one source. */

@@ -306,9 +306,9 @@ plan_json_number(struct json_out *json, const char *key, double number)
 }
 
 static void
-json_engines(struct json_out *json, const char *key, const uint32_t *engines)
+json_engines(struct json_out *json, const uint32_t *engines)
 {
-    json_out_key(json, key);
+    json_out_key(json, "engines");
     json_out_object_begin(json);
     for (unsigned way = 0; way < PLAN_WAYS; way++) {
         json_out_key(json, ways[way]);
@@ -334,7 +334,7 @@ json_pool(struct json_out *json, const struct plan_pool *pool)
     plan_json_number(json, "corrected_per_s", pool->corrected.rate);
     plan_json_number(json, "step_ms", pool->corrected.step_s * 1000);
     json_out_put_bool(json, "too_slow", pool->corrected.late);
-    json_engines(json, "engines", pool->engines);
+    json_engines(json, pool->engines);
     json_out_object_end(json);
 }
 
@@ -362,7 +362,7 @@ json_fleet(struct json_out *json, const struct plan *plan, const char *key,
         json_pool(json, &fleet->pools[i]);
     }
     json_out_array_end(json);
-    json_engines(json, "engines", fleet->engines);
+    json_engines(json, fleet->engines);
     json_out_put_text(json, "latency_of", ways[fleet->latency_of]);
     json_out_key(json, "latency");
     json_out_array_begin(json);
@@ -387,7 +387,7 @@ json_sensitivity(struct json_out *json, const struct plan *plan)
         json_out_object_begin(json);
         json_out_put_uint(json, "threshold", step->threshold);
         plan_json_number(json, "share", step->share);
-        json_engines(json, "engines", engines);
+        json_engines(json, engines);
         json_out_object_end(json);
     }
     json_out_array_end(json);

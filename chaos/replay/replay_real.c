@@ -33,7 +33,6 @@ struct real_call {
     uint64_t sent_us;
     uint64_t first_us;
     uint64_t last_us;
-    uint32_t chunks;
 };
 
 struct real {

@@ -9,13 +9,6 @@ static const char *const scaler_names[] = {
     [REPLAY_SCALE_QUEUE] = "queue",
 };
 
-const char *
-replay_scaler_name(enum replay_scaler by)
-{
-    CHECK(by < REPLAY_SCALERS);
-    return scaler_names[by];
-}
-
 bool
 replay_scaler_find(struct slice name, enum replay_scaler *by)
 {

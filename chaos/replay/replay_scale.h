@@ -36,9 +36,7 @@ enum replay_scaler {
     REPLAY_SCALERS, /* how many there are */
 };
 
-/* "fixed", "rule", "queue"; static text. */
-const char *replay_scaler_name(enum replay_scaler by);
-/* False: none of them. */
+/* Of "fixed", "rule" and "queue". False: none of them. */
 bool replay_scaler_find(struct slice name, enum replay_scaler *by);
 
 struct replay_fleet {

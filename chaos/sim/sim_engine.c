@@ -4,9 +4,8 @@
 
 #include "chaos/sim/sim_request_internal.h"
 
-#define FAMILIES    6U
-#define REQUESTS    12U
-#define EVENTS_SIZE ((size_t)1 << 20)
+#define FAMILIES 6U
+#define REQUESTS 12U
 
 /* Truth */
 

@@ -259,7 +259,7 @@ hand_over(struct sim_world *w, struct sim_frame *frame)
     size_t len = sim_skew_frame(w, from, to, frame->bytes, frame->len);
     role_is_control();
     int rc =
-        hub_recv(node->hub, w->nodes[from].address, frame->from,
+        hub_recv(node->hub, frame->from,
                  sim_skew_record(
                      w, from, (struct slice){(const char *)frame->bytes, len}),
                  sim_now(w, to));

@@ -36,7 +36,6 @@ struct sim_flight {
     uint64_t tried[SIM_TRIES_MAX];
     uint64_t target;
     uint32_t node;
-    uint64_t sent_us;
     bool headed;          /* the client got the head of an answer */
     bool probe;           /* at quiet: must be answered, and as predicted */
     uint32_t patience_us; /* after this time the client hangs up */

@@ -119,7 +119,7 @@ say_strange(struct sim_world *w, uint32_t from, uint32_t to)
     uint64_t before = skipped(cluster);
 
     int rc = cluster_recv(
-        cluster, w->nodes[from].address, w->nodes[from].id.word[0],
+        cluster, w->nodes[from].id.word[0],
         (struct slice){(const char *)strange[which].bytes, strange[which].len},
         sim_now(w, to));
     if (rc != strange[which].outcome && rc != CLUSTER_E_STRANGER) {

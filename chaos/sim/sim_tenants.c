@@ -8,7 +8,6 @@
 #define LOOK_US     UINT64_C(10000)
 #define WAITS_BYTES ((size_t)16 << 10)
 #define FLOOD_US    UINT64_C(3000000)
-#define DRAIN_MS    8000U
 #define EXAM_WAIT_US \
     (SIM_WINDOW_MS * SIM_MS + SIM_TOUCH_US) /* until all are one side */
 #define LOSS_US UINT64_C(4500000)           /* from a death to the end */

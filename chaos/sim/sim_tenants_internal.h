@@ -88,7 +88,6 @@ struct sim_tenants {
     uint64_t open_cost;
     uint64_t most_open;
     uint64_t apart_us[SIM_NODES_MAX][SIM_NODES_MAX]; /* when they last were */
-    uint64_t life[SIM_NODES_MAX];
     uint64_t alone_us[2 * SIM_NODES_MAX]; /* the latest starts and jumps */
     uint32_t alone_next;
 

@@ -234,11 +234,6 @@ struct sim_message {
     bool end;       /* REPLY: then the end marker */
 };
 
-struct sim_lookup {
-    uint64_t ticket;
-    uint64_t life;
-};
-
 /* The newest that was said of a worker of the roster. */
 struct sim_said {
     uint64_t version; /* 0: nothing */

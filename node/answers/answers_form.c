@@ -261,12 +261,6 @@ take(struct reading *r, enum pull_token token, struct answers_form *form)
 }
 
 bool
-answers_form_read(struct slice body, uint64_t seed, struct answers_form *form)
-{
-    return answers_form_read_around(body, SLICE(""), seed, form);
-}
-
-bool
 answers_form_read_around(struct slice body, struct slice hole, uint64_t seed,
                          struct answers_form *form)
 {

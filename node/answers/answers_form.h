@@ -33,12 +33,9 @@ struct answers_form {
     bool searches;       /* it has web_search_options, which are not null */
 };
 
-/* Reads a whole document. False: it is no JSON object, or one without a name. */
-bool answers_form_read(struct slice body, uint64_t seed,
-                       struct answers_form *form) MUST_CHECK;
-
-/* The same around a hole: a string of the body, between its quotes, that the kin
- * does not count and the name does. A hole of no bytes is none. */
+/* Reads a whole document around a hole: a string of the body, between its quotes,
+ * that the kin does not count and the name does. A hole of no bytes is none. False:
+ * it is no JSON object, or one without a name. */
 bool answers_form_read_around(struct slice body, struct slice hole,
                               uint64_t seed, struct answers_form *form)
     MUST_CHECK;

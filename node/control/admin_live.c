@@ -29,7 +29,7 @@ add_history(const struct control *control, uint32_t spans, struct buf *out)
 
     begin_event(out, "history");
     json_out_init(&json, out);
-    history_put(&control->history, spans, control_now_us(control), &json);
+    history_put(&control->history, spans, control_now_us(), &json);
     buf_add(out, "\n\n", 2);
 }
 

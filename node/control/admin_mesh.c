@@ -52,7 +52,7 @@ put_member(struct control *control, struct json_out *json,
            const struct member_info *m, bool whole)
 {
     struct mesh_link *link = peers_link(control->peers);
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
 
     json_out_object_begin(json);
     json_out_put_text(json, "name", m->update.name);

@@ -250,7 +250,7 @@ put_node(struct control *control, struct buf *out)
     buf_add_text(out, "\"} 1\n");
     prom_out_single(out, "kvasir_uptime_seconds", "gauge",
                     "How long the process runs",
-                    (control_now_us(control) - control->started_us) / 1000000);
+                    (control_now_us() - control->started_us) / 1000000);
     prom_out_single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
                     control_unready(control) == NULL);
     prom_out_single(out, "kvasir_connections", "gauge",

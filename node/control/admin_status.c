@@ -116,15 +116,15 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
                        gauge_read(&board->slowness_permille[slot]));
     json_out_put_uint(json, "prefill_tokens_per_s",
                       speed_rate(&control->speed.all, slot));
-    json_out_put_bool(json, "messages_as_chats",
-                      fleet_board_lacks(board, FLEET_LACKS_MESSAGES, slot,
-                                        control_now_us(control)));
+    json_out_put_bool(
+        json, "messages_as_chats",
+        fleet_board_lacks(board, FLEET_LACKS_MESSAGES, slot, control_now_us()));
     json_out_put_bool(json, "responses_as_chats",
                       fleet_board_lacks(board, FLEET_LACKS_RESPONSES, slot,
-                                        control_now_us(control)));
-    json_out_put_bool(json, "counts_by_tokenize",
-                      fleet_board_lacks(board, FLEET_LACKS_COUNT, slot,
-                                        control_now_us(control)));
+                                        control_now_us()));
+    json_out_put_bool(
+        json, "counts_by_tokenize",
+        fleet_board_lacks(board, FLEET_LACKS_COUNT, slot, control_now_us()));
     control_slo_put_worker(board, slot, json);
     control_islands_put_worker(board, slot, json);
     json_out_put_uint(json, "requests", counter_read(&c->requests));
@@ -335,9 +335,8 @@ admin_put_status(struct control *control, struct json_out *json)
     if (node->commit != NULL && node->commit[0] != '\0') {
         json_out_put_text(json, "commit", node->commit);
     }
-    json_out_put_uint(
-        json, "uptime_s",
-        (control_now_us(control) - control->started_us) / 1000000);
+    json_out_put_uint(json, "uptime_s",
+                      (control_now_us() - control->started_us) / 1000000);
     json_out_put_bool(json, "ready", control_unready(control) == NULL);
     json_out_put_bool(json, "draining", gauge_read(&node->leaving) != 0);
     put_sandbox(json, &node->confined);
@@ -347,7 +346,7 @@ admin_put_status(struct control *control, struct json_out *json)
     admin_put_snapshot(control, json);
     put_requests(control, json);
     json_out_key(json, "queue");
-    control_queue_put(&control->queue, control_now_us(control), json);
+    control_queue_put(&control->queue, control_now_us(), json);
     put_placement(control, json);
     control_cache_put(control, json);
     json_out_put_uint(json, "model_files_differ", control->models.differ);

@@ -152,6 +152,6 @@ void control_speed_tell(struct control *control, uint64_t now_us) ON_CONTROL;
 struct cluster *control_cluster(const struct control *control);
 
 /* Now, as the cores below count it. */
-uint64_t control_now_us(const struct control *control);
+uint64_t control_now_us(void);
 
 #endif

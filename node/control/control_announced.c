@@ -57,7 +57,7 @@ begin(struct control *control, const char *id, uint32_t ttl_ms)
     lease = lease != NULL ? lease : find(announced, "");
     if (lease != NULL) {
         (void)snprintf(lease->id, sizeof lease->id, "%s", id);
-        lease->due_us = control_now_us(control) + (uint64_t)ttl_ms * 1000;
+        lease->due_us = control_now_us() + (uint64_t)ttl_ms * 1000;
     }
 }
 
@@ -154,7 +154,7 @@ forget(struct control *control)
 void
 control_announced_look(struct control *control)
 {
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     struct fleet_status status;
 
     if (now_us < control->announced.looked_us + LOOK_US) {

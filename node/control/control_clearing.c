@@ -56,7 +56,7 @@ finish(struct control *control, struct httpd_request *request, bool failed)
 
     uint32_t cleared = answers_clear(control->node->answers, &clearing->which);
     uint32_t told = hints_tell_clear(&control->hints, &clearing->told,
-                                     &clearing->which, control_now_us(control));
+                                     &clearing->which, control_now_us());
     if (request == NULL) {
         return;
     }

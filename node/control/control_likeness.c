@@ -38,7 +38,7 @@ control_likeness_begin(struct control *control, struct content *content)
 static void ON_CONTROL
 try_later(struct control_likeness *l, const char *why)
 {
-    l->due_us = control_now_us(l->control) + CONTROL_LIKENESS_AGAIN_US;
+    l->due_us = control_now_us() + CONTROL_LIKENESS_AGAIN_US;
     if (!l->told) {
         LOG_WARNING(
             "content_unlikened",
@@ -85,7 +85,7 @@ on_vector(void *context, const struct httpc_answer *answer)
         finish(l);
         return;
     }
-    control_likeness_look(l->control, control_now_us(l->control));
+    control_likeness_look(l->control, control_now_us());
 }
 
 void

@@ -325,10 +325,10 @@ control_queue_put(const struct control_queue *cq, uint64_t now_us,
 }
 
 static void
-put_family(const char *name, const char *type, const char *help,
-           const uint64_t by_class[QUEUE_CLASSES], struct buf *out)
+put_gauge(const char *name, const char *help,
+          const uint64_t by_class[QUEUE_CLASSES], struct buf *out)
 {
-    prom_out_head(out, name, type, help);
+    prom_out_head(out, name, "gauge", help);
     for (uint32_t i = 0; i < QUEUE_CLASSES; i++) {
         buf_printf(out, "%s{priority=\"%d\"} %" PRIu64 "\n", name,
                    (int)i + QUEUE_FIRST, by_class[i]);
@@ -369,10 +369,9 @@ control_queue_put_metrics(const struct control_queue *cq, struct buf *out)
     for (uint32_t i = 0; i < QUEUE_CLASSES; i++) {
         waiting[i] = c->waiting[i];
     }
-    put_family("kvasir_queue_waiting", "gauge",
-               "Requests that wait for a worker with room", waiting, out);
-    put_family("kvasir_queue_tokens", "gauge", "Tokens of these", c->tokens,
-               out);
+    put_gauge("kvasir_queue_waiting",
+              "Requests that wait for a worker with room", waiting, out);
+    put_gauge("kvasir_queue_tokens", "Tokens of these", c->tokens, out);
     put_ended(c, out);
     prom_out_single(out, "kvasir_queue_homes_total", "counter",
                     "Waiting requests that went where their prefix is",

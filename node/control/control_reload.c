@@ -517,8 +517,7 @@ control_reload(struct control *control, struct json_out *json,
         control_likeness_begin(control, content);
         control_jwt_publish(&control->jwt, jwks);
         control_jwt_again(&control->jwt);
-        control_limits_publish(&control->limits, &limits,
-                               control_now_us(control));
+        control_limits_publish(&control->limits, &limits, control_now_us());
         control_tls_publish(control->node, &tls);
         control_use_tls(control);
         apply(control, &mixed, json);

@@ -25,14 +25,14 @@ control_roster_changed(struct control *control,
     if (scale_job_key(entry->id) != NULL) {
         return; /* an engine that was asked for: control_scale_act.h reads it */
     }
-    roster_apply_entry(control->workers, entry, by, control_now_us(control));
+    roster_apply_entry(control->workers, entry, by, control_now_us());
     probe_poke(control->probe);
 }
 
 void
 control_roster_work(struct control *control)
 {
-    roster_apply_work(control->workers, control_now_us(control));
+    roster_apply_work(control->workers, control_now_us());
     probe_poke(control->probe);
 }
 
@@ -46,7 +46,7 @@ add_configured(struct control *control)
             continue; /* see control_sources.h */
         }
         int outcome = fleet_add(control->fleet, &config->workers[i],
-                                control_now_us(control), NULL);
+                                control_now_us(), NULL);
         if (outcome != 0) {
             LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
                       KV("outcome", outcome),
@@ -55,8 +55,7 @@ add_configured(struct control *control)
             return outcome < 0 ? outcome : -EINVAL;
         }
     }
-    int outcome =
-        roster_apply_configure(control->workers, control_now_us(control));
+    int outcome = roster_apply_configure(control->workers, control_now_us());
     if (outcome != 0) {
         LOG_ERROR(
             "roster_refused", KV("outcome", outcome),
@@ -97,7 +96,7 @@ int
 control_roster_put(struct control *control, const struct config_worker *worker)
 {
     struct config_worker whole = *worker;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     uint32_t slot;
 
     roster_apply_complete(control->workers, &whole);
@@ -136,8 +135,8 @@ control_roster_renew(struct control *control,
     struct config_worker whole = *worker;
 
     roster_apply_complete(control->workers, &whole);
-    int outcome = roster_apply_put(control->workers, &whole, true,
-                                   control_now_us(control));
+    int outcome =
+        roster_apply_put(control->workers, &whole, true, control_now_us());
     return outcome <= 0 ? outcome : FLEET_E_FULL;
 }
 
@@ -187,7 +186,7 @@ say_left(struct control *control, uint32_t slot, bool left)
 static bool ON_CONTROL
 drain(struct control *control, struct slice id, bool draining, bool left)
 {
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     uint32_t slot = fleet_find(control->fleet, id);
     char text[ROSTER_ID_MAX];
 
@@ -220,7 +219,7 @@ control_roster_leave(struct control *control, struct slice id, bool left)
 bool
 control_roster_remove(struct control *control, struct slice id)
 {
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     uint32_t slot = fleet_find(control->fleet, id);
     char text[ROSTER_ID_MAX];
 

@@ -77,7 +77,7 @@ say(struct control *control, const char *key, const struct scale_record *record)
 {
     int outcome =
         scale_seat_say(&control->scale.act.seat, control_cluster(control), key,
-                       record, control_now_us(control));
+                       record, control_now_us());
 
     if (outcome != 0) {
         LOG_WARNING("scale_unsaid", KV("key", key), KV("outcome", outcome),
@@ -223,7 +223,7 @@ control_scale_answered(struct control *control, const struct scale_job *job,
 {
     struct control_scale_act *act = &control->scale.act;
     struct scale_record record = job->record;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
 
     if (!control_scale_acts(act, now_us)) {
         return true; /* who acts now hears the same */
@@ -253,7 +253,7 @@ ask(struct control *control, const struct scale_order *order)
     struct control_scale_act *act = &control->scale.act;
     char key[SCALE_KEY_MAX] = "";
     int outcome = scale_seat_ask(&act->seat, control_cluster(control), order,
-                                 key, control_now_us(control));
+                                 key, control_now_us());
 
     if (outcome != 0) {
         LOG_WARNING("scale_unsaid", KV("key", key), KV("outcome", outcome),
@@ -301,7 +301,7 @@ control_scale_turn(struct control *control)
         .drain_ms = live->timeouts.drain_ms};
 
     control_scale_calls_look(control);
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     if (control->node->scale.mode != CONFIG_SCALE_ACT) {
         control_scale_stop(control);
         return;
@@ -330,8 +330,7 @@ control_scale_stop(struct control *control)
         return;
     }
     control_scale_hang_up(control);
-    scale_seat_stop(&act->seat, control_cluster(control),
-                    control_now_us(control));
+    scale_seat_stop(&act->seat, control_cluster(control), control_now_us());
     act->begun = false;
     act->acted = false;
     act->holder[0] = '\0';
@@ -360,7 +359,7 @@ control_scale_wish(struct control *control, const struct scale_wish *wish)
     uint32_t more =
         wish->desired > wish->engines ? wish->desired - wish->engines : 0;
 
-    if (!control_scale_acts(act, control_now_us(control))) {
+    if (!control_scale_acts(act, control_now_us())) {
         return;
     }
     for (; more > 0; more--) {

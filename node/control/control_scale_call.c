@@ -94,7 +94,7 @@ scale_call_end(struct scale_call *call, const struct scale_said *said)
         return;
     }
     const char *why = take(call, job, said);
-    scale_job_answered(job, why == NULL, control_now_us(control));
+    scale_job_answered(job, why == NULL, control_now_us());
     if (why != NULL) {
         act->calls_failed++;
         LOG_WARNING("scale_call_failed", KV("key", job->key),
@@ -160,7 +160,7 @@ void
 control_scale_calls_look(struct control *control)
 {
     for (uint32_t i = 0; i < SCALE_CALLS_MAX; i++) {
-        scale_run_look(&control->scale.act.call[i], control_now_us(control));
+        scale_run_look(&control->scale.act.call[i], control_now_us());
     }
 }
 

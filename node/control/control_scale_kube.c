@@ -197,8 +197,7 @@ forget(struct control *control, const struct scale_job *job)
         (void)!control_roster_drain(control, slice_of(job->record.worker),
                                     false);
     }
-    (void)!scale_seat_forget(job, control_cluster(control),
-                             control_now_us(control));
+    (void)!scale_seat_forget(job, control_cluster(control), control_now_us());
 }
 
 enum scale_do
@@ -233,7 +232,7 @@ control_scale_gap(struct control *control)
 {
     const struct scale_seat *seat = &control->scale.act.seat;
     const struct config_scale *config = &control->node->scale;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     const struct scale_job *above = NULL;
 
     for (uint32_t i = 0; i < config_scale_count(config) && above == NULL; i++) {

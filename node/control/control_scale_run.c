@@ -189,7 +189,7 @@ scale_call_run(struct scale_call *call, const struct scale_job *job)
     memcpy(key, job->key, sizeof(key));
     run->out = open_file("scale-out");
     run->err = open_file("scale-err");
-    run->begun_us = control_now_us(call->control);
+    run->begun_us = control_now_us();
     int error =
         run->out < 0 || run->err < 0 ? EMFILE : spawn(run, argv, environment);
     free(environment);

@@ -23,8 +23,8 @@ begin_next(struct control_source *source)
     uint64_t us = (uint64_t)sources->interval_ms * 1000;
 
     /* Not all nodes, and not all names, at one moment. */
-    source->due_us = control_now_us(source->control) + us -
-                     rng_below(&source->control->rng, us / 10 + 1);
+    source->due_us =
+        control_now_us() + us - rng_below(&source->control->rng, us / 10 + 1);
 }
 
 /* Its outcome, which is told in the log when it changes. */
@@ -38,7 +38,7 @@ note(struct control_source *source, enum source_outcome outcome,
     source->looks[outcome]++;
     (void)snprintf(source->why, sizeof source->why, "%s", why);
     if (outcome == SOURCE_GOOD) {
-        source->good_us = control_now_us(source->control);
+        source->good_us = control_now_us();
         if (news) {
             LOG_INFO("worker_source_good", KV("from", source->like.from),
                      KV("workers", source->list_count));
@@ -68,7 +68,7 @@ void
 source_end_unchanged(struct control_source *source)
 {
     source->looks[SOURCE_GOOD]++;
-    source->good_us = control_now_us(source->control);
+    source->good_us = control_now_us();
     begin_next(source);
     source_follow(source);
 }
@@ -76,7 +76,7 @@ source_end_unchanged(struct control_source *source)
 void
 source_soon(struct control_source *source, uint64_t after_us)
 {
-    uint64_t now_us = control_now_us(source->control);
+    uint64_t now_us = control_now_us();
 
     CHECK(source->round.ticket == 0 && !source_kube_is_looking(source));
     if (after_us < UINT64_MAX - now_us && now_us + after_us < source->due_us) {
@@ -413,7 +413,7 @@ static void
 on_timer(uv_timer_t *timer)
 {
     struct control_sources *sources = timer->data;
-    uint64_t now_us = control_now_us(sources->control);
+    uint64_t now_us = control_now_us();
 
     role_is_control();
     for (uint32_t i = 0; i < sources->count; i++) {
@@ -436,7 +436,7 @@ on_timer(uv_timer_t *timer)
 static void
 set_timer(struct control_sources *sources)
 {
-    uint64_t now_us = control_now_us(sources->control);
+    uint64_t now_us = control_now_us();
     uint64_t due_us = UINT64_MAX;
 
     for (uint32_t i = 0; i < sources->count; i++) {

@@ -35,7 +35,7 @@ look(const struct control_source *source, const char *id,
     const struct member_table *members =
         cluster_members(control_cluster(control));
     uint32_t slot = fleet_find(control->fleet, slice_of(id));
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     struct fleet_status status;
 
     if (slot == WORKER_NONE || !fleet_status(control->fleet, slot, &status)) {
@@ -218,7 +218,7 @@ void
 control_sources_put(const struct control *control, struct json_out *json)
 {
     const struct control_sources *sources = control->sources;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
 
     json_out_array_begin(json);
     for (uint32_t i = 0; sources != NULL && i < sources->count; i++) {

@@ -42,8 +42,7 @@ control_await_replays(struct control *control)
 {
     struct node_shared *node = control->node;
     const struct fleet_view *view = fleet_view_get(node->board);
-    uint64_t age_ms =
-        (control_now_us(control) - control->started_us) / UINT64_C(1000);
+    uint64_t age_ms = (control_now_us() - control->started_us) / UINT64_C(1000);
     bool early = age_ms < node->config->events.replay_timeout_ms;
     bool waits = worker_set_empty(&view->eligible);
 
@@ -144,7 +143,7 @@ static uint64_t ON_CONTROL
 take_facts(struct control *control)
 {
     uint64_t before = control->facts_taken;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     bool behind = false;
 
     for (uint32_t i = 0; i < control->node->lanes_count; i++) {
@@ -256,7 +255,7 @@ static void
 on_work(uv_timer_t *timer)
 {
     struct control *control = timer->loop->data;
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
 
     role_is_control();
     bool more = radix_work(control->node->belief, WORK_STEPS, now_us);
@@ -335,7 +334,7 @@ on_look(uv_check_t *look)
     struct control *control = look->loop->data;
 
     role_is_control();
-    uint64_t now_us = control_now_us(control);
+    uint64_t now_us = control_now_us();
     bool tells = hints_tick(&control->hints, now_us);
     if (tells) {
         hints_turn(&control->hints, snapshot_wall_ms());

@@ -189,7 +189,6 @@ struct lane {
     struct client *clients; /* all of them */
     uint32_t clients_count;
     uint32_t refused_count; /* of these, that only hear so */
-    uint64_t exchanges_count;
     struct client *free_clients;
     struct exchange *free_exchanges;
     struct upstream *free_upstreams;

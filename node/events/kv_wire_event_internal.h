@@ -87,8 +87,7 @@ struct kv_decode {
 };
 
 #define KV_FIELD_BIT(field) (UINT32_C(1) << (field))
-#define KV_LEVEL_EVENT      3 /* of nesting */
-#define KV_LEVEL_FIELD      4
+#define KV_LEVEL_FIELD      4 /* of nesting */
 
 /* An int, or bytes, as a block's hash; false: it is none. */
 bool kv_fold(const struct token *token, uint64_t *hash);

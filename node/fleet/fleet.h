@@ -261,7 +261,6 @@ struct fleet_status {
     bool healthy;
     bool draining;
     bool drained;
-    struct breaker breaker;
     bool models_known;
     const struct engine_models *models; /* good until the next call */
     struct engine_metrics metrics;      /* of the last good scrape */

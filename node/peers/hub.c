@@ -327,11 +327,10 @@ hub_unable(struct hub *hub, uint64_t worker, bool unable, uint64_t now_us)
 /* The network */
 
 int
-hub_recv(struct hub *hub, const char *address, uint64_t session,
-         struct slice body, uint64_t now_us)
+hub_recv(struct hub *hub, uint64_t session, struct slice body, uint64_t now_us)
 {
-    CHECK(!hub->pulling && address != NULL);
-    int outcome = cluster_recv(hub->cluster, address, session, body, now_us);
+    CHECK(!hub->pulling);
+    int outcome = cluster_recv(hub->cluster, session, body, now_us);
     hub_pull(hub, now_us);
     return outcome;
 }

@@ -160,8 +160,8 @@ void hub_unable(struct hub *hub, uint64_t worker, bool unable, uint64_t now_us)
 /* The network: frames (0 or a CLUSTER_E_ outcome), links, lookups, time, the
  * goodbye; see cluster.h. Not from within a consumer, except hub_link_down(),
  * which hub_network.doubt() may call. */
-int hub_recv(struct hub *hub, const char *address, uint64_t session,
-             struct slice body, uint64_t now_us) MUST_CHECK ON_CONTROL;
+int hub_recv(struct hub *hub, uint64_t session, struct slice body,
+             uint64_t now_us) MUST_CHECK ON_CONTROL;
 /* A link to address came up, to the process of that session. */
 void hub_link_up(struct hub *hub, const char *address, uint64_t session,
                  uint64_t now_us) ON_CONTROL;

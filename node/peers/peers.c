@@ -289,8 +289,7 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
         peers->owner.take_facts(peers->owner.context);
     }
     /* Outcomes are in cluster_stats(). */
-    if (hub_recv(peers->hub, from->address, from->session, body, now_us()) ==
-        CLUSTER_E_BAD) {
+    if (hub_recv(peers->hub, from->session, body, now_us()) == CLUSTER_E_BAD) {
         LOG_WARNING(
             "mesh_frame_bad", KV("address", from->address),
             KV("member", from->name),

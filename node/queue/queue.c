@@ -389,7 +389,6 @@ put_out(struct queue *q, uint32_t at, enum queue_event event, uint32_t worker,
         .class = w->request.class,
         .home =
             worker != WORKER_NONE && worker_set_has(&w->request.homes, worker),
-        .waited_us = now_us > w->since_us ? now_us - w->since_us : 0,
     };
     if (event == QUEUE_EXPIRED) {
         q->counts.expired[w->request.class]++;

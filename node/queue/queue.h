@@ -83,7 +83,6 @@ struct queue_out {
     uint32_t worker;
     bool home; /* ... which is one of its homes */
     uint32_t class;
-    uint64_t waited_us; /* since it came */
 };
 
 /* Numbers for metrics. */

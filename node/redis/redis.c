@@ -50,7 +50,6 @@ struct redis {
     bool told_away; /* the owner knows it */
     uint32_t again_ms;
     uint32_t attempts;
-    uint64_t begun_ms; /* connecting */
     struct conn *conn; /* NULL: there is none */
     struct buf out;
     size_t out_at;

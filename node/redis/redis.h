@@ -35,7 +35,6 @@
 #define REDIS_AGAIN_MIN_MS 50U
 #define REDIS_AGAIN_MAX_MS 5000U
 #define REDIS_OPEN_MIN_MS  1000U /* for a connection, at least */
-#define REDIS_WORDS_MAX    8U    /* of a greeting */
 
 struct redis;
 

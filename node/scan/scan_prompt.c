@@ -175,7 +175,7 @@ ids(struct walk *w)
         while ((f->plain >> w->frame & 1) != 0 && w->tokens != 0 &&
                (w->tokens & ~f->starts[w->frame]) == 0) {
             if (!pass_block(w)) {
-                walk_leave(w, 1);
+                walk_leave(w);
                 return 0;
             }
         }
@@ -186,7 +186,7 @@ ids(struct walk *w)
         if (t.kind == '"' || t.kind == '{' || t.kind == '[' ||
             scan_scalar(w->body, t.at, w->blocks.end) != SCAN_PLAIN) {
             walk_skip(w, t);
-            walk_leave(w, 1);
+            walk_leave(w);
             return 0;
         }
     }
@@ -213,7 +213,7 @@ list_from(struct walk *w, struct token t, enum scan_shape shape)
             walk_skip(w, t);
         }
         if (!found.present) {
-            walk_leave(w, 1);
+            walk_leave(w);
             return none;
         }
         if (count == 0) {
@@ -232,7 +232,7 @@ id_list(struct walk *w, uint32_t at, struct token t)
 
     CHECK_SLOW(w->body[at] == '[');
     if (scan_scalar(w->body, t.at, w->blocks.end) != SCAN_PLAIN) {
-        walk_leave(w, 1);
+        walk_leave(w);
         return none;
     }
     after = ids(w);

@@ -63,11 +63,11 @@ walk_slashed(const struct walk *w, size_t from, size_t close)
 }
 
 uint32_t
-walk_leave(struct walk *w, int32_t level)
+walk_leave(struct walk *w)
 {
     const struct scan_frames *f = &w->blocks.window.frames;
+    int32_t level = 1;
 
-    CHECK_SLOW(level > 0);
     for (;;) {
         uint64_t open = f->open[w->frame];
         uint64_t left = w->tokens & (open | f->close[w->frame]);
@@ -98,7 +98,7 @@ walk_skip(struct walk *w, struct token t)
         return walk_token(w).at + 1;
     case '{':
     case '[':
-        return walk_leave(w, 1);
+        return walk_leave(w);
     default:
         return t.at;
     }
@@ -118,7 +118,7 @@ walk_raw(struct walk *w, struct token t)
     }
     walk_skip(w, first);
     return (struct scan_text){
-        .at = t.at, .len = walk_leave(w, 1) - t.at, .present = true};
+        .at = t.at, .len = walk_leave(w) - t.at, .present = true};
 }
 
 /* The offset after the scalar at `at`: the grammar lets only these follow. */

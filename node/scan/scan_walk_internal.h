@@ -118,9 +118,9 @@ walk_string(struct walk *w, uint32_t at)
  * or string (of a scalar: its own). */
 uint32_t walk_skip(struct walk *w, struct token t);
 
-/* Goes past `level` closing brackets that match nothing opened from here on;
- * the offset after the last. */
-uint32_t walk_leave(struct walk *w, int32_t level);
+/* Goes past the closing bracket that matches nothing opened from here on; the
+ * offset after it. */
+uint32_t walk_leave(struct walk *w);
 
 /* As walk_string() when t begins a string; else skips it: not present. */
 static inline struct scan_text

@@ -396,7 +396,6 @@ bind_for(struct binder *binder, struct tpl_scope *scope, struct tpl_node *node)
     bind_expression(binder, scope, node->b);
     if (node->recursive) {
         function = node->function;
-        function->outer = scope->function;
     }
     binder->loops++;
     node->scope = new_scope(binder, scope, function, scope->level + 1);
@@ -478,7 +477,6 @@ bind_function(struct binder *binder, struct tpl_scope *scope,
 
     binder->branches = 0;
     binder->soft = false;
-    function->outer = scope->function;
     function->scope = own;
     for (struct tpl_node *arg = function->args; arg != NULL; arg = arg->next) {
         look_target(binder, own, arg, true);

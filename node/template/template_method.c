@@ -242,12 +242,6 @@ tpl_method_of(struct json_value self, struct slice name)
     return NULL;
 }
 
-struct slice
-tpl_method_name(const struct tpl_method *method)
-{
-    return slice_of(method->name);
-}
-
 struct json_value
 tpl_method_call(struct tpl_run *run, const struct tpl_method *method,
                 struct json_value self, const struct tpl_args *args)

@@ -71,7 +71,6 @@ struct tpl_parser {
     enum tpl_lex_state state;
     bool line_starting; /* what came before ended with a newline */
     bool opens;         /* data was handed out; the tag's begin comes next */
-    char open_kind;
     char brackets[TPL_PARSE_DEPTH_MAX];
     uint32_t brackets_count;
     struct tpl_lexeme now;

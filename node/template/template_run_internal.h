@@ -331,7 +331,6 @@ struct json_value tpl_method_call(struct tpl_run *run,
                                   const struct tpl_method *method,
                                   struct json_value self,
                                   const struct tpl_args *args);
-struct slice tpl_method_name(const struct tpl_method *method);
 
 /* --- template_case.c */
 

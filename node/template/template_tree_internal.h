@@ -87,7 +87,6 @@ struct tpl_node {
     uint8_t kind;
     uint8_t op;
     bool recursive; /* a loop */
-    bool soft;      /* a filter or test that may be unknown until it is used */
     uint32_t line;
     uint32_t slot;
     uint32_t up;           /* functions outwards to the slot */
@@ -147,7 +146,6 @@ struct tpl_slot {
 };
 
 struct tpl_function {
-    struct tpl_function *outer;
     struct tpl_scope *scope;
     struct slice name;
     struct tpl_node *args; /* TPL_NAMEs, as parsed */

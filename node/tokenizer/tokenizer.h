@@ -128,9 +128,6 @@ bool tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids,
                       size_t count, bool skip_special, struct buf *out)
     MUST_CHECK;
 
-/* One more than the largest id. */
-uint32_t tokenizer_ids_end(const struct tokenizer *tokenizer);
-
 /* Bytes that the tokenizer holds. */
 size_t tokenizer_bytes(const struct tokenizer *tokenizer);
 

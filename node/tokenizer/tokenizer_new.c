@@ -346,12 +346,6 @@ tokenizer_free(struct tokenizer *tokenizer)
     }
 }
 
-uint32_t
-tokenizer_ids_end(const struct tokenizer *tokenizer)
-{
-    return tokenizer->ids_end;
-}
-
 size_t
 tokenizer_bytes(const struct tokenizer *tokenizer)
 {

@@ -45,10 +45,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(copy, data, size);
     }
     struct slice body = {copy, size};
-    if (answers_form_read(body, 1, &form)) {
+    if (answers_form_read_around(body, SLICE(""), 1, &form)) {
         size_t len;
         char *other = spread(body, &len);
-        CHECK(answers_form_read((struct slice){other, len}, 1, &again));
+        CHECK(answers_form_read_around((struct slice){other, len}, SLICE(""), 1,
+                                       &again));
         CHECK(memcmp(&form.name, &again.name, sizeof(form.name)) == 0);
         CHECK(form.seeded == again.seeded && form.searches == again.searches);
         free(other);

@@ -122,8 +122,7 @@ receive(struct node *node, const uint8_t *data, size_t len)
         memcpy(node->last_address, message.from.address,
                sizeof node->last_address);
     }
-    int rc =
-        cluster_recv(node->cluster, "10.0.0.9:1", session, body, node->now_us);
+    int rc = cluster_recv(node->cluster, session, body, node->now_us);
     CHECK(rc >= 0 && rc <= CLUSTER_E_UNKNOWN);
     pull(node);
 }

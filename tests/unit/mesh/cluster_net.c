@@ -280,8 +280,8 @@ arrives(struct net *net, struct net_frame *frame)
         }
         struct slice body = {.ptr = (const char *)frame->bytes,
                              .len = frame->len};
-        int rc = cluster_recv(h->cluster, net->host[frame->from].address,
-                              frame->from_session, body, net->now_us);
+        int rc =
+            cluster_recv(h->cluster, frame->from_session, body, net->now_us);
         CHECK(rc != CLUSTER_E_BAD && rc != CLUSTER_E_UNKNOWN);
         net_pull(net, frame->to);
     }

@@ -56,7 +56,7 @@ static int
 receive(uint64_t session, const void *body, size_t len)
 {
     struct slice slice = {.ptr = body, .len = len};
-    int rc = cluster_recv(cluster, peer_address, session, slice, now_us);
+    int rc = cluster_recv(cluster, session, slice, now_us);
 
     pull();
     return rc;

@@ -35,7 +35,7 @@ Test(chaos_plan_mix, weights_become_shares_and_parts_are_cut_by_length)
 }
 
 static const struct plan_bucket buckets[] = {{100, .5}, {1100, 1}};
-static const struct plan_cdf cdf = {"two", buckets, 2, 0.2, 0.05};
+static const struct plan_cdf cdf = {buckets, 2, 0.2, 0.05};
 
 Test(chaos_plan_mix, a_cdf_keeps_its_shares_its_means_and_its_outputs)
 {

@@ -10,7 +10,8 @@ form_of(const char *body)
 {
     struct answers_form form;
 
-    cr_assert(answers_form_read(slice_of(body), 7, &form), "%s", body);
+    cr_assert(answers_form_read_around(slice_of(body), SLICE(""), 7, &form),
+              "%s", body);
     return form;
 }
 
@@ -119,8 +120,9 @@ Test(answers_form, what_depends_on_the_order_of_members_has_no_name)
     struct answers_form form;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        cr_expect_not(answers_form_read(slice_of(bad[i]), 7, &form), "%s",
-                      bad[i]);
+        cr_expect_not(
+            answers_form_read_around(slice_of(bad[i]), SLICE(""), 7, &form),
+            "%s", bad[i]);
     }
 }
 
@@ -135,14 +137,16 @@ Test(answers_form, too_many_members_or_levels_have_no_name)
                                 i != 0 ? "," : "", i);
     }
     memcpy(body + len, "}", 2);
-    cr_assert(answers_form_read(slice_of(body), 7, &form));
+    cr_assert(answers_form_read_around(slice_of(body), SLICE(""), 7, &form));
     memcpy(body + len, ",\"z\":1}", 8);
-    cr_assert_not(answers_form_read(slice_of(body), 7, &form));
+    cr_assert_not(
+        answers_form_read_around(slice_of(body), SLICE(""), 7, &form));
     memcpy(body, "{\"a\":", 5);
     memset(body + 5, '[', 80);
     memset(body + 85, ']', 80);
     memcpy(body + 165, "}", 2);
-    cr_assert_not(answers_form_read(slice_of(body), 7, &form));
+    cr_assert_not(
+        answers_form_read_around(slice_of(body), SLICE(""), 7, &form));
 }
 
 Test(answers_form, what_rules_look_at_is_noted_at_the_top_alone)
@@ -162,8 +166,9 @@ Test(answers_form, another_seed_is_another_name)
     struct answers_form one;
     struct answers_form other;
 
-    cr_assert(answers_form_read(SLICE("{\"a\":1}"), 1, &one));
-    cr_assert(answers_form_read(SLICE("{\"a\":1}"), 2, &other));
+    cr_assert(answers_form_read_around(SLICE("{\"a\":1}"), SLICE(""), 1, &one));
+    cr_assert(
+        answers_form_read_around(SLICE("{\"a\":1}"), SLICE(""), 2, &other));
     cr_assert(one.name.low != other.name.low);
     one.name = answers_form_add(one.name, SLICE("x"), 1);
     other.name = answers_form_add(one.name, SLICE(""), 1);

@@ -123,11 +123,10 @@ cluster_link_down(struct cluster *cluster, const char *address, uint64_t now_us)
 }
 
 int
-cluster_recv(struct cluster *cluster, const char *address, uint64_t session,
-             struct slice body, uint64_t now_us)
+cluster_recv(struct cluster *cluster, uint64_t session, struct slice body,
+             uint64_t now_us)
 {
     (void)cluster;
-    (void)address;
     (void)session;
     (void)body;
     (void)now_us;

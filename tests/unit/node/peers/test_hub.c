@@ -175,7 +175,7 @@ Test(node_hub, each_input_brings_out_what_it_causes)
     hub_tick(rig.hub, NOW_US);
     cr_assert_eq(rig.outs, 1);
     push(CLUSTER_SEND);
-    cr_assert_eq(hub_recv(rig.hub, "a", 1, SLICE("x"), NOW_US), 0);
+    cr_assert_eq(hub_recv(rig.hub, 1, SLICE("x"), NOW_US), 0);
     cr_assert_eq(rig.outs, 2);
     push(CLUSTER_SEND);
     hub_link_up(rig.hub, "a", 1, NOW_US);
