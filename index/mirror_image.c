@@ -7,7 +7,6 @@
  *   7        a bitmap, of as many words as bits 32 and up say; in the device
  *   8        so many holders, a word each: slot, tiers from bit 16 up
  */
-#include <errno.h>
 
 #include "index/mirror_internal.h"
 

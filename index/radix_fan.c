@@ -4,7 +4,6 @@
  * because a trie is never rehashed: adding a child copies one fan of at most 32
  * slots, even below thousands of siblings, and removing one needs no memory.
  */
-#include <string.h>
 
 #include "index/radix_internal.h"
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "index/base/mutant.h"
 #include "mesh/cluster_internal.h"

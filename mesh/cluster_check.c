@@ -1,5 +1,4 @@
 /* The invariants of the cluster, for tests and simulations. */
-#include <string.h>
 
 #include "mesh/cluster_internal.h"
 

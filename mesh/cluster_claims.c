@@ -4,7 +4,6 @@
  * little endian and in rising order.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "index/base/pack.h"
 #include "mesh/cluster_internal.h"

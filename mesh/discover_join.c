@@ -1,6 +1,5 @@
 /* Parses and formats joins and addresses. */
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Numeric addresses, each with one spelling. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "mesh/link_internal.h"

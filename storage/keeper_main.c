@@ -1,6 +1,5 @@
 /* The keeper's process: answers questions about one file until its socket is
  * closed. */
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "chaos/engine/engine_http_internal.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 

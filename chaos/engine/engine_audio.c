@@ -3,8 +3,6 @@
  * answers /v1/audio/transcriptions (a form), and vLLM-Omni /v1/audio/speech.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "chaos/engine/engine_form_internal.h"

@@ -1,5 +1,4 @@
 /* kvasir-engine: the stand-in engine as a program. See --help. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* Fleets, their sizes by each way, and what changes them. */
 #include "chaos/plan/plan.h"
 
-#include <math.h>
-
 #define HOURS_A_YEAR 8760
 #define TRIES_MAX    12U
 

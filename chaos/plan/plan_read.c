@@ -1,7 +1,6 @@
 /* Lengths from traces and from CDFs. */
 #include "chaos/plan/plan_read.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

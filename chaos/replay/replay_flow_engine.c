@@ -1,8 +1,6 @@
 /* Engines in a replay: their steps, their events, the answers they end. */
 #include "chaos/replay/replay_flow_internal.h"
 
-#include <errno.h>
-
 #include "index/base/role.h"
 
 int

@@ -3,8 +3,6 @@
 #include "chaos/replay/replay_flow_internal.h"
 #include "index/base/role.h"
 
-#include "index/base/rng.h"
-
 /* How much of the prompt an engine holds, or will hold. */
 static uint32_t
 foresee(struct replay_world *world, const struct replay_prompt *prompt,

@@ -1,5 +1,4 @@
 /* What breaks, how often, and how it is mended. */
-#include <stdio.h>
 
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_roster_internal.h"

@@ -1,7 +1,6 @@
 /* What must hold: at each step, and once all is quiet. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "chaos/sim/sim_bounds_internal.h"
 #include "chaos/sim/sim_request_internal.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "chaos/sim/sim_dns_internal.h"
-#include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
 #include "chaos/sim/sim_scale_internal.h"
 #include "chaos/sim/sim_tenants_internal.h"

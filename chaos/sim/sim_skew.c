@@ -1,8 +1,6 @@
 /* Rewrites frames as a later version would write them. */
 #include "chaos/sim/sim_skew_internal.h"
 
-#include <stdlib.h>
-
 #define HEAD_LATER  (FRAME_HEAD_SIZE + 8U)
 #define SUM_AT      32U
 #define EACH        24U /* frames between two strange ones */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "chaos/sim/sim_snapshot_internal.h"
-#include "index/base/role.h"
 
 #define WAITS_US UINT64_C(5000) /* for the disk */
 

@@ -1,8 +1,6 @@
 /* Which requests, and which answers. */
 #include "node/answers/answers_rule.h"
 
-#include <string.h>
-
 #include "node/text/finish.h"
 #include "node/text/json_pull.h"
 #include "node/text/sse_read.h"

@@ -1,7 +1,6 @@
 /* `kvasir snapshot`: looks into the snapshots of a data directory. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

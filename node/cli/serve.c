@@ -1,8 +1,6 @@
 /* A node's threads and ports from start to end: opened, announced, drained. */
 #include "node/cli/serve_internal.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>

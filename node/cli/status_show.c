@@ -1,5 +1,4 @@
 /* One node's status as a page: the sentences, then the tables. */
-#include <string.h>
 
 #include "node/cli/status_internal.h"
 #include "node/redis/redis_refusal.h"

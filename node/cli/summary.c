@@ -3,7 +3,6 @@
 
 #include "node/base/log.h"
 #include "node/config/config_access.h"
-#include "node/local/local_load.h"
 
 #define TEXT_MAX ((size_t)LOG_VALUE_MAX)
 

@@ -1,7 +1,6 @@
 /* Tokens: what the configuration says of them. */
 #include "node/config/config_jwt.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "node/config/config_access.h"

@@ -1,7 +1,6 @@
 /* The file of keys: a YAML tree into tenants. */
 #include "node/config/config_keys.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* What a `from` of kube: says. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

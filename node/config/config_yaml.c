@@ -2,7 +2,6 @@
 #include "node/config/config_yaml_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <yaml.h>
 
 #include "node/config/config_error_internal.h"

@@ -3,11 +3,9 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/base/ascii.h"
 #include "index/base/buf.h"
 #include "index/base/counter.h"
 #include "node/content/content_like_internal.h"

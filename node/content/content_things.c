@@ -1,7 +1,6 @@
 /* What a text has. */
 #include "node/content/content_things_internal.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "index/base/ascii.h"

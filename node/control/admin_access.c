@@ -1,7 +1,6 @@
 /* The guard of the admin port with its tokens, and the log of changes. */
 #include "node/control/admin_access.h"
 
-#include <errno.h>
 #include <sys/stat.h>
 
 #include "node/base/log.h"

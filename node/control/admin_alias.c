@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "node/control/admin.h"
 #include "node/route/alias.h"
 
 int

@@ -1,13 +1,10 @@
 /* /admin/explain: the request path's own steps, without sending anything. */
-#include <string.h>
 
 #include "node/control/admin_explain_internal.h"
 #include "node/control/control_cache.h"
 #include "node/control/control_resume.h"
 #include "node/control/control_roster.h"
-#include "node/route/alias.h"
 #include "node/route/route_columns.h"
-#include "node/route/route_local.h"
 #include "node/route/route_needs.h"
 #include "node/route/split.h"
 

@@ -4,7 +4,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "node/control/admin_explain_internal.h"
 #include "node/control/admin_snapshot.h"
@@ -12,7 +11,6 @@
 #include "node/local/local_tokens.h"
 #include "node/route/alias.h"
 #include "node/route/route_local.h"
-#include "node/route/route_needs.h"
 #include "node/route/stored.h"
 
 /* A request that is explained; on the heap while it waits for what was asked for. */

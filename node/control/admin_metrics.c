@@ -1,8 +1,6 @@
 /* /metrics: the lanes' counters added up, the workers, belief, the log. */
-#include <inttypes.h>
 #include <malloc.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "index/base/page_heap.h"
 #include "node/base/log.h"

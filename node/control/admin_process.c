@@ -1,7 +1,6 @@
 /* What Prometheus' own clients tell of any process: process_*. Its open
  * descriptors are left out: to count them is to list them, and they may be tens
  * of thousands; kvasir_connections is most of them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -2,14 +2,12 @@
 #include "node/control/control.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #include "node/base/log.h"
 #include "node/control/admin.h"
 #include "node/control/control_content.h"
 #include "node/control/control_keys.h"
-#include "node/control/control_requests.h"
 #include "node/control/control_roster.h"
 #include "node/control/control_sources.h"
 #include "node/control/control_tls.h"

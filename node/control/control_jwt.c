@@ -2,7 +2,6 @@
 #include "node/control/control_jwt.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
 
 #include "node/base/log.h"

@@ -2,11 +2,9 @@
 #include "node/control/control_models.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "node/base/log.h"
 #include "node/local/local_differ.h"

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "node/base/log.h"
 #include "node/control/control_keys.h"

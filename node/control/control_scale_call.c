@@ -1,7 +1,6 @@
 /* Calls to what makes engines and ends them. */
 #include "node/control/control_scale_call.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "node/base/log.h"

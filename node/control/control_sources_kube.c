@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/base/log.h"
 #include "node/control/control_sources_internal.h"
 #include "node/control/kube_api.h"
 

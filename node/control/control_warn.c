@@ -3,7 +3,6 @@
 #include "node/control/control_warn.h"
 
 #include "node/base/log.h"
-#include "node/control/control_keys.h"
 
 /* Wherever the worker comes from: file, operator or peer. Once is loud enough. */
 void

@@ -1,8 +1,6 @@
 /* A request of /v1/messages as a chat request. */
 #include "node/dialect/dialect_making_internal.h"
 
-#include <string.h>
-
 #include "node/scan/billing.h"
 
 #define COUNT(names) (sizeof(names) / sizeof(*(names)))

@@ -3,8 +3,6 @@
 #include "node/dialect/dialect_responses_internal.h"
 #include "node/dialect/dialect_stream_internal.h"
 
-#include <string.h>
-
 /* Names an event, and opens its object. */
 static void
 put_event(struct dialect_stream *s, const char *type)

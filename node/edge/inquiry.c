@@ -9,7 +9,6 @@
  * rest is then asked for beside the request. dispatch.c decides whether waiting
  * is worth it.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "node/base/log.h"

@@ -19,7 +19,6 @@
 #include "node/base/list.h"
 #include "node/base/log.h"
 #include "node/edge/edge_internal.h"
-#include "node/http/http_status.h"
 #include "node/limits/limits_text.h"
 #include "node/route/route_needs.h"
 

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
-#include "node/edge/answer_internal.h"
 #include "node/edge/picking_internal.h"
 
 #define SETS_MAX 32U

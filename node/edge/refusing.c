@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "node/edge/answer_internal.h"
 #include "node/edge/logging_internal.h"
 
 const char *

@@ -8,7 +8,6 @@
  * answer (redis_marks.h). Without marks an answer is neither taken nor sent. Of
  * what comes nothing is believed that was not sealed by the nodes' secret.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,5 @@
 /* A reading that goes on from the names that another one told. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "node/events/decoder.h"
 

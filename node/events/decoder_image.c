@@ -15,7 +15,6 @@
  * dropped on purpose is not among them: whoever goes on from there takes blocks
  * behind unknown ones for such, for a while (kv_apply.full).
  */
-#include <string.h>
 
 #include "node/events/decoder.h"
 

@@ -1,8 +1,6 @@
 /* What NATS servers say, and clients first. */
 #include "node/events/nats_wire_internal.h"
 
-#include <inttypes.h>
-
 #include "index/base/ascii.h"
 #include "node/text/json_out.h"
 #include "node/text/json_pull.h"

@@ -1,5 +1,4 @@
 /* Probes: when they are due, what their answers mean, and where they go. */
-#include <errno.h>
 #include <string.h>
 
 #include "node/fleet/fleet.h"

@@ -1,6 +1,5 @@
 /* The server: what the handler calls to answer a request. */
 #include <errno.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 

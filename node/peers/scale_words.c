@@ -1,7 +1,6 @@
 /* Words for the lease: to gossip, and back. */
 #include "node/peers/scale_words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "index/base/rng.h"

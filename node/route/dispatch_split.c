@@ -1,5 +1,4 @@
 /* Of a split request, the half that computes the prompt. */
-#include <string.h>
 
 #include "node/route/dispatch_internal.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "index/base/check.h"
-#include "node/keys/keys_check.h"
 #include "node/route/route_columns.h"
 #include "node/route/route_needs.h"
 

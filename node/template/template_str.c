@@ -1,6 +1,5 @@
 /* Methods of texts that cut, join and pad. */
 #include "node/template/template_method_internal.h"
-#include "node/template/template_unicode_internal.h"
 
 /* A growing list of texts. */
 struct pieces {

@@ -1,7 +1,6 @@
 /* UTF-8 validation and JSON escapes, byte by byte. */
 #include "node/text/json_text.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "index/base/check.h"

@@ -1,8 +1,6 @@
 /* The known word that is nearest to a misspelt one. */
 #include "node/text/typo.h"
 
-#include <stdbool.h>
-
 #include "index/base/check.h"
 
 static size_t

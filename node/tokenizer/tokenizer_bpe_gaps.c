@@ -11,7 +11,6 @@
  * part of it, its byte at the place and the other's. What is in neither list is
  * a gap, by whichever merges, in whatever order.
  */
-#include <string.h>
 
 #include "node/tokenizer/tokenizer_internal.h"
 

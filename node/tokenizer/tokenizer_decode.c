@@ -1,9 +1,7 @@
 /* From ids to text: the tokens of the ids, passed through the stages of the
  * file's decoder. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "node/text/json_text.h"
 #include "node/tokenizer/tokenizer_internal.h"
 
 /* Tokens in work: their text one after the other, and where each ends. */

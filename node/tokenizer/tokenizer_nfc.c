@@ -4,7 +4,6 @@
  * the thousand, and only the run around a character that really changes is
  * given to utf8proc.
  */
-#include <string.h>
 #include <utf8proc.h>
 
 #include "node/tokenizer/tokenizer_internal.h"

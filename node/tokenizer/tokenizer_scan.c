@@ -17,7 +17,6 @@
  * number, and where Chinese begins or ends, is an end of the text to what is
  * before it.
  */
-#include "node/tokenizer/tokenizer_internal.h"
 #include "node/tokenizer/tokenizer_scan_internal.h"
 
 #define OTHER(class) (((class) & (TOK_LETTER | TOK_NUMBER | TOK_SPACE)) == 0)

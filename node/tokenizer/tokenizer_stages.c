@@ -1,5 +1,4 @@
 /* Normalisers and pre-tokenizers from their parts of a tokenizer.json. */
-#include <string.h>
 
 #include "node/tokenizer/tokenizer_internal.h"
 

@@ -1,6 +1,5 @@
 /* WordPiece: the longest token from the left, again and again; a word that
  * cannot be made of tokens is unknown as a whole. WordLevel: whole words. */
-#include <string.h>
 
 #include "node/tokenizer/tokenizer_internal.h"
 

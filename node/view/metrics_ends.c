@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "index/base/check.h"
-#include "node/text/prom_out.h"
 
 #define NAME  "kvasir_requests_total"
 #define ABOVE 600U /* no code is */

@@ -9,7 +9,6 @@
  */
 #include <msgpack.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "index/base/rng.h"

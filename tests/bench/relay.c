@@ -28,8 +28,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "index/base/check.h"
-
 #define TO_MAX      64
 #define BUFFER_SIZE 65536
 #define EPOLL_BATCH 256

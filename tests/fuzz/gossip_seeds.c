@@ -6,7 +6,6 @@
  *   gossip_seeds DIRECTORY
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "gossip_pair.h"
 #include "index/base/rng.h"

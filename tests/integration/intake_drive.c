@@ -9,7 +9,6 @@
  *   remove, add     stop and go on following
  *   pause, resume   leave the ring alone
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,7 +1,6 @@
 /* The steps of the world: engines, readers, nodes and the network. */
 #include "gossip_world.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

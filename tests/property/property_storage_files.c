@@ -23,7 +23,6 @@
  *     Takes two snapshots into a directory, for others to look at.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>

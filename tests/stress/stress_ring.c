@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "index/base/ring.h"
 #include "index/base/rng.h"

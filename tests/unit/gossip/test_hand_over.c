@@ -2,7 +2,6 @@
  * meanwhile. */
 #include <criterion/criterion.h>
 
-#include "index/base/rng.h"
 #include "lab.h"
 
 static struct lab lab;

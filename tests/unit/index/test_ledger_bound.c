@@ -1,7 +1,6 @@
 /* The ledger grown large: the byte bound, long chains of blocks nobody holds,
  * tables that grow and shrink. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 
 #include "index/index.h"
 #include "index/ledger_internal.h"

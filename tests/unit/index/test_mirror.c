@@ -1,6 +1,5 @@
 /* The mirror: what it answers, after what records. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <string.h>
 
 #include "index/base/rng.h"

@@ -1,7 +1,6 @@
 /* Copies of a mirror that changes while it is read, piece by piece. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "index/base/rng.h"
 #include "index/mirror.h"

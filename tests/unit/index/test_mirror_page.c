@@ -1,6 +1,5 @@
 /* A slot of the mirror, read page by page. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 
 #include "index/base/rng.h"
 #include "index/mirror.h"

@@ -1,9 +1,6 @@
 #include "index/radix.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "index/base/rng.h"
 #include "index/radix_internal.h"

@@ -1,6 +1,5 @@
 /* Belief written as pages and read back. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "index/base/rng.h"

@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "mesh/discover.h"

@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "index/index.h"
 #include "storage/find.h"

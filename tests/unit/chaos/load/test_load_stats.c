@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "chaos/load/load_stats.h"
 

@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <math.h>
 
 #include "chaos/plan/plan_form.h"
 

@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "chaos/plan/plan_report.h"

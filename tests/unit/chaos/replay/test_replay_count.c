@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <string.h>
 
 #include "chaos/replay/replay_count.h"
 #include "chaos/replay/replay_real.h"

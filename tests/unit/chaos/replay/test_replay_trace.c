@@ -1,6 +1,5 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_trace.h"

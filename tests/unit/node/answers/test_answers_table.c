@@ -1,6 +1,5 @@
 /* Hits, flights, age, bounds and clearing, on time that is given. */
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "node/answers/answers_table_internal.h"

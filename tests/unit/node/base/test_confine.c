@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/base/buf.h"
 #include "node/content/content.h"
 
 #define SPANS 64U

@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <string.h>
 
 #include "node/control/kube_scale.h"
 

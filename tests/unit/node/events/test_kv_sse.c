@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 static struct kv_sse sse;
 static struct buf out; /* what was pulled, in words */

@@ -2,7 +2,6 @@
  * lists fails once: an answer comes, nothing leaks, and the next try works. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 
 #include "node/fleet/fleet.h"
 #include "tests/unit/failing_alloc.h"

@@ -1,7 +1,6 @@
 /* Prompts by the files of our own model; earlier turns; which model is meant. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "index/base/rng.h"

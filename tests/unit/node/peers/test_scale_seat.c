@@ -1,6 +1,5 @@
 /* Jobs as one node knows them. */
 #include <criterion/criterion.h>
-#include <string.h>
 
 #include "node/peers/scale_seat.h"
 

@@ -1,6 +1,5 @@
 /* Where a Redis is, and its file. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

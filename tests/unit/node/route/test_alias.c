@@ -1,6 +1,5 @@
 /* Which models a name stands for, and what a request of it becomes. */
 #include <criterion/criterion.h>
-#include <stdio.h>
 
 #include "index/base/rng.h"
 #include "node/route/alias.h"

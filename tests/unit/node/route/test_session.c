@@ -1,7 +1,5 @@
 /* Where a session is: belief's own tree, and what two nodes make of it. */
 #include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "node/route/session.h"
 

@@ -1,7 +1,6 @@
 /* Streams that break off at every byte, and go on at another engine. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "node/route/resume.h"

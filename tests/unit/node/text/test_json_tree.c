@@ -1,5 +1,4 @@
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "index/base/buf.h"
