@@ -3,14 +3,10 @@
 #include <string.h>
 
 #include "index/index.h"
+#include "tests/fuzz/bytes.h"
 
 #define STREAMS 5
 #define RUN_MAX 40
-
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
 
 static struct ledger *ledger;
 static uint32_t stream[STREAMS];
@@ -19,16 +15,6 @@ static uint64_t hashes[RUN_MAX];
 static uint32_t tokens[RUN_MAX * 2];
 static uint64_t extras[RUN_MAX];
 static uint32_t remaining[RUN_MAX];
-
-static uint8_t
-take(struct input *in)
-{
-    if (in->left == 0) {
-        return 0;
-    }
-    in->left--;
-    return *in->data++;
-}
 
 static uint32_t
 fill(struct input *in)

@@ -11,6 +11,7 @@
 
 #include "index/base/rng.h"
 #include "index/index.h"
+#include "tests/fuzz/bytes.h"
 
 #define NODES 64
 #define SLOTS 10
@@ -19,27 +20,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
 static struct qsbr qsbr;
 static struct qsbr_reader *reader;
 static struct mirror *mirror;
 static uint32_t slots[SLOTS];
 static uint8_t tiers[SLOTS][NODES];
 static bool shut[SLOTS];
-
-static uint8_t
-take(struct input *in)
-{
-    if (in->left == 0) {
-        return 0;
-    }
-    in->left--;
-    return *in->data++;
-}
 
 static uint64_t
 key_of(uint32_t node)

@@ -10,30 +10,16 @@
 
 #include "index/base/rng.h"
 #include "index/index.h"
+#include "tests/fuzz/bytes.h"
 
 #define DEPTH   40
 #define WORKERS 5
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
 static struct qsbr qsbr;
 static struct qsbr_reader *reader;
 static uint64_t blocks_max[WORKERS];
-
-static uint8_t
-take(struct input *in)
-{
-    if (in->left == 0) {
-        return 0;
-    }
-    in->left--;
-    return *in->data++;
-}
 
 /* A prompt: its root, and for each four blocks a byte of symbols. */
 static size_t

@@ -3,27 +3,15 @@
 #include <string.h>
 
 #include "chaos/engine/engine_options_internal.h"
-
-#define ARGS_MAX 9
+#include "tests/unit/chaos/argv_of.h"
 
 static struct engine_options options;
 static char fault[256];
 
-/* Parses words separated by spaces. */
 static int
 parse(const char *words)
 {
-    static char copy[256];
-    static char program[] = "kvasir-engine";
-    char *argv[ARGS_MAX] = {program}; /* and NULL, as main() has it */
-    int argc = 1;
-
-    (void)snprintf(copy, sizeof(copy), "%s", words);
-    for (char *word = strtok(copy, " "); word != NULL;
-         word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
-    return engine_options_parse(&options, argv, fault, sizeof(fault));
+    return engine_options_parse(&options, argv_of(words), fault, sizeof(fault));
 }
 
 Test(chaos_engine_options, defaults_are_those_of_the_manual)

@@ -5,8 +5,7 @@
 #include "chaos/plan/plan_options.h"
 #include "chaos/plan/plan_read.h"
 #include "node/node.h"
-
-#define ARGS_MAX 16
+#include "tests/unit/chaos/argv_of.h"
 
 static struct plan_options options;
 static struct plan_bucket buckets[PLAN_BUCKETS_MAX];
@@ -14,21 +13,10 @@ static struct plan_cdf cdf;
 static struct plan_mix mix;
 static char fault[256];
 
-/* Parses words separated by spaces. */
 static int
 parse(const char *words)
 {
-    static char copy[256];
-    static char program[] = "kvasir-plan";
-    char *argv[ARGS_MAX] = {program};
-    int argc = 1;
-
-    (void)snprintf(copy, sizeof(copy), "%s", words);
-    for (char *word = strtok(copy, " "); word != NULL;
-         word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
-    return plan_options_parse(&options, argv, fault, sizeof(fault));
+    return plan_options_parse(&options, argv_of(words), fault, sizeof(fault));
 }
 
 static int

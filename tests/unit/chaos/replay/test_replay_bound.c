@@ -1,26 +1,8 @@
 /* The bound by hand, and above what any replay finds. */
-#include <criterion/criterion.h>
-
-#include "chaos/replay/replay_bound.h"
 #include "index/base/rng.h"
+#include "tests/unit/chaos/replay/load_rig.h"
 
 #define BLOCK 16U
-
-static struct replay_load load;
-
-static void
-setup(void)
-{
-    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
-
-    replay_load_init(&load, &limits);
-}
-
-static void
-teardown(void)
-{
-    replay_load_fini(&load);
-}
 
 TestSuite(chaos_replay_bound, .init = setup, .fini = teardown);
 

@@ -1,34 +1,7 @@
-#include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/replay/replay_bound.h"
 #include "chaos/replay/replay_generate.h"
-#include "chaos/replay/replay_load.h"
-
-static struct replay_load load;
-
-static void
-setup(void)
-{
-    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
-
-    replay_load_init(&load, &limits);
-}
-
-static void
-teardown(void)
-{
-    replay_load_fini(&load);
-}
-
-static uint32_t
-sharing(uint32_t block_tokens)
-{
-    struct replay_bounds bounds;
-
-    cr_assert_eq(replay_bound(&load, block_tokens, 0, &bounds), 0);
-    return bounds.sharing_permille;
-}
+#include "tests/unit/chaos/replay/load_rig.h"
 
 TestSuite(chaos_replay_load, .init = setup, .fini = teardown);
 

@@ -5,27 +5,15 @@
 
 #include "chaos/replay/replay_options.h"
 #include "node/route/shared.h"
-
-#define ARGS_MAX 16
+#include "tests/unit/chaos/argv_of.h"
 
 static struct replay_options options;
 static char fault[256];
 
-/* Parses words separated by spaces. */
 static int
 parse(const char *words)
 {
-    static char copy[256];
-    static char program[] = "kvasir-replay";
-    char *argv[ARGS_MAX] = {program}; /* and NULL, as main() has it */
-    int argc = 1;
-
-    (void)snprintf(copy, sizeof(copy), "%s", words);
-    for (char *word = strtok(copy, " "); word != NULL;
-         word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
-    return replay_options_parse(&options, argv, fault, sizeof(fault));
+    return replay_options_parse(&options, argv_of(words), fault, sizeof(fault));
 }
 
 static void

@@ -1,4 +1,3 @@
-#include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,22 +5,7 @@
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_timing.h"
 #include "chaos/replay/replay_world.h"
-
-static struct replay_load load;
-
-static void
-setup(void)
-{
-    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
-
-    replay_load_init(&load, &limits);
-}
-
-static void
-teardown(void)
-{
-    replay_load_fini(&load);
-}
+#include "tests/unit/chaos/replay/load_rig.h"
 
 TestSuite(chaos_replay_world, .init = setup, .fini = teardown);
 

@@ -3,8 +3,9 @@
 #define TESTS_UNIT_NODE_CONFIG_CONFIG_RIG_H
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
-#include "node/config/config.h"
+#include "node/config/config_schema.h"
 
 static struct config config;
 static struct config_errors errors;
@@ -15,6 +16,27 @@ told(void)
     buf_add(&errors.text, "", 1);
     errors.text.len--;
     return errors.text.ptr;
+}
+
+/* What the key is printed as when a file gives that; or the faults. */
+static inline const char *
+printed_of(const char *name, const char *yaml)
+{
+    static char text[8192];
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, slice_of(name));
+    struct buf out;
+
+    config_apply_yaml(&config, "f", slice_of(yaml), &errors);
+    config_check(&config, &errors);
+    if (errors.count != 0) {
+        return told();
+    }
+    buf_init(&out, sizeof text);
+    config_value_print(key, &config, &out);
+    (void)snprintf(text, sizeof text, "%.*s", (int)out.len, out.ptr);
+    buf_fini(&out);
+    return text;
 }
 
 static inline void

@@ -15,21 +15,7 @@ TestSuite(node_config_aliases, .init = setup, .fini = teardown);
 static const char *
 printed(const char *yaml)
 {
-    static char text[4096];
-    const struct config_key *key =
-        config_schema_find(&config_schema_node, SLICE("aliases"));
-    struct buf out;
-
-    config_apply_yaml(&config, "f", slice_of(yaml), &errors);
-    config_check(&config, &errors);
-    if (errors.count != 0) {
-        return told();
-    }
-    buf_init(&out, sizeof text);
-    config_value_print(key, &config, &out);
-    (void)snprintf(text, sizeof text, "%.*s", (int)out.len, out.ptr);
-    buf_fini(&out);
-    return text;
+    return printed_of("aliases", yaml);
 }
 
 Test(node_config_aliases, a_text_and_mappings_say_the_same)

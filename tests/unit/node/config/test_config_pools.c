@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "node/config/config_scale.h"
-#include "node/config/config_schema.h"
 #include "tests/unit/node/config/config_rig.h"
 
 #define POOL "fra,command=/bin/fra,island=eu/fra,price=2.5,min=1,max=8"
@@ -14,23 +13,10 @@ TestSuite(node_config_pools, .init = setup, .fini = teardown);
 static const char *
 printed(const char *text)
 {
-    static char out_text[8192];
     char yaml[9000];
-    const struct config_key *key =
-        config_schema_find(&config_schema_node, SLICE("scale.pools"));
-    struct buf out;
 
     (void)snprintf(yaml, sizeof yaml, "scale:\n  pools: %s\n", text);
-    config_apply_yaml(&config, "f", slice_of(yaml), &errors);
-    config_check(&config, &errors);
-    if (errors.count != 0) {
-        return told();
-    }
-    buf_init(&out, sizeof out_text);
-    config_value_print(key, &config, &out);
-    (void)snprintf(out_text, sizeof out_text, "%.*s", (int)out.len, out.ptr);
-    buf_fini(&out);
-    return out_text;
+    return printed_of("scale.pools", yaml);
 }
 
 Test(node_config_pools, a_pool_has_an_island_a_price_and_who_makes_it)

@@ -1,76 +1,15 @@
 /* Nodes that tell each other what was cleared of their caches of answers. */
-#include <criterion/criterion.h>
-#include <string.h>
-
-#include "index/base/role.h"
 #include "node/peers/hints_clears.h"
+#include "tests/unit/node/peers/gossip_rig.h"
 
-#define NODES 3U
-#define MS    UINT64_C(1000)
-
-static struct hints nodes[NODES]; /* with gossip alone */
 static struct hints_clears clears[NODES];
-static uint64_t now_us;
-
-/* All frames go to their peers, whose id is one above their place. */
-static void
-carry(uint32_t at)
-{
-    role_is_control();
-    struct gossip_out out;
-
-    while (gossip_next_out(nodes[at].gossip, &out)) {
-        if (out.kind == GOSSIP_SEND && nodes[out.peer - 1].gossip != NULL) {
-            (void)!gossip_recv(nodes[out.peer - 1].gossip, at + 1, out.bytes,
-                               out.len, now_us);
-        }
-    }
-}
-
-static void
-pass(uint32_t ms)
-{
-    for (uint32_t i = 0; i < ms; i++) {
-        now_us += MS;
-        for (uint32_t at = 0; at < NODES; at++) {
-            gossip_tick(nodes[at].gossip, now_us);
-        }
-        for (uint32_t at = 0; at < NODES * 2; at++) {
-            carry(at % NODES);
-        }
-    }
-}
-
-static void
-link_up(uint32_t at, uint32_t peer)
-{
-    cr_assert_eq(gossip_peer_up(nodes[at].gossip, peer + 1, now_us), 0);
-}
 
 static void
 setup(void)
 {
-    struct gossip_config config = gossip_config_default();
-
-    memset(nodes, 0, sizeof(nodes));
+    rig_start();
     memset(clears, 0, sizeof(clears));
-    now_us = 1000 * MS;
-    for (uint32_t at = 0; at < NODES; at++) {
-        cr_assert_eq(gossip_new(&nodes[at].gossip, &config, at + 1, now_us, at),
-                     0);
-    }
-    for (uint32_t at = 0; at < 2; at++) { /* the third one comes later */
-        link_up(at, 1 - at);
-    }
-    pass(200);
-}
-
-static void
-teardown(void)
-{
-    for (uint32_t at = 0; at < NODES; at++) {
-        gossip_free(nodes[at].gossip);
-    }
+    link_all(2); /* the third one comes later */
 }
 
 TestSuite(node_hints_clears, .init = setup, .fini = teardown);

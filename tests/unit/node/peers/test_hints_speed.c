@@ -1,49 +1,11 @@
 /* Three nodes that tell each other how fast workers are. */
-#include <criterion/criterion.h>
-#include <string.h>
-
-#include "index/base/role.h"
 #include "node/limits/limits_table.h"
 #include "node/peers/hints_speed.h"
+#include "tests/unit/node/peers/gossip_rig.h"
 
-#define NODES 3U
-#define MS    UINT64_C(1000)
-
-static struct hints nodes[NODES]; /* with gossip alone */
 static struct speed_shared shared[NODES];
 static struct fleet_view view[NODES]; /* the same worker in another slot */
 static struct fleet_worker worker[NODES][WORKERS_MAX];
-static uint64_t now_us;
-
-/* All frames go to their peers, whose id is one above their place. */
-static void
-carry(uint32_t at)
-{
-    role_is_control();
-    struct gossip_out out;
-
-    while (gossip_next_out(nodes[at].gossip, &out)) {
-        if (out.kind == GOSSIP_SEND && nodes[out.peer - 1].gossip != NULL) {
-            cr_assert_eq(gossip_recv(nodes[out.peer - 1].gossip, at + 1,
-                                     out.bytes, out.len, now_us),
-                         0);
-        }
-    }
-}
-
-static void
-pass(uint32_t ms)
-{
-    for (uint32_t i = 0; i < ms; i++) {
-        now_us += MS;
-        for (uint32_t at = 0; at < NODES; at++) {
-            gossip_tick(nodes[at].gossip, now_us);
-        }
-        for (uint32_t at = 0; at < NODES * 2; at++) {
-            carry(at % NODES);
-        }
-    }
-}
 
 static void
 add_worker(uint32_t at, uint32_t slot, uint64_t identity, uint32_t generation)
@@ -66,32 +28,13 @@ remove_worker(uint32_t at, uint32_t slot)
 static void
 setup(void)
 {
-    struct gossip_config config = gossip_config_default();
-
-    memset(nodes, 0, sizeof(nodes));
+    rig_start();
     memset(shared, 0, sizeof(shared));
     memset(view, 0, sizeof(view));
-    now_us = 1000 * MS;
     for (uint32_t at = 0; at < NODES; at++) {
-        cr_assert_eq(gossip_new(&nodes[at].gossip, &config, at + 1, now_us, at),
-                     0);
         add_worker(at, at, 77, 1 + at);
     }
-    for (uint32_t at = 0; at < NODES; at++) {
-        for (uint32_t peer = 0; peer < NODES; peer++) {
-            cr_assert(peer == at ||
-                      gossip_peer_up(nodes[at].gossip, peer + 1, now_us) == 0);
-        }
-    }
-    pass(200);
-}
-
-static void
-teardown(void)
-{
-    for (uint32_t at = 0; at < NODES; at++) {
-        gossip_free(nodes[at].gossip);
-    }
+    link_all(NODES);
 }
 
 TestSuite(node_hints_speed, .init = setup, .fini = teardown);
