@@ -196,7 +196,7 @@ drain(struct control *control, struct slice id, bool draining, bool left)
     say_left(control, slot, left);
     log_unsaid(text, roster_drain(roster_of(control), text, draining, now_us));
     if (slot != WORKER_NONE && draining) {
-        fleet_drain(control->fleet, slot, false, now_us);
+        fleet_drain(control->fleet, slot, now_us);
     } else if (slot != WORKER_NONE) {
         fleet_undrain(control->fleet, slot, now_us);
     }

@@ -263,15 +263,13 @@ fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us)
 }
 
 void
-fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
-            uint64_t now_us)
+fleet_drain(struct fleet *fleet, uint32_t slot, uint64_t now_us)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
     CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
     fleet->now_us = now_us;
     CHECK(!s->drained || s->draining);
-    s->remove_drained = s->remove_drained || then_remove;
     if (!s->draining) {
         s->draining = true;
         s->drain_version = fleet->published->view.version + 1;
@@ -299,7 +297,6 @@ fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us)
     CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
     fleet->now_us = now_us;
     CHECK(!s->drained || s->draining);
-    s->remove_drained = false;
     if (s->draining) {
         s->draining = false;
         s->drained = false;
@@ -374,15 +371,9 @@ tick_drain(struct fleet *fleet, uint32_t slot)
     struct fleet_slot *s = &fleet->slot[slot];
 
     CHECK(s->state == SLOT_PRESENT);
-    if (!s->draining) {
-        return;
-    }
-    if (!s->drained && is_drained(fleet, slot)) {
+    if (s->draining && !s->drained && is_drained(fleet, slot)) {
         s->drained = true;
         fleet_note(fleet, slot, FLEET_DRAINED);
-    }
-    if (s->drained && s->remove_drained) {
-        fleet_remove(fleet, slot, fleet->now_us);
     }
 }
 
@@ -441,7 +432,7 @@ fleet_deadline(const struct fleet *fleet)
         const struct fleet_slot *s = &fleet->slot[slot];
         deadline = earlier(deadline, breaker_deadline(&s->breaker));
         deadline = earlier(deadline, fleet_probes_deadline(fleet, slot));
-        waits = waits || (s->draining && (!s->drained || s->remove_drained));
+        waits = waits || (s->draining && !s->drained);
     }
     return waits ? earlier(deadline, fleet->now_us + FLEET_POLL_US) : deadline;
 }

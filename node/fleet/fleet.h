@@ -182,9 +182,8 @@ int fleet_add(struct fleet *fleet, const struct config_worker *worker,
 void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
 /* Sends no new requests to a present worker. When none runs there any more it
- * is FLEET_DRAINED, and removed if then_remove. Repeating it is harmless. */
-void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
-                 uint64_t now_us);
+ * is FLEET_DRAINED. Repeating it is harmless. */
+void fleet_drain(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
 /* Says anew what named a present worker (`from` and `left` of its
  * configuration). */

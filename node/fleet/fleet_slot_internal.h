@@ -62,7 +62,6 @@ struct fleet_slot {
     bool silent; /* the last health probe timed out, and nothing worse */
     bool draining;
     bool drained;
-    bool remove_drained;
     bool swept;
     bool record_outdated; /* the record differs from `now` */
     enum models_state models_state;

@@ -275,7 +275,7 @@ add(struct roster_apply *apply, const struct config_worker *worker,
     int outcome = add_first(apply, worker, now_us, &slot);
 
     if (outcome == 0 && draining) {
-        fleet_drain(apply->fleet, slot, false, now_us);
+        fleet_drain(apply->fleet, slot, now_us);
     }
     if (outcome != 0) {
         apply->missing = true;
@@ -304,7 +304,7 @@ take(struct roster_apply *apply, enum roster_step step, uint32_t slot,
         fleet_remove(apply->fleet, slot, now_us);
         return;
     case ROSTER_DRAIN:
-        fleet_drain(apply->fleet, slot, false, now_us);
+        fleet_drain(apply->fleet, slot, now_us);
         return;
     case ROSTER_UNDRAIN:
         fleet_undrain(apply->fleet, slot, now_us);

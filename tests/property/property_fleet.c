@@ -278,7 +278,7 @@ random_step(void)
         break;
     case 2:
         if (slot != WORKER_NONE && below(3) == 0) {
-            fleet_drain(world.fleet, slot, below(2) == 0, world.now_us);
+            fleet_drain(world.fleet, slot, world.now_us);
         } else if (slot != WORKER_NONE && below(3) == 0) {
             fleet_undrain(world.fleet, slot, world.now_us);
         }

@@ -169,7 +169,7 @@ shake(struct rng *rng, uint64_t now_us)
     } else if (rng_below(rng, 4) == 0) {
         fleet_remove(fleet, slot, now_us);
     } else if (rng_below(rng, 4) == 0) {
-        fleet_drain(fleet, slot, true, now_us);
+        fleet_drain(fleet, slot, now_us);
     } else {
         uint32_t generation = fleet_view_get(board)->worker[slot]->generation;
         fleet_report(fleet, slot, generation,

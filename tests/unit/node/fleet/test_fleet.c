@@ -213,7 +213,7 @@ Test(node_fleet, draining_lets_requests_finish)
     struct fleet_lease lease = {0};
 
     cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
-    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
     rig_pump();
     cr_assert_not(rig_eligible(slot));
     cr_assert(worker_set_has(&rig_view()->draining, slot));
@@ -232,42 +232,20 @@ Test(node_fleet, a_worker_that_does_not_drain_any_more_is_like_any_other)
 {
     uint32_t slot = rig_add(0);
 
-    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
     rig_pass(RIG_S);
+    cr_assert_eq(rig_count(FLEET_DRAINING), 1);
     cr_assert_eq(rig_count(FLEET_DRAINED), 1);
     fleet_undrain(rig.fleet, slot, rig.now_us);
     fleet_undrain(rig.fleet, slot, rig.now_us);
     rig_pump();
     cr_assert_eq(rig_count(FLEET_UNDRAINED), 1);
     cr_assert(rig_eligible(slot));
-    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
     rig_pass(RIG_S);
     cr_assert_not(rig_eligible(slot));
     cr_assert_eq(rig_count(FLEET_DRAINED), 2);
-}
-
-Test(node_fleet, undraining_ends_the_wish_to_remove)
-{
-    uint32_t slot = rig_add(0);
-
-    fleet_drain(rig.fleet, slot, true, rig.now_us);
-    fleet_undrain(rig.fleet, slot, rig.now_us);
-    rig_pass(RIG_S);
-    cr_assert(rig_eligible(slot));
-    cr_assert_eq(rig_count(FLEET_REMOVED), 0);
-}
-
-Test(node_fleet, a_drained_worker_is_removed_if_so_wished)
-{
-    uint32_t slot = rig_add(0);
-
-    fleet_drain(rig.fleet, slot, false, rig.now_us);
-    fleet_drain(rig.fleet, slot, true, rig.now_us);
-    rig_pass(RIG_S);
-    cr_assert_eq(rig_count(FLEET_DRAINING), 1);
-    cr_assert_eq(rig_count(FLEET_DRAINED), 1);
-    cr_assert_eq(rig_count(FLEET_REMOVED), 1);
-    cr_assert_null(rig_view()->worker[slot]);
 }
 
 Test(node_fleet, nobody_is_drained_while_a_lane_may_still_send)
@@ -277,13 +255,13 @@ Test(node_fleet, nobody_is_drained_while_a_lane_may_still_send)
 
     qsbr_online(&rig.qsbr, reader);
     const struct fleet_view *old = rig_view();
-    fleet_drain(rig.fleet, slot, true, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
     rig_pass(RIG_S);
     cr_assert(worker_set_has(&old->eligible, slot));
     cr_assert_eq(rig_count(FLEET_DRAINED), 0);
     qsbr_offline(reader);
     rig_pass(RIG_S);
-    cr_assert_eq(rig_count(FLEET_REMOVED), 1);
+    cr_assert_eq(rig_count(FLEET_DRAINED), 1);
 }
 
 Test(node_fleet, nothing_changes_when_nothing_happens)
@@ -336,7 +314,7 @@ Test(node_fleet, status_names_the_state)
     cr_assert_str_eq(status.state, "unhealthy");
     cr_assert_str_eq(status.reason, "connect");
     cr_assert_gt(status.probes_failed, 0);
-    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    fleet_drain(rig.fleet, slot, rig.now_us);
     rig_pump();
     cr_assert(fleet_status(rig.fleet, slot, &status));
     cr_assert_str_eq(status.state, "draining");
