@@ -119,7 +119,8 @@ dialect_spaces_read(struct slice asked, struct buf *out)
     dialect_items_init(&items, &tools);
     while (dialect_items_next(&items, &item)) {
         if (dialect_members(item.raw, names, 2, v) &&
-            dialect_is(&v[0], DIALECT_SPACE) && v[1].text.len != 0) {
+            dialect_is(&v[0], DIALECT_SPACE) && v[1].text.len != 0 &&
+            buf_reserve(out, v[1].text.len + 1) != NULL) {
             buf_add_slice(out, v[1].text);
             buf_add_text(out, "\"");
         }

@@ -32,7 +32,8 @@ struct dialect_response {
     const struct dialect_usage *usage; /* NULL: not known */
 };
 
-/* Adds the names of a request's namespaces, with a quote behind each. */
+/* Adds the names of a request's namespaces, with a quote behind each: one that
+ * has no room is not begun. */
 void dialect_spaces_read(struct slice asked, struct buf *out);
 
 /* Adds "id":"resp_...","object":... up to the model. */

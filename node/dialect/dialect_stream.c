@@ -147,7 +147,8 @@ end(struct dialect_stream *s, bool whole)
 static bool
 is_full(const struct dialect_stream *s)
 {
-    return s->name.failed || s->items.failed || s->text.failed;
+    return s->spaces.failed || s->name.failed || s->items.failed ||
+           s->text.failed;
 }
 
 static bool

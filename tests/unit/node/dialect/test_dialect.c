@@ -248,6 +248,51 @@ Test(node_dialect, nothing_is_taken_after_the_end)
     buf_fini(&out);
 }
 
+/* A request with one namespace, whose name is as long as all of them may be. */
+static void
+ask_of_names(struct buf *out)
+{
+    char *name;
+
+    buf_init(out, DIALECT_EVENT_MAX + 256);
+    buf_add_text(out, "{\"tools\":[{\"type\":\"namespace\",\"name\":\"");
+    name = buf_reserve(out, DIALECT_EVENT_MAX);
+    cr_assert_not_null(name);
+    memset(name, 'n', DIALECT_EVENT_MAX);
+    out->len += DIALECT_EVENT_MAX;
+    buf_add_text(out, "\",\"tools\":[]}]}");
+    cr_assert_not(out->failed);
+}
+
+#define CALLS                                                          \
+    "\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"type\":\"function\"," \
+    "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]"
+
+Test(node_dialect, names_of_namespaces_without_room_end_the_answer)
+{
+    struct slice whole = SLICE("{\"id\":\"a\",\"model\":\"m\",\"choices\":[{"
+                               "\"index\":0,\"finish_reason\":\"stop\","
+                               "\"message\":{" CALLS "}}]}");
+    struct slice events =
+        SLICE("data: {\"id\":\"a\",\"model\":\"m\","
+              "\"choices\":[{\"index\":0,\"delta\":{" CALLS "}}]}\n\n");
+    struct dialect_stream s;
+    struct buf asked;
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    ask_of_names(&asked);
+    cr_expect_not(
+        dialect_answer(DIALECT_RESPONSES, buf_slice(&asked), whole, &out));
+    buf_clear(&out);
+    dialect_stream_init(&s, DIALECT_RESPONSES, buf_slice(&asked), &out);
+    cr_expect_not(dialect_stream_give(&s, events));
+    cr_expect_not(dialect_stream_end(&s));
+    dialect_stream_fini(&s);
+    buf_fini(&out);
+    buf_fini(&asked);
+}
+
 /* The next item begins in the event whose text had no room any more. */
 Test(node_dialect, a_text_that_is_too_long_is_told_with_a_call_behind_it)
 {
