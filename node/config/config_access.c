@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -166,6 +167,15 @@ config_check_file(const char *key, const char *path,
     }
 }
 
+bool
+config_is_pipe(const char *path)
+{
+    struct stat about;
+
+    return path[0] != '\0' && stat(path, &about) == 0 &&
+           S_ISFIFO(about.st_mode);
+}
+
 /* As a node reads them; what has no path is not read. */
 static void
 read_tls(const char *keys, const struct sock_tls_files *files, bool client,
@@ -174,7 +184,9 @@ read_tls(const char *keys, const struct sock_tls_files *files, bool client,
     struct sock_tls_context *context = NULL;
     const char *why = "out of memory";
 
-    if (files->cert[0] == '\0' && (!client || files->ca[0] == '\0')) {
+    if ((files->cert[0] == '\0' && (!client || files->ca[0] == '\0')) ||
+        config_is_pipe(files->cert) || config_is_pipe(files->key) ||
+        config_is_pipe(files->ca)) {
         return;
     }
     int rc = client ? sock_tls_context_new_client(&context, files, &why)

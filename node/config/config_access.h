@@ -1,8 +1,8 @@
 /*
  * Checks of who may reach what: the admin port, and the addresses of workers.
  *
- * Role: core, except for config_access_files() and config_check_file(), which ask
- * the file system.
+ * Role: core, except for config_access_files(), config_check_file() and
+ * config_is_pipe(), which ask the file system.
  * Owns: nothing. Thread: any. Limits: none. Errors: lines in struct
  * config_errors.
  */
@@ -28,6 +28,10 @@ void config_access_check(const struct config *config,
  * is wanted) cannot be read. */
 void config_check_file(const char *key, const char *path,
                        struct config_errors *errors);
+
+/* Whether a file is a pipe (`<(command)`), whose bytes come once: they are left to
+ * the node that uses them. */
+bool config_is_pipe(const char *path);
 
 /* Adds a line when the file of tokens cannot be read, or is none, and for files
  * of TLS that a node could not use. */

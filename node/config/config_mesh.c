@@ -130,7 +130,8 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
-/* As a node reads them when it opens its port. 0 where it has no such files. */
+/* As a node reads them when it opens its port. 0 where it has no such files, or
+ * one is a pipe. */
 static int
 read_files(const struct config_mesh *mesh, const char **why, const char **doubt)
 {
@@ -141,10 +142,13 @@ read_files(const struct config_mesh *mesh, const char **why, const char **doubt)
                                         .server_name = mesh->tls_server_name};
 
     *doubt = NULL;
-    return tls || mesh->secret_file[0] != '\0'
-               ? mesh_link_read_files(tls ? &files : NULL, mesh->secret_file,
-                                      why, doubt)
-               : 0;
+    if ((!tls && mesh->secret_file[0] == '\0') || config_is_pipe(files.ca) ||
+        config_is_pipe(files.cert) || config_is_pipe(files.key) ||
+        config_is_pipe(mesh->secret_file)) {
+        return 0;
+    }
+    return mesh_link_read_files(tls ? &files : NULL, mesh->secret_file, why,
+                                doubt);
 }
 
 static void

@@ -1,6 +1,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "node/config/config_access.h"
 #include "node/config/config_joins_internal.h"
 #include "node/config/config_mesh.h"
 #include "tests/unit/node/config/config_rig.h"
@@ -223,6 +225,30 @@ Test(node_config_mesh, files_that_a_node_could_not_use_are_told)
                      "mesh.secret_file: the secret's file is empty\n"
                      "mesh.tls_ca, mesh.tls_cert, mesh.tls_key: the CA's file "
                      "has no certificate that can be read\n");
+}
+
+/* `--mesh.secret_file <(command)`: its bytes come once. */
+Test(node_config_mesh, a_pipe_is_left_to_the_node_that_uses_it)
+{
+    struct config_mesh mesh = {.insecure = 0};
+    struct config_tls *tls = &config.tls;
+    char path[64];
+    char got[8] = "";
+    int ends[2];
+
+    cr_assert_eq(pipe(ends), 0);
+    cr_assert_eq(write(ends[1], "secret", 6), 6);
+    cr_assert_eq(close(ends[1]), 0);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    (void)snprintf(mesh.secret_file, sizeof mesh.secret_file, "%s", path);
+    (void)snprintf(tls->workers_ca_file, sizeof tls->workers_ca_file, "%s",
+                   path);
+    config_mesh_files(&mesh, &errors);
+    cr_expect_null(config_mesh_doubt(&mesh));
+    config_access_files(&config, &errors);
+    cr_expect_str_eq(told(), "");
+    cr_expect_eq(read(ends[0], got, sizeof got), 6);
+    (void)close(ends[0]);
 }
 
 Test(node_config_mesh, variables_of_a_kubernetes_service_are_not_ours)
