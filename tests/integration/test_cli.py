@@ -234,6 +234,11 @@ class Check(unittest.TestCase):
             self.assertEqual(told.returncode, 0, told.stderr)
         self.assertIn('url: "http://10.0.0.2:8000"', told.stdout)
 
+    def test_the_nodes_of_kubernetes_know_all_lines_of_their_file(self):
+        base = pathlib.Path(__file__).parents[2] / "deploy" / "kubernetes" / "base" / "kvasir.yaml"
+        self.file.write_text(re.sub(r"(?m)^#(?! |$)", "", base.read_text()))
+        self.assertNotIn("unknown key", run("check", "-c", str(self.file)).stderr)
+
     def test_the_reference_has_every_key_that_check_prints(self):
         reference = run("check", "--reference").stdout
         section = ""

@@ -196,7 +196,7 @@ class Kubernetes(harness.Case):
 
     def test_clients_keys_have_a_place_and_probes_ask_a_port_without_their_tls(self):
         text = (KUBERNETES / "base" / "kvasir.yaml").read_text()
-        folder = pathlib.Path(re.search(r"(?m)^#keys.file: (\S+)$", text)[1]).parent
+        folder = pathlib.Path(re.search(r"(?m)^#keys: {file: (\S+)}$", text)[1]).parent
         name, = (row["name"] for row in self.container["volumeMounts"]
                  if row["mountPath"] == str(folder))
         secret, = (row["secret"] for row in self.pod["volumes"] if row["name"] == name)
