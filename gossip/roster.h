@@ -73,7 +73,8 @@ struct roster_config roster_config_default(void);
 
 enum {
     ROSTER_E_BAD = 1,  /* the frame is malformed: what stood before the fault
-                          was applied */
+                          was applied; or only a version is out of reach: all
+                          other entries were */
     ROSTER_E_STRANGER, /* the sender is no peer that is up: nothing was
                           applied */
     ROSTER_E_FULL,     /* entries_max is reached by workers that are not

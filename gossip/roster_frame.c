@@ -241,16 +241,17 @@ take_entries(struct roster *roster, uint32_t at, struct unpack *in)
 {
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
+    bool sense = true;
 
     if (unpack_flag(in, "ask")) {
         owe_all(roster, at);
     }
     while (unpack_next(in)) {
         if (unpack_has(in, "id") && get_entry(in, id, &entry)) {
-            in->failed = !take_entry(roster, at, &entry);
+            sense = take_entry(roster, at, &entry) && sense;
         }
     }
-    return in->failed ? ROSTER_E_BAD : 0;
+    return in->failed || !sense ? ROSTER_E_BAD : 0;
 }
 
 static int
